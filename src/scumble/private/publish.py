@@ -17,6 +17,7 @@ from typing import Any, Literal
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import EngineCounter, check_jobs, open_engine, release_noise
 from scumble.private.expectation import hopeless
@@ -29,6 +30,7 @@ from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
@@ -49,6 +51,7 @@ def publish(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     part: Any = None,
+    sample: float | None = None,
     basket: str | None = None,
     order: str | None = None,
     jobs: int = 1,
@@ -63,7 +66,9 @@ def publish(
     makes the value missing. `reveal` allows private values in error messages, for the owner's eyes.
     `seed` makes the release repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger,
     which is charged before anything is read. With `part`, a value of the column by which the ledger
-    knows parts of the table, only the rows of that part are read and charged. `basket` names the
+    knows parts of the table, only the rows of that part are read and charged. `sample` is the share
+    of people to draw in secret, which makes the promise stronger; answers are about the whole table
+    and allow for the sampling. `basket` names the
     column by which rows with one item each are grouped into rows with lists, in the order of the
     column `order`. `jobs` is the number of processes that read and perturb rows; the release does
     not depend on it. `progress` is called with the number of rows read.
@@ -79,6 +84,7 @@ def publish(
         seed=seed,
         ledger=ledger,
         part=part,
+        sample=sample,
         basket=basket,
         order=order,
         jobs=jobs,
@@ -105,6 +111,7 @@ class PublishOptions:
     seed: int | None = None
     ledger: Ledger | str | Path | None = None
     part: Any = None
+    sample: float | None = None
     basket: str | None = None
     order: str | None = None
     jobs: int = 1
@@ -155,7 +162,12 @@ def _run(
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
+    drawn = _sample(mechanism, options)
     read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
+    if drawn is not None:
+        person = getattr(mechanism, "person", None)
+        replaced = getattr(mechanism, "neighbours", None) == "replace"
+        read = SampledSource(read, drawn, person, options.seed, fixed=replaced)
     rows = Rows(
         read,
         known,
@@ -171,6 +183,12 @@ def _run(
         for release in releases:
             release.remarks = (*release.remarks, str(bill))
     return releases
+
+
+def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
+    if options.sample is None:
+        return None
+    return sample_for(mechanism, options.sample, options.outside, part=options.part is not None)
 
 
 def _opened(
@@ -199,8 +217,14 @@ def _drawn(
     rows: Rows, options: PublishOptions, run: Callable[[Rows, Keystream], list[OwnedRelease]]
 ) -> list[OwnedRelease]:
     """Return what `run` publishes with a new release key, drawn after the ledger was charged."""
-    with release_noise(rows, options.seed, options.jobs) as noise:
-        return run(rows, noise)
+    try:
+        if isinstance(rows.source, SampledSource):
+            rows.source.draw(rows.schema.published[0].name)
+        with release_noise(rows, options.seed, options.jobs) as noise:
+            return run(rows, noise)
+    finally:
+        if isinstance(rows.source, SampledSource):
+            rows.source.destroy()
 
 
 def _part(
@@ -219,7 +243,9 @@ def _part(
 
 
 def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Ledger) -> Bill:
-    part = rows.source if isinstance(rows.source, PartOfSource) else None
+    sampled = rows.source if isinstance(rows.source, SampledSource) else None
+    source = rows.source if sampled is None else sampled.source
+    part = source if isinstance(source, PartOfSource) else None
     return bill_of(
         mechanism,
         rows.schema,
@@ -228,6 +254,7 @@ def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Led
         seeded=options.seed is not None,
         part=None if part is None else part.label,
         column=None if part is None else part.attribute,
+        sample=None if sampled is None else sampled.sample,
     )
 
 
@@ -251,7 +278,12 @@ def _owned(
 ) -> OwnedRelease:
     """The release of this evidence; `facts` are added to the report of its manifest."""
     manifest = manifest_of(
-        mechanism, evidence, rows.schema, outside=rows.outside, seeded=noise.seeded
+        mechanism,
+        evidence,
+        rows.schema,
+        outside=rows.outside,
+        seeded=noise.seeded,
+        sample=rows.source.sample if isinstance(rows.source, SampledSource) else None,
     )
     keyed = {"noise": KEYED} if isinstance(mechanism, Publisher) else {}
     report = {**manifest.report, **facts, **_part_read(rows), **keyed}
@@ -292,6 +324,7 @@ def _too_noisy(mechanism: Mechanism, schema: Schema, evidence: Evidence) -> tupl
 
 def _part_read(rows: Rows) -> dict[str, str]:
     """For the report: which part of the table was read, if it was not all of it."""
-    if not isinstance(rows.source, PartOfSource):
+    source = rows.source.source if isinstance(rows.source, SampledSource) else rows.source
+    if not isinstance(source, PartOfSource):
         return {}
-    return {PART_OF_TABLE: f"{rows.source.attribute.name} = {rows.source.label}"}
+    return {PART_OF_TABLE: f"{source.attribute.name} = {source.label}"}

@@ -7,7 +7,6 @@ folder can also write new checksums.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import secrets
@@ -26,6 +25,7 @@ from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, nam
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.closing import queryable
@@ -33,7 +33,15 @@ from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
-from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
+from scumble.public.release_files import (
+    digest,
+    digest_of_json,
+    link_or_copy,
+    manifest_to_json,
+    swap,
+    sync,
+    verify,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,6 +162,7 @@ class Release:
         `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
+        self._check_whole("marginal")
         from scumble.public.estimation.measurements.marginals import marginal_table
 
         return marginal_table(
@@ -177,6 +186,7 @@ class Release:
 
     @property
     def _synthetic(self) -> ReleaseRows:
+        self._check_whole("rows")
         from scumble.public.synthesis.release_rows import rows_of
 
         with _readable_data():
@@ -297,7 +307,20 @@ class Release:
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
 
-        return Estimator(self.evidence, self._queryable, sandbox)
+        if SAMPLED not in self.manifest.report:
+            return Estimator(self.evidence, self._queryable, sandbox)
+        from scumble.public.estimation.synthetic.sampled import SampledEstimator
+
+        sample = Sample.from_dict(self.manifest.report[SAMPLED])
+        return SampledEstimator(self.evidence, self._queryable, sandbox, sample)
+
+    def _check_whole(self, verb: str) -> None:
+        """Refuse what would tell about the sample as if it were the table."""
+        if SAMPLED in self.manifest.report:
+            raise ReleaseError(
+                f"This release is about a sample of the people, and {verb} would tell about those "
+                "alone. Ask by SQL: answers are about the whole table."
+            )
 
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
@@ -324,7 +347,9 @@ class Release:
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
-        most = math.inf if self.evidence.rows is None else self.evidence.rows
+        sample = self.manifest.report.get(SAMPLED, {})
+        rows = sample.get("people") if sample else self.evidence.rows
+        most = math.inf if rows is None else rows
         return estimate.clamped(0.0, most)
 
 
@@ -405,7 +430,7 @@ def load(folder: str | Path) -> Release:
             f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
             "Upgrade scumble."
         )
-    if _digest_of_json(data) != checksum:
+    if digest_of_json(data) != checksum:
         raise ReleaseError(
             f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
         )
@@ -444,28 +469,12 @@ def _write_files(release: Release, folder: Path) -> None:
     names = release.evidence.files
     for name in names:
         link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
-    data = _manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
-    data["checksum"] = _digest_of_json(data)
+    data = manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
+    data["checksum"] = digest_of_json(data)
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     (folder / MANIFEST).write_text(text, "utf-8")
     for path in (*(folder / name for name in names), folder / MANIFEST, folder):
         sync(path)
-
-
-def _manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "format": manifest.format,
-        "software": manifest.software,
-        "mechanism": manifest.mechanism,
-        "parameters": dict(manifest.parameters),
-        "seeded": manifest.seeded,
-        "outside": manifest.outside,
-        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
-        "schema": manifest.schema.to_dict(),
-        "evidence": manifest.evidence.to_dict(),
-        "report": dict(manifest.report),
-        "files": dict(files),
-    }
 
 
 def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
@@ -474,6 +483,8 @@ def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
     known = {*schema.names, *(attribute.name for attribute in evidence.added)}
     if not known.issuperset(evidence.columns) or not evidence.columns:
         raise ValueError("a column of the evidence is not in the schema")
+    if SAMPLED in data["report"]:
+        Sample.from_dict(data["report"][SAMPLED])  # raises for any other content
     if not data["guarantees"]:
         raise ValueError("no guarantee is stated")
     return Manifest(
@@ -488,8 +499,3 @@ def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
         software=stored.text(data["software"]),
         format=stored.whole(data["format"]),
     )
-
-
-def _digest_of_json(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

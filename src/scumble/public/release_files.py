@@ -1,15 +1,22 @@
-"""Files of a release: linked or copied, synced, moved into place all at once, and verified."""
+"""Files of a release: linked or copied, synced, moved into place all at once, and verified; and its
+manifest as JSON.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from scumble.public.release import Manifest
 
 
 def link_or_copy(source: Path, target: Path, *, temporary: bool) -> None:
@@ -70,3 +77,26 @@ def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return a manifest as JSON values; `files` are the checksums of its data files."""
+    return {
+        "format": manifest.format,
+        "software": manifest.software,
+        "mechanism": manifest.mechanism,
+        "parameters": dict(manifest.parameters),
+        "seeded": manifest.seeded,
+        "outside": manifest.outside,
+        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
+        "schema": manifest.schema.to_dict(),
+        "evidence": manifest.evidence.to_dict(),
+        "report": dict(manifest.report),
+        "files": dict(files),
+    }
+
+
+def digest_of_json(data: Mapping[str, Any]) -> str:
+    """Return the checksum of JSON values, whatever the order of their keys."""
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
