@@ -24,6 +24,7 @@ NAMES = (
     "noise",
     "publish",
     "pool",
+    "spark",
     "answer",
     "bounds",
     "questions",

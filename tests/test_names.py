@@ -36,6 +36,7 @@ def test_public_names() -> None:
         "SchemaError",
         "ScumbleError",
         "SourceError",
+        "Spark",
         "__version__",
         "connect",
         "mechanisms",

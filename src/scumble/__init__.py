@@ -40,6 +40,7 @@ _HOME = {
     "SchemaError": "scumble.model.errors",
     "ScumbleError": "scumble.model.errors",
     "SourceError": "scumble.model.errors",
+    "Spark": "scumble.private.engines.spark",
     "__version__": "scumble._version",
     "connect": "scumble.server.client",
     "mechanisms": "scumble.private.mechanism",

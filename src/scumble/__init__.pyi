@@ -22,6 +22,7 @@ from scumble.model.schema.domains import IntegerRange as IntegerRange
 from scumble.model.schema.schema import Schema as Schema
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
+from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_release as open
@@ -105,6 +106,7 @@ __all__ = [
     "ScumbleError",
     "Sequences",
     "SourceError",
+    "Spark",
     "Sparse",
     "Subset",
     "Trajectories",

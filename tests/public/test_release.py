@@ -166,7 +166,7 @@ def _resealed(folder: Path, change) -> None:
     def reseal(data: dict) -> None:
         del data["checksum"]
         change(data)
-        data["checksum"] = release._digest_of_json(data)
+        data["checksum"] = release.digest_of_json(data)
 
     _edit(folder, reseal)
 

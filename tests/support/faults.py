@@ -1,7 +1,8 @@
 """Jobs of the pool that go wrong once at every unit, after its noise was drawn and written; and a
 process that publishes slowly, to be stopped from outside.
 
-faults.py FOLDER     publishes FOLDER/people.parquet with a ledger; names its processes
+faults.py FOLDER             publishes FOLDER/people.parquet with a ledger; names its processes
+faults.py FOLDER MASTER      the same on Spark, after one that is saved as FOLDER/first
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ class Dies(Fails):
     def fail(self, content: tasks.UnitToMap) -> None:
         if "_pytest.config" not in sys.modules:  # it is in the driver only, also under xdist
             os.kill(os.getpid(), signal.SIGKILL)
+        super().fail(content)
+
+
+class KillsExecutor(Fails):
+    """The Java process of the executor is killed at the first unit. The others fail, as above."""
+
+    def fail(self, content: tasks.UnitToMap) -> None:
+        if content.unit.number == 0:
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+            os.kill(int(daemon[1]), signal.SIGKILL)
         super().fail(content)
 
 
@@ -110,10 +121,19 @@ class Waits(tasks.MapJob):
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     source.UNIT_ROWS = 100
+    options: dict[str, Any] = {"ledger": place / "ledger"}
+    if len(sys.argv) == 2:
+        options["jobs"] = 2
+    else:
+        from pyspark.sql import SparkSession
+
+        options["engine"] = sc.Spark(SparkSession.builder.master(sys.argv[2]).getOrCreate())
+        table = place / "people.parquet"
+        sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
     tasks.MapJob = faults.Waits  # type: ignore[misc]
-    sc.publish(
-        place / "people.parquet", schema(), sc.Frapp(epsilon=2), jobs=2, ledger=place / "ledger"
-    ).save(place / "release")
+    sc.publish(place / "people.parquet", schema(), sc.Frapp(epsilon=2), **options).save(
+        place / "release"
+    )

@@ -45,6 +45,10 @@ def publish(
     query: publish_options.SourceQuery = None,
     force: options.Force = False,
     jobs: publish_options.PublishJobs = 1,
+    engine: publish_options.Engine = "local",
+    master: publish_options.Master = None,
+    staging: publish_options.Staging = None,
+    insecure_cluster: publish_options.InsecureCluster = False,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
     **parameters: Any,
@@ -81,6 +85,7 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         console.progress("Publishing", options.rows_of(rows)) as progress,
         _mention_charge(ledger),
     ):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -87,6 +88,26 @@ PublishJobs = Annotated[
         "--jobs", metavar="NUMBER", help="Processes that read and perturb rows; same release."
     ),
 ]
+Engine = Annotated[
+    str,
+    typer.Option("--engine", metavar="CHOICE", help="Where rows are read: local or spark."),
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="ADDRESS", help="spark: its master, as spark://host:7077."),
+]
+Staging = Annotated[
+    Path | None,
+    typer.Option(
+        "--staging",
+        metavar="FOLDER",
+        help="spark: a private folder that all its machines see under this path.",
+    ),
+]
+InsecureCluster = Annotated[
+    bool,
+    typer.Option("--insecure-cluster", help="spark: run although it does not encrypt its network."),
+]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
 InsecureSeed = Annotated[
     int | None,
@@ -94,6 +115,30 @@ InsecureSeed = Annotated[
         "--insecure-seed", metavar="NUMBER", help="Draw from a fixed seed. NOT PRIVATE; for tests."
     ),
 ]
+
+
+@contextmanager
+def opened_engine(
+    engine: str, master: str | None, staging: Path | None, insecure_cluster: bool
+) -> Iterator[Any]:
+    """Yield the engine of `publish` that the options name: None for this machine."""
+    if engine not in ("local", "spark"):
+        raise ParameterError.of("publish", "engine", "'local' or 'spark'", engine)
+    if engine == "local":
+        if master is not None or staging is not None or insecure_cluster:
+            raise ParameterError(
+                "--master, --staging and --insecure-cluster are for --engine spark."
+            )
+        yield None
+        return
+    if master is None:
+        raise ParameterError("--engine spark needs --master, such as --master spark://host:7077.")
+    from scumble.private.engines.spark import Spark
+    from scumble.private.engines.spark_session import spark_session
+
+    with spark_session(master) as session:
+        yield Spark(session, staging=staging, insecure_cluster=insecure_cluster)
+
 
 # --- changing a release --------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ The error tree, with the exit code of each class on the command line:
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
     ├── SchemaError           3   a schema is invalid, or lacks a requested attribute
     ├── SourceError           4   a table cannot be read
+    │   ├── ChangedError      4   a table changed while it was read
     │   └── DomainError       4   a value lies outside its public domain
     ├── QueryError            5   a question cannot be parsed or is not supported
     ├── ReleaseError          6   a release folder is missing, damaged or in the way
@@ -59,6 +60,10 @@ class SourceError(ScumbleError):
     """A table cannot be read."""
 
     exit_code = 4
+
+
+class ChangedError(SourceError):
+    """A table changed while it was read. Noise may have been drawn for its first version."""
 
 
 class DomainError(SourceError, ValueError):

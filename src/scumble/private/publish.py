@@ -7,12 +7,12 @@ makes several releases in one pass over the rows (Aroma's levels).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
@@ -35,6 +35,9 @@ from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
 
+if TYPE_CHECKING:
+    from scumble.private.engines.spark import Spark, SparkExecutor
+
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
@@ -55,23 +58,25 @@ def publish(
     basket: str | None = None,
     order: str | None = None,
     jobs: int = 1,
+    engine: Spark | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
 
     `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
-    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`) or any table that
-    speaks Arrow. `schema` is a `Schema` or the path of one. `outside` says what happens to a row
-    with a value outside its domain: "error" names the row, "drop" leaves the row out, "missing"
-    makes the value missing. `reveal` allows private values in error messages, for the owner's eyes.
-    `seed` makes the release repeatable and NOT PRIVATE: for tests. `ledger` is the owner's ledger,
-    which is charged before anything is read. With `part`, a value of the column by which the ledger
-    knows parts of the table, only the rows of that part are read and charged. `sample` is the share
-    of people to draw in secret, which makes the promise stronger; answers are about the whole table
-    and allow for the sampling. `basket` names the
+    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
+    speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
+    `outside` says what happens to a row with a value outside its domain: "error" names the row,
+    "drop" leaves the row out, "missing" makes the value missing. `reveal` allows private values in
+    error messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for
+    tests. `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a
+    value of the column by which the ledger knows parts of the table, only the rows of that part are
+    read and charged. `sample` is the share of people to draw in secret, which makes the promise
+    stronger; answers are about the whole table and allow for the sampling. `basket` names the
     column by which rows with one item each are grouped into rows with lists, in the order of the
-    column `order`. `jobs` is the number of processes that read and perturb rows; the release does
-    not depend on it. `progress` is called with the number of rows read.
+    column `order`. `jobs` is the number of processes that read and perturb rows, and `engine` a
+    cluster that does it, `Spark(session)`; the release does not depend on them. `progress` is
+    called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -88,6 +93,7 @@ def publish(
         basket=basket,
         order=order,
         jobs=jobs,
+        engine=engine,
         progress=progress,
     )
 
@@ -115,6 +121,7 @@ class PublishOptions:
     basket: str | None = None
     order: str | None = None
     jobs: int = 1
+    engine: Spark | None = None
     progress: Callable[[int], None] | None = None
 
 
@@ -162,33 +169,91 @@ def _run(
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    drawn = _sample(mechanism, options)
-    read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
-    if drawn is not None:
-        person = getattr(mechanism, "person", None)
-        replaced = getattr(mechanism, "neighbours", None) == "replace"
-        read = SampledSource(read, drawn, person, options.seed, fixed=replaced)
-    rows = Rows(
-        read,
-        known,
-        outside=options.outside,
-        reveal=options.reveal,
-        progress=options.progress,
-    )
-    if ledger is None:
-        return _drawn(rows, options, run)
-    bill = _bill(mechanism, rows, options, ledger)
-    with ledger.paid(bill):
-        releases = _drawn(rows, options, run)
-        for release in releases:
-            release.remarks = (*release.remarks, str(bill))
-    return releases
+    _sample(mechanism, options)  # refused before anything is read
+    with _cluster(options) as cluster:
+        if cluster is not None:
+            source = cluster.source(source, _columns(known, options))
+        read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
+        read = _sampled(read, mechanism, options)
+        rows = Rows(
+            read,
+            known,
+            outside=options.outside,
+            reveal=options.reveal,
+            progress=options.progress,
+        )
+
+        def drawn() -> list[OwnedRelease]:
+            """The key of the release is drawn after the ledger was charged."""
+            noise_of = release_noise(rows, options.seed, options.jobs, cluster)
+            with _people(read, known), noise_of as noise:
+                return run(rows, noise)
+
+        if ledger is None:
+            return drawn()
+        bill = _bill(mechanism, rows, options, ledger)
+        with ledger.paid(bill):
+            releases = drawn()
+            for release in releases:
+                release.remarks = (*release.remarks, str(bill))
+        return releases
+
+
+def _cluster(options: PublishOptions) -> AbstractContextManager[SparkExecutor | None]:
+    """A context with the cluster that does the work, if there is one."""
+    if options.engine is None:
+        return nullcontext()
+    from scumble.private.engines.spark import Spark
+
+    if not isinstance(options.engine, Spark):
+        raise ParameterError.of("publish", "engine", "Spark(session)", options.engine)
+    if options.jobs != 1:
+        raise ParameterError(
+            f"{named('jobs')} is for the processes of this machine; leave it out with "
+            f"{named('engine')}."
+        )
+    return options.engine.opened()
+
+
+def _columns(schema: Schema, options: PublishOptions) -> set[str]:
+    """Return the columns of a table that may be read."""
+    based = {base.name for each in schema if (base := schema.derived_from(each.name))}
+    own = {each.name for each in schema} | based
+    return own | {each for each in (options.basket, options.order) if each is not None}
 
 
 def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
+    """How people are drawn, if they are; refused where no proof holds."""
     if options.sample is None:
         return None
+    if options.engine is not None:
+        raise ParameterError(
+            f"A sample is drawn by the process that publishes: leave {named('engine')} out."
+        )
     return sample_for(mechanism, options.sample, options.outside, part=options.part is not None)
+
+
+def _sampled(source: PrivateSource, mechanism: Mechanism, options: PublishOptions) -> PrivateSource:
+    """The table, or those of its people who are drawn."""
+    sample = _sample(mechanism, options)
+    if sample is None:
+        return source
+    person = getattr(mechanism, "person", None)
+    replaced = getattr(mechanism, "neighbours", None) == "replace"
+    return SampledSource(source, sample, person, options.seed, fixed=replaced)
+
+
+@contextmanager
+def _people(source: PrivateSource, schema: Schema) -> Iterator[None]:
+    """Draw a sample of people if there is one, and forget at the end who was drawn."""
+    if not isinstance(source, SampledSource):
+        yield
+        return
+    try:
+        source.draw(schema.published[0].name)
+        yield
+    finally:
+        source.destroy()
 
 
 def _opened(
@@ -211,20 +276,6 @@ def _opened(
     person = getattr(mechanism, "person", None)
     same = [] if person is None else [person]
     return LongRows(opened, options.basket, options.order, lists, same)
-
-
-def _drawn(
-    rows: Rows, options: PublishOptions, run: Callable[[Rows, Keystream], list[OwnedRelease]]
-) -> list[OwnedRelease]:
-    """Return what `run` publishes with a new release key, drawn after the ledger was charged."""
-    try:
-        if isinstance(rows.source, SampledSource):
-            rows.source.draw(rows.schema.published[0].name)
-        with release_noise(rows, options.seed, options.jobs) as noise:
-            return run(rows, noise)
-    finally:
-        if isinstance(rows.source, SampledSource):
-            rows.source.destroy()
 
 
 def _part(

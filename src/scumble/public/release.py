@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.model import stored
-from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, setting
 from scumble.model.evidence.evidence import Evidence, evidence_from_dict
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
@@ -29,10 +29,13 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.closing import queryable
-from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
+from scumble.public.release_files import FILES as FILES
+from scumble.public.release_files import MANIFEST as MANIFEST
+from scumble.public.release_files import check_replaceable as check_replaceable
 from scumble.public.release_files import (
     digest,
     digest_of_json,
@@ -173,6 +176,15 @@ class Release:
             nonnegative=nonnegative,
             integers=integers,
         )
+
+    def sorted_counts(self, level: float = LEVEL) -> pa.Table:
+        """Return the counts of a histogram in falling order, with limits that hold for all ranks
+        at once. Which cell has a rank is not told.
+        """
+        self._check_whole("sorted_counts")
+        from scumble.public.estimation.measurements.sorted_counts import sorted_counts
+
+        return sorted_counts(self.evidence, self._sandbox, level)
 
     def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
         """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
@@ -364,11 +376,6 @@ def _readable_data() -> Iterator[None]:
         raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
 
 
-MANIFEST = "manifest.json"
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
-FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
-
-
 def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
     """Write a release to `folder`, completely or not at all; return the folder."""
     check_can_save(release, folder, force=force, insecure=insecure)
@@ -445,24 +452,6 @@ def load(folder: str | Path) -> Release:
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
     verify(path, files)
     return Release(manifest, path)
-
-
-def check_replaceable(folder: Path) -> None:
-    """Raise `ReleaseError` unless the folder holds a release and no other file.
-
-    `force` replaces a release, and never a file that something else put there.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise ReleaseError(
-            f"{folder} exists and is not a release: not even {named('force')} replaces it."
-        )
-    own = {MANIFEST, *FILES}
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)
-    if foreign:
-        raise ReleaseError(
-            f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
-            f"not even {named('force')} replaces it."
-        )
 
 
 def _write_files(release: Release, folder: Path) -> None:

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
-from scumble.model.errors import ReleaseError
+from scumble.model.errors import ReleaseError, named
 
 if TYPE_CHECKING:
     from scumble.public.release import Manifest
+
+
+MANIFEST = "manifest.json"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
+FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 
 def link_or_copy(source: Path, target: Path, *, temporary: bool) -> None:
@@ -100,3 +105,21 @@ def digest_of_json(data: Mapping[str, Any]) -> str:
     """Return the checksum of JSON values, whatever the order of their keys."""
     text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raise `ReleaseError` unless the folder holds a release and no other file.
+
+    `force` replaces a release, and never a file that something else put there.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise ReleaseError(
+            f"{folder} exists and is not a release: not even {named('force')} replaces it."
+        )
+    own = {MANIFEST, *FILES}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)
+    if foreign:
+        raise ReleaseError(
+            f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
+            f"not even {named('force')} replaces it."
+        )

@@ -140,7 +140,7 @@ def test_small_work_starts_no_process(monkeypatch) -> None:
 
 def test_an_error_of_an_earlier_task_wins(helped) -> None:
     """The worker is slow with task 1, and the driver finds an error in a later one."""
-    tasks_ = [workers.Task(number, lambda _, number=number: number) for number in range(8)]
+    tasks_ = [workers.Task(number, lambda number=number: number) for number in range(8)]
     with pytest.raises(sc.SchemaError, match="task 1"):
         list(helped.run(faults.Wrong(driver=os.getpid()), tasks_))
 
@@ -170,8 +170,10 @@ def test_a_file_that_changes_between_the_passes(jobs: int, tmp_path, monkeypatch
     write([*range(400)])
 
     monkeypatch.setattr(partition_groups.Deal, "shares", swapped)
+    ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace")
     with pytest.raises(sc.SourceError, match="changed while it was read"):
-        published("partition", path, jobs=jobs)
+        sc.publish(path, schema(), CASES["partition"].make(), ledger=ledger, jobs=jobs)
+    assert [each["state"] for each in ledger.history()] == ["begun"], "noise may have been drawn"
 
 
 def test_an_attempt_with_other_noise_is_not_accepted(shared, tmp_path, monkeypatch) -> None:
@@ -286,7 +288,7 @@ def test_a_unit_that_lost_its_rows() -> None:
 def test_errors_of_the_system_keep_their_reason(shared) -> None:
     """The shell says what the system refused, and for which file."""
     with pytest.raises(FileNotFoundError) as error:
-        list(shared.run(faults.Missing(), [workers.Task(0, lambda _: "no-such-file")]))
+        list(shared.run(faults.Missing(), [workers.Task(0, lambda: "no-such-file")]))
     assert (error.value.errno, error.value.filename) == (errno.ENOENT, "no-such-file")
 
 

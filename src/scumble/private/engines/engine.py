@@ -3,7 +3,8 @@
 A unit of work is a stable piece of the table: adjacent row groups of a Parquet file, or a block of
 a fixed number of rows. What is drawn for the rows of a unit is a function of the key of the unit
 and of its codes in the order of the file, so that it does not matter where, when or how often the
-unit is worked on. `local.py` does it in this process, `pool.py` in several.
+unit is worked on. `local.py` does it in this process, `pool.py` in several, which `workers.py`
+starts on this machine and `spark.py` on a cluster.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.lists import EncodedLists
     from scumble.model.schema.schema import Schema
+    from scumble.private.engines.workers import Executor
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.counter import Counts, Occupied
     from scumble.private.tables.key_pairs import KeyCounter
@@ -162,8 +164,11 @@ def check_jobs(owner: str, jobs: int) -> None:
 
 
 @contextmanager
-def release_noise(rows: Rows, seed: int | None, jobs: int) -> Iterator[Keystream]:
-    """Give the keystream of a new release, while `jobs` processes may work on the rows.
+def release_noise(
+    rows: Rows, seed: int | None, jobs: int, cluster: Executor | None = None
+) -> Iterator[Keystream]:
+    """Give the keystream of a new release, while `jobs` processes or a cluster may work on the
+    rows.
 
     The operating system chooses its key. It is destroyed at the end of the block, when the files of
     the release are complete or have failed: nobody can draw the same noise again.
@@ -173,6 +178,7 @@ def release_noise(rows: Rows, seed: int | None, jobs: int) -> Iterator[Keystream
     noise = Keystream(seed)
     try:
         if jobs == 1:
+            rows.workers = cluster
             yield noise
             return
         from scumble.private.engines import workers
@@ -185,7 +191,9 @@ def release_noise(rows: Rows, seed: int | None, jobs: int) -> Iterator[Keystream
 
 
 def open_engine(rows: Rows, noise: Keystream) -> Engine:
-    """Return the engine for these rows: a pool if they have workers, else this process."""
+    """Return the engine for these rows: that of several processes if they have workers, else this
+    process.
+    """
     from scumble.private.engines.local import LocalEngine
 
     if rows.workers is None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import SourceError
+from scumble.model.errors import ChangedError
 from scumble.private.engines.engine import CHANGED
 
 Codes = npt.NDArray[Any]
@@ -55,7 +55,7 @@ class Fingerprints:
         return unit in self._known
 
     def check(self, unit: int, found: Fingerprint | None) -> None:
-        """Remember a fingerprint. Raise SourceError if a column had another one before.
+        """Remember a fingerprint. Raise ChangedError if a column had another one before.
 
         A unit without rows has none. `check_units` notices one that had rows before.
         """
@@ -63,9 +63,9 @@ class Fingerprints:
             return
         known = self._known.setdefault(unit, {})
         if any(known.setdefault(name, code) != code for name, code in found.items()):
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)
 
     def check_units(self, units: set[int]) -> None:
-        """Raise SourceError if other units had rows before."""
+        """Raise ChangedError if other units had rows before."""
         if self._known and set(self._known) != units:
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)

@@ -1,9 +1,8 @@
-"""The engine of several processes on one machine: `jobs=4`, or `--jobs 4`.
+"""The engine of several processes: those of `jobs=4`, or the tasks of a Spark cluster.
 
-The driver, which is the process that publishes, works on units like the others. Workers read the
-units of Parquet files themselves. Of other sources the driver reads blocks and sends them. What
-cannot be divided (the rows of each person in the order of the table) is done in the driver. The
-result is that of one process, bit for bit.
+Workers read the units of Parquet files themselves. Of other sources the driver, which is the
+process that publishes, reads blocks and sends them. What cannot be divided (the rows of each person
+in the order of the table) is done in the driver. The result is that of one process, bit for bit.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from scumble.private.engines import tasks
 from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprints
 from scumble.private.engines.local import LocalEngine
-from scumble.private.engines.workers import Job, Task, Workers
+from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
@@ -42,9 +41,9 @@ _RANGES = 64  # the largest number of tasks that write a file
 
 
 class PoolEngine:
-    """Works on units in this process and in worker processes."""
+    """Works on units where an executor does its tasks."""
 
-    def __init__(self, rows: Rows, noise: Keystream, workers: Workers) -> None:
+    def __init__(self, rows: Rows, noise: Keystream, workers: Executor) -> None:
         self.rows = rows
         self._noise = noise
         self._workers = workers
@@ -60,7 +59,7 @@ class PoolEngine:
             return self._local().count(sets, unit)
         found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
         job = tasks.CountJob(self._reading, named, unit)
-        for _, parts in self._read(job, read, lambda each, _: each):
+        for _, parts in self._read(job, read, lambda each: each):
             for counts, part in zip(found, parts, strict=True):
                 if isinstance(part, Occupied):
                     counts[part.keys.astype(np.int64)] += part.counts
@@ -73,7 +72,7 @@ class PoolEngine:
             return self._local().occupied(names, unit)
         job = tasks.OccupiedJob(self._reading, tuple(names), unit)
         found: list[Occupied] = []
-        for _, part in self._read(job, names, lambda each, _: each):
+        for _, part in self._read(job, names, lambda each: each):
             found.append(part)
             # Pairs of about the same size: no cell is merged more than a few times.
             while len(found) > 1 and len(found[-2].keys) < 2 * len(found[-1].keys):
@@ -86,7 +85,7 @@ class PoolEngine:
         job = tasks.UnitCellsJob(self._reading, tuple(names), tuple(others))
         found: dict[int, Occupied] = {}
         read = self._read(
-            job, [*names, *others], lambda unit, _: (unit, self._key(unit.number, FINGERPRINT))
+            job, [*names, *others], lambda unit: (unit, self._key(unit.number, FINGERPRINT))
         )
         for task, (cells, print_) in read:
             if len(cells.keys):
@@ -98,7 +97,7 @@ class PoolEngine:
         job = tasks.CodesJob(self._reading, tuple(names))
         waiting: dict[int, list[list[Codes]]] = {}
         following = 0
-        for task, pieces in self._read(job, names, lambda unit, _: unit):
+        for task, pieces in self._read(job, names, lambda unit: unit):
             waiting[task.number] = pieces
             while following in waiting:
                 yield from waiting.pop(following)
@@ -111,16 +110,17 @@ class PoolEngine:
         outputs: Sequence[Output],
         given: Given | None = None,
     ) -> None:
-        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=outputs[0].path.parent))
+        place = self._workers.staging(outputs[0].path.parent)
+        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
         self._staging = staging
         columns = tuple(output.attributes for output in outputs)
         job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging)
 
-        def content(unit: Unit, attempt: int) -> tasks.UnitToMap:
+        def content(unit: Unit) -> tasks.UnitToMap:
             number = unit.number
             share = None if given is None else given(number)
             keys = (self._key(number, ROWS), self._key(number, FINGERPRINT))
-            return tasks.UnitToMap(unit, *keys, share, f"unit{number}-{attempt}")
+            return tasks.UnitToMap(unit, *keys, share)
 
         self._runs = {output: [] for output in outputs}
         seen = set()
@@ -128,7 +128,7 @@ class PoolEngine:
             for task, runs in self._read(job, names, content):
                 for print_ in task.notes:
                     self._fingerprints.check(task.number, print_)
-                _accept(task, [run.path for own in runs for run in own])
+                _accept([run.path for own in runs for run in own])
                 for output, own in zip(outputs, runs, strict=True):
                     self._runs[output] += own
                 if any(runs):
@@ -156,11 +156,10 @@ class PoolEngine:
         if not rows:
             writer.write_sorted(output.path, output.attributes, (), compression=output.compression)
             return 0
-        staging = runs[0].path.parent
         waiting: dict[int, Path] = {}
         following = 0
         with RowGroupFile(output.path) as file:
-            job = tasks.WriteJob(staging, output, writer.CHUNK)
+            job = tasks.WriteJob(runs[0].path.parent.parent, output, writer.CHUNK)
             for done, path in self._workers.run(job, _ranges(runs, rows)):
                 waiting[done.number] = path
                 while following in waiting:
@@ -171,7 +170,7 @@ class PoolEngine:
         return rows
 
     def _read(
-        self, job: Job, columns: Sequence[str], content: Callable[[Unit, int], Any]
+        self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
     ) -> Iterator[tuple[Task, Any]]:
         """Yield the tasks of all units with their answers, and tell progress and remarks."""
         self.rows.begin_pass(columns)
@@ -184,9 +183,9 @@ class PoolEngine:
                 self.rows.progress(read)
             yield task, found[0] if len(found) == 1 else tuple(found)
 
-    def _tasks(self, columns: Sequence[str], content: Callable[[Unit, int], Any]) -> Iterable[Task]:
+    def _tasks(self, columns: Sequence[str], content: Callable[[Unit], Any]) -> Iterable[Task]:
         def task(unit: Unit) -> Task:
-            return Task(unit.number, lambda attempt: content(unit, attempt))
+            return Task(unit.number, lambda: content(unit))
 
         units = self.rows.source.units()
         if units is None:
@@ -218,19 +217,19 @@ class PoolEngine:
         self._staging = None
 
 
-def _accept(task: Task, files: list[Path]) -> None:
-    """Accept one attempt at a unit. What earlier ones have completed must be the same."""
+def _accept(files: list[Path]) -> None:
+    """Accept one attempt at a unit. What other ones have completed must be the same."""
     for path in files:
-        _, _, rest = path.name.split("-", 2)
-        for attempt in range(task.attempt):
-            other = path.with_name(f"unit{task.number}-{attempt}-{rest}")
-            if other.exists():
-                if other.read_bytes() != path.read_bytes():
-                    raise ScumbleError(
-                        "Two attempts at the same part of the table drew different noise, which "
-                        "must not happen; nothing was published."
-                    )
-                other.unlink()
+        _, _, rest = path.name.partition("-")
+        for other in path.parent.glob(f"*-{rest}"):
+            if other == path:
+                continue
+            if other.read_bytes() != path.read_bytes():
+                raise ScumbleError(
+                    "Two attempts at the same part of the table drew different noise, which "
+                    "must not happen; nothing was published."
+                )
+            other.unlink()
 
 
 def _ranges(runs: list[StoredRun], rows: int) -> list[Task]:
@@ -243,6 +242,6 @@ def _ranges(runs: list[StoredRun], rows: int) -> list[Task]:
         parts = zip(bare, begins, ends, strict=True)
         wanted = [(run, begin, end) for run, begin, end in parts if begin < end]
         path = runs[0].path.with_suffix(f".range{number}")
-        return Task(number, lambda _: tasks.RangeToWrite(wanted, path))
+        return Task(number, lambda: tasks.RangeToWrite(wanted, path))
 
     return [task(number, *pair) for number, pair in enumerate(pairwise(cuts))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,23 +167,21 @@ class UnitCellsJob:
 
 
 class UnitToMap(NamedTuple):
-    """A unit to perturb: its keys, what the driver gives it, and the beginning of the names of the
-    files that this attempt writes.
-    """
+    """A unit to perturb: its keys, and what the driver gives it."""
 
     unit: Unit
     stream: bytes
     fingerprint: bytes
     given: Any
-    name: str
 
 
 @dataclass(frozen=True)
 class MapJob:
     """Perturbs the rows of a unit, and writes them as sorted runs of packed rows.
 
-    The fingerprint is told before anything is written. A file gets its name when it is complete.
-    The answer has the runs of each output.
+    The fingerprint is told before the last of them is written. All attempts at a unit write into
+    one folder, each under a name of its own, which a file gets when it is complete. The answer has
+    the runs of each output.
     """
 
     reading: Reading
@@ -196,8 +195,11 @@ class MapJob:
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
         stream = Keystream.derived(content.stream, STREAM)
+        folder = self.staging / f"unit{content.unit.number}"
+        folder.mkdir(exist_ok=True)
+        attempt = secrets.token_hex(4)
         runs = [
-            _Runs(self.staging, f"{content.name}-{place}", attributes)
+            _Runs(folder, f"{attempt}-{place}", attributes)
             for place, attributes in enumerate(self.outputs)
         ]
         for made in self.kernel(stream, pieces, content.given):

@@ -51,12 +51,31 @@ class Job(Protocol):
 
 @dataclass
 class Task:
-    """A piece of work. `content(attempt)` is what the job gets, at the first attempt 0."""
+    """A piece of work. `content()` is what the job gets at each attempt."""
 
     number: int
-    content: Callable[[int], Any]
+    content: Callable[[], Any]
     attempt: int = 0
     notes: list[Any] = field(default_factory=list)
+
+
+class Executor(Protocol):
+    """Where tasks are done: processes of this machine, or a cluster."""
+
+    def staging(self, folder: Path) -> Path:
+        """Return a folder that all processes see, for files that jobs leave there for each other.
+
+        `folder` is that of the unsaved release.
+        """
+        ...
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+        """Yield every task with its answer, as they come.
+
+        A task whose process died, or that could not read or write, is tried again. Any other error
+        ends the job: of several, that of the first task is raised, as in one process.
+        """
+        ...
 
 
 class _Worker:
@@ -86,7 +105,7 @@ class _Worker:
             self._send(("job", job))
             self.job = job
         self.tasks.append(task)
-        self._send(("task", task.content(task.attempt)))
+        self._send(("task", task.content()))
 
     def _send(self, message: object) -> None:
         with suppress(OSError):  # if it has died, its thread says so
@@ -146,12 +165,12 @@ class Workers:
             self.running.remove(worker)
             worker.stop()
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Yield every task with its answer, as they come.
+    def staging(self, folder: Path) -> Path:
+        """Return the folder of the unsaved release."""
+        return folder
 
-        A task whose worker died, or that could not read or write, is tried again. Any other error
-        ends the job: of several, that of the first task is raised, as in one process.
-        """
+    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+        """Yield every task with its answer (see `Executor`)."""
         given = tasks if self.order is None else self.order(list(tasks))
         return _Run(self, job, given).answers()
 
@@ -249,7 +268,7 @@ class _Run:
 
         begin = time.perf_counter()
         try:
-            answer = self._job.run(task.content(task.attempt), note)
+            answer = self._job.run(task.content(), note)
         except Exception as error:
             self._failed(task, error, again=may_try_again(error))
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from scumble.model.errors import ParameterError, PromiseError, SourceError
+from scumble.model.errors import ChangedError, ParameterError, PromiseError, SourceError
 from scumble.model.privacy.guarantee import read_delta
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.journal import Journal
@@ -85,13 +85,15 @@ class Ledger:
         """Charge a bill, or refuse it; the release is made within the context.
 
         After a `harmless` failure the charge is returned: that a table cannot be read does not
-        depend on any noise. After any other failure it stays, since drawn noise may have been seen.
+        depend on any noise. After any other failure it stays, since drawn noise may have been seen,
+        and also if the table changed after it was read once.
         """
         number = self._charge(bill)
         try:
             yield
-        except harmless:
-            self._note(RETURNED, number)
+        except harmless as error:
+            if not isinstance(error, ChangedError):
+                self._note(RETURNED, number)
             raise
         self._note(MADE, number)
 

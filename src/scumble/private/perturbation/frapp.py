@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model import parameters
-from scumble.model.errors import ParameterError, PromiseError, SchemaError, SourceError, setting
+from scumble.model.errors import ChangedError, ParameterError, PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import ReplacedTuples
 from scumble.model.privacy.accounting import Neighbours
@@ -212,7 +212,7 @@ class Frapp(Publisher):
         engine.map(names, FrappKernel(schema, keep), [output])
         number = engine.sort(output)
         if expected not in (None, number):
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)
         if number * keep < 1 <= number:
             rows.remark(
                 "Less than one row is kept on average: answers say next to nothing. Publish fewer "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import PromiseError, SourceError
+from scumble.model.errors import ChangedError, PromiseError
 from scumble.model.privacy.guarantee import gamma_for_rho
 from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
 from scumble.private.engines.engine import CHANGED, Made
@@ -444,11 +444,11 @@ class Deal:
         """
         urns = self._urn[cells.astype(np.int64)]
         if (urns < 0).any():
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)
         try:
             drawn = balls.draw(noise, urns)
         except LookupError:
-            raise SourceError(CHANGED) from None
+            raise ChangedError(CHANGED) from None
         numbers, places = self._part[drawn], self._place[drawn]
         shown = np.empty_like(cells)
         order = np.argsort(numbers, kind="stable")
@@ -476,7 +476,7 @@ class DealKernel:
     ) -> Iterator[Made]:
         if given is None:  # a unit that had no rows when they were counted
             if any(len(columns[0]) for columns in pieces):
-                raise SourceError(CHANGED)
+                raise ChangedError(CHANGED)
             return
         urns = self.deal.urns(given)
         for columns in pieces:
@@ -487,4 +487,4 @@ class DealKernel:
                 columns[place] = codes
             yield ([*columns, numbers],)
         if urns.left:
-            raise SourceError(CHANGED)
+            raise ChangedError(CHANGED)

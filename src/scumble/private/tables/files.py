@@ -212,7 +212,8 @@ class _Part:
     """One Parquet file, and the values that the names of its folders give to all its rows."""
 
     def __init__(self, path: Path, base: Path | None) -> None:
-        self.opened = path, base
+        # Another process may have another working directory.
+        self.opened = path.absolute(), None if base is None else base.absolute()
         self.given = {} if base is None else _folder_values(path.relative_to(base))
         self.path = str(path)
         with self._open() as file:
@@ -279,9 +280,15 @@ class _Part:
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, base: Path | None) -> _Part:
+def _opened(path: Path, base: Path | None, _: tuple[int, ...]) -> _Part:
     """Return a file that was opened in another process; its metadata are read once."""
     return _Part(path, base)
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is replaced: a process may serve several releases."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class RowGroups(Unit):
@@ -301,7 +308,7 @@ class RowGroups(Unit):
         self.require(columns)
         if not isinstance(self._part, _Part):
             path, base = self._part
-            self._part = read_safely(self.description, lambda: _opened(path, base))
+            self._part = read_safely(self.description, lambda: _opened(path, base, _version(path)))
         part, names = self._part, list(columns)
         for piece in part.pieces(self._groups):
             found = iter(read_safely(self.description, partial(part.read, piece, names)))

@@ -80,6 +80,11 @@ class ArrowStream(Source):
         return read_safely(self.description, lambda: pa.RecordBatchReader.from_stream(self.stream))
 
 
+def is_spark(frame: object) -> bool:
+    """Return whether this is a table of pyspark, which is not imported for the question."""
+    return type(frame).__module__.startswith("pyspark.")
+
+
 class PandasFrame(Source):
     """A pandas DataFrame; its index is not a column.
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from scumble.model.errors import ScumbleError, SourceError, named
 from scumble.model.relational import is_address
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
-from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame
+from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame, is_spark
 from scumble.private.tables.source import Source
 
 __all__ = ["Source", "expected_rows", "open_source"]
@@ -46,19 +46,7 @@ def open_source(source: object, *, table: str | None = None, query: str | None =
         raise SourceError(
             f"Only a DuckDB file has tables to choose from; leave {named('table')} out."
         )
-    if isinstance(source, pa.Table):
-        return ArrowTable(source)
-    if isinstance(source, pa.RecordBatch):
-        return ArrowTable(pa.Table.from_batches([source]))
-    if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc"):
-        return PandasFrame(source)
-    if hasattr(source, "__arrow_c_stream__"):
-        return ArrowStream(source)
-    hint = " Call .collect() on it first." if type(source).__name__ == "LazyFrame" else ""
-    raise SourceError(
-        "A source is a path, an Arrow table or stream, or a pandas or polars DataFrame. "
-        f"Got a {type(source).__name__} instead.{hint}"
-    )
+    return _open_frame(source)
 
 
 def expected_rows(source: object, table: str | None = None) -> int | None:
@@ -75,6 +63,28 @@ def expected_rows(source: object, table: str | None = None) -> int | None:
         return found.path.stat().st_size * max(start.count(b"\n"), 1) // max(len(start), 1)
     except (OSError, ScumbleError):  # whoever reads the source says so
         return None
+
+
+def _open_frame(source: object) -> Source:
+    """Return the source of a table in memory."""
+    if isinstance(source, pa.Table):
+        return ArrowTable(source)
+    if isinstance(source, pa.RecordBatch):
+        return ArrowTable(pa.Table.from_batches([source]))
+    if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc"):
+        return PandasFrame(source)
+    if is_spark(source):
+        # It speaks Arrow, but runs its plan again for every pass, in an order of its own.
+        raise SourceError(
+            "A Spark DataFrame is read by its cluster: publish it with engine=Spark(session)."
+        )
+    if hasattr(source, "__arrow_c_stream__"):
+        return ArrowStream(source)
+    hint = " Call .collect() on it first." if type(source).__name__ == "LazyFrame" else ""
+    raise SourceError(
+        "A source is a path, an Arrow table or stream, or a pandas or polars DataFrame. "
+        f"Got a {type(source).__name__} instead.{hint}"
+    )
 
 
 def _open_path(name: str, table: str | None) -> Source:

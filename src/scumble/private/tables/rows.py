@@ -18,7 +18,7 @@ from scumble.private.tables.persons.limit import RowLimit, identifiers
 from scumble.private.tables.source import Source, read_safely
 
 if TYPE_CHECKING:
-    from scumble.private.engines.workers import Workers
+    from scumble.private.engines.workers import Executor
 
 Outside = Literal["error", "drop", "missing"]
 PIECE = 1 << 18  # rows of a piece of a unit; a change would change what a fixed seed publishes
@@ -53,7 +53,7 @@ class Rows:
         self.progress = progress
         self.outside_columns: set[str] = set()
         self.outside_counts: dict[str, int] = {}
-        self.workers: Workers | None = None  # processes that read units of the rows
+        self.workers: Executor | None = None  # processes that read units of the rows
         self._person: tuple[str, int] | None = None
         self._unique = False  # whether a second row of one person is an error
         self._remarks: list[str] = []

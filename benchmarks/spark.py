@@ -1,0 +1,164 @@
+"""The same release by one process and by a Spark cluster of two workers: processor time and memory.
+
+The cluster is a real one, on this machine. Every run starts a session of its own, and its processor
+time is that of all processes that take part, the Java processes among them. An empty job is a
+session that sends one task to each core. Where pyspark or Java is missing nothing is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import scumble as sc
+from benchmarks.measure import at_most
+from benchmarks.people import SCHEMA, table
+
+UNIFORM, COUNTED = 5_000_000, 20_000_000
+FLAT = (5_000_000, 50_000_000)
+CELLS = ["age", "sex", "income"]  # 40,200 cells
+IN_ALL, BEYOND, MEMORY = 10, 2, 1.2
+REPEATS = 3
+
+
+def run() -> list[dict[str, Any]]:
+    if find_spec("pyspark") is None or shutil.which("java") is None:
+        return []
+    from tests.support import spark as clusters
+
+    histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
+    with _closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
+        return [
+            *_compared(
+                cluster, f"uniform, {UNIFORM // 10**6}M rows", sc.Uniform(epsilon=1), UNIFORM
+            ),
+            *_compared(
+                cluster, f"count, {COUNTED // 10**6}M rows, 40,200 cells", histogram, COUNTED
+            ),
+            _flat(cluster),
+        ]
+
+
+def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[str, Any]]:
+    source, schema = table(rows), sc.Schema.loads(SCHEMA)
+
+    def local() -> float:
+        before = sum(os.times()[:2])
+        sc.publish(source, schema, mechanism)
+        return sum(os.times()[:2]) - before
+
+    def on_spark() -> float:
+        return _spent(cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine))
+
+    spent = _turns({"local": local, "empty": lambda: _spent(cluster, _empty), "spark": on_spark})
+    alone, empty, spark = spent["local"], spent["empty"], spent["spark"]
+    detail = (
+        f"Spark {spark:.1f} s CPU, an empty job {empty:.1f}; one process {alone:.2f}; load "
+        f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    return [
+        at_most(f"{words}: CPU of Spark / of one process", IN_ALL, spark / alone, detail),
+        at_most(
+            f"{words}: ... beyond an empty job / of one process",
+            BEYOND,
+            (spark - empty) / alone,
+            detail,
+        ),
+    ]
+
+
+def _flat(cluster: Any) -> dict[str, Any]:
+    """Compare the memory of tasks for few and for many rows."""
+    schema = sc.Schema.loads(SCHEMA)
+    peaks = []
+    for rows in FLAT:
+        with _session(cluster) as session:
+            sc.publish(table(rows), schema, sc.Uniform(epsilon=1), engine=sc.Spark(session))
+            peaks.append(max(map(_peak, _pythons(cluster.folder))))
+    few, many = (f"{rows // 10**6}M" for rows in FLAT)
+    shown = ", ".join(f"{peak / 2**20:.0f} MB" for peak in peaks)
+    return at_most(
+        f"uniform: memory of a task, {many} rows / {few}", MEMORY, peaks[1] / peaks[0], shown
+    )
+
+
+def _empty(engine: sc.Spark) -> None:
+    with engine.opened():  # which looks at every worker
+        pass
+
+
+def _turns(rivals: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    """The median processor time of rivals that take turns, the first one not counted."""
+    found: dict[str, list[float]] = {name: [] for name in rivals}
+    for turn in range(1 + REPEATS):
+        for name, rival in rivals.items():
+            spent = rival()
+            if turn:
+                found[name].append(spent)
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def _spent(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
+    """Processor time of a session that does some work, its start included."""
+    before = _clock(cluster.folder)
+    with _session(cluster) as session:
+        work(sc.Spark(session))
+        return _clock(cluster.folder) - before
+
+
+@contextmanager
+def _session(cluster: Any) -> Iterator[Any]:
+    from tests.support import spark as clusters
+
+    session = cluster.session()
+    try:
+        yield session
+    finally:
+        clusters.stop(session)
+
+
+@contextmanager
+def _closing(cluster: Iterator[Any]) -> Iterator[Any]:
+    yield next(cluster)
+    next(cluster, None)
+
+
+def _clock(folder: Path) -> float:
+    """Processor time so far of this process, of its Java process and of the cluster."""
+    import psutil
+
+    own = psutil.Process()
+    running = [own, *own.children(recursive=True), *_processes(folder)]
+    total = 0.0
+    for process in {each.pid: each for each in running}.values():
+        times = process.cpu_times()
+        total += times.user + times.system
+    return total
+
+
+def _processes(folder: Path) -> list[Any]:
+    """The processes of the cluster, whose keeper has the folder in its command line."""
+    import psutil
+
+    keepers = [
+        each
+        for each in psutil.process_iter(["cmdline"])
+        if str(folder) in (each.info["cmdline"] or [])
+    ]
+    return [child for keeper in keepers for child in keeper.children(recursive=True)]
+
+
+def _pythons(folder: Path) -> list[Any]:
+    return [each for each in _processes(folder) if "python" in each.name()]
+
+
+def _peak(process: Any) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024

@@ -1,0 +1,278 @@
+"""The engine of a Spark cluster: `publish(..., engine=sc.Spark(session))`.
+
+Units of work are rows of a DataFrame, each in a partition of its own, and a task of Spark does with
+one what a worker process would do. It reads its unit itself; only the task and its answer pass
+through Spark. The keys of units are in these rows: they travel over the channel of the job, which
+must be encrypted, and reach no closure, configuration or log.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from scumble._version import __version__
+from scumble.model.errors import ParameterError, ScumbleError, setting
+from scumble.private.engines import spark_task
+from scumble.private.engines.spark_frame import SparkFrame
+from scumble.private.engines.staging import StagingFolder
+from scumble.private.engines.workers import ATTEMPTS, Job, Task
+from scumble.private.tables.frames import is_spark
+
+_WAVE_BYTES = 1 << 26  # of what is sent to, and of what comes back from, the tasks of one Spark job
+_WAVE_TASKS = 1 << 10
+_PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
+_LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
+_STOPPED = "its session was stopped, or its master cannot be reached"
+# What a message of Spark contains, and what is told.
+_REASONS = (
+    (
+        "No module named 'scumble",
+        "its workers have no scumble; install the same version for the Python of PYSPARK_PYTHON",
+    ),
+    ("VERSION_MISMATCH", "its workers have another Python; PYSPARK_PYTHON names the one to use"),
+    ("SparkContext was shut down", _STOPPED),
+    ("stopped SparkContext", _STOPPED),
+    ("Python worker exited unexpectedly", _LOST),
+    ("ExecutorLostFailure", _LOST),
+)
+
+
+class Spark:
+    """A Spark cluster that reads and perturbs rows.
+
+    `session` is the `SparkSession` of pyspark. `staging` is a folder that all machines see under
+    the same path; without it, the system's folder for temporary files serves if there is one
+    machine. `insecure_cluster` allows a cluster that sends and writes without encryption.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        *,
+        staging: str | Path | None = None,
+        insecure_cluster: bool = False,
+    ) -> None:
+        home = type(session).__module__
+        if not home.startswith("pyspark.sql.") or home.startswith("pyspark.sql.connect."):
+            allowed = "a SparkSession of pyspark that is not a client of Spark Connect"
+            raise ParameterError.of("Spark", "session", allowed, type(session).__name__)
+        if staging is not None and not Path(staging).is_dir():
+            raise ParameterError.of("Spark", "staging", "a folder that exists", str(staging))
+        self.session = session
+        self.staging = None if staging is None else Path(staging).absolute()
+        self.insecure_cluster = insecure_cluster
+
+    def __repr__(self) -> str:
+        return f"Spark({self.session.sparkContext.master!r})"
+
+    def opened(self) -> SparkExecutor:
+        """Return a context in which the cluster does tasks; refuse one that is not encrypted."""
+        if self.session.sparkContext._jsc is None:
+            raise ParameterError.of(
+                "Spark", "session", "a session that is running", "a stopped one"
+            )
+        missing = [] if self.insecure_cluster else _missing(self.session.sparkContext)
+        if missing:
+            raise ParameterError(
+                "Keys and exact counts would leave this process unencrypted: the session must have "
+                f"{' and '.join(missing)}. Set this where the cluster is configured, or say "
+                f"{setting('insecure_cluster', True)} if nobody else can reach its network and "
+                "disks."
+            )
+        return SparkExecutor(self.session, StagingFolder(self.staging))
+
+
+def _missing(context: Any) -> list[str]:
+    """Return the settings that a session lacks for its channels and files to be encrypted."""
+    conf = context.getConf()
+
+    def on(name: str) -> bool:
+        return str(conf.get(name, "false")).lower() == "true"
+
+    one_process = context.master == "local" or context.master.startswith("local[")
+    found = []
+    if (
+        not one_process
+        and not on("spark.network.crypto.enabled")
+        and not on("spark.ssl.rpc.enabled")
+    ):
+        found.append("spark.network.crypto.enabled=true (with spark.authenticate=true)")
+    if not on("spark.io.encryption.enabled"):
+        found.append("spark.io.encryption.enabled=true")
+    if on("spark.eventLog.enabled"):
+        found.append("spark.eventLog.enabled=false")
+    return found
+
+
+class SparkExecutor:
+    """Does tasks on a cluster until the end of the `with` block. See `workers.Executor`.
+
+    Tests use one attribute: `order` rearranges the tasks of a job before they are handed out.
+    """
+
+    def __init__(self, session: Any, staging: StagingFolder) -> None:
+        self._session, self._context = session, session.sparkContext
+        self._staging = staging
+        self._jobs = 0
+        self._stack = ExitStack()
+        self.order: Callable[[list[Task]], list[Task]] | None = None
+
+    def __enter__(self) -> SparkExecutor:
+        """Look whether the workers have what they need, before anything is read or charged."""
+        self._stack.enter_context(self._staging)
+        try:
+            number = min(self._parallelism, _PROBES)
+            list(self.run(spark_task.Probe(), [Task(each, lambda: None) for each in range(number)]))
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def source(self, table: Any, columns: Iterable[str]) -> Any:
+        """Return a Spark DataFrame as a source with these columns, and any other table as it is."""
+        if not is_spark(table) or not hasattr(table, "mapInArrow"):
+            return table
+        return SparkFrame(table, columns, self._staging)
+
+    def staging(self, folder: Path) -> Path:
+        """Return the folder that all machines see."""
+        return self._staging.path
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+        """Yield every task with its answer. Spark gets the tasks in waves, one after the other, so
+        that neither they nor the answers take much memory.
+        """
+        given = iter(tasks if self.order is None else self.order(list(tasks)))
+        self._jobs += 1
+        notes = self._staging.path / f"notes{self._jobs}"
+        again: deque[Task] = deque()
+        failures: dict[int, BaseException] = {}
+        most = self._parallelism
+        while wave := self._wave(job, notes, given, again, failures, most):
+            size = 0
+            for number, answer in self._answers([(each.number, sent) for each, sent in wave]):
+                size += len(answer)
+                task = next(each for each, _ in wave if each.number == number)
+                kind, found = pickle.loads(answer)  # noqa: S301 (from a task of this release)
+                if kind == "done":
+                    task.notes = spark_task.noted(notes / str(number))
+                    yield task, found
+                    continue
+                task.attempt += 1
+                if found.again and task.attempt < ATTEMPTS:
+                    again.append(task)
+                else:
+                    failures[number] = found.error()
+            fitting = _WAVE_BYTES * len(wave) // max(1, size)
+            most = max(1, min(_WAVE_TASKS, 8 * self._parallelism, fitting))
+        if failures:
+            raise failures[min(failures)]
+
+    def _wave(
+        self,
+        job: Job,
+        notes: Path,
+        given: Iterator[Task],
+        again: deque[Task],
+        failures: dict[int, BaseException],
+        most: int,
+    ) -> list[tuple[Task, bytes]]:
+        """Return the next tasks, pickled. After an error only the tasks before it are of use: they
+        may have errors of their own.
+        """
+        found: list[tuple[Task, bytes]] = []
+        size = 0
+        while len(found) < most and size < _WAVE_BYTES:
+            task = again.popleft() if again else next(given, None)
+            if task is None:
+                break
+            if failures and task.number > min(failures):
+                continue
+            order = spark_task.Order(
+                __version__,
+                str(self._staging.path),
+                str(notes / str(task.number)),
+                _pickled(job, task.content()),
+            )
+            found.append((task, pickle.dumps(tuple(order), protocol=5)))
+            size += len(order.work)
+        return found
+
+    def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Let Spark do some tasks, each in a partition of its own."""
+        numbers, sent = zip(*orders, strict=True)
+        table = pa.table(
+            {"number": pa.array(numbers, pa.int64()), "task": pa.array(sent, pa.binary())}
+        )
+        session = self._session.newSession()  # the settings of the caller's own stay as they are
+        session.conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+        with _failures_told(), self._cancelled_on_error(), _no_advice():
+            frame = session.createDataFrame(table).mapInArrow(spark_task.work, spark_task.ANSWERS)
+            return [(row["number"], bytes(row["answer"])) for row in frame.collect()]
+
+    @property
+    def _parallelism(self) -> int:
+        return max(1, int(self._context.defaultParallelism))
+
+    @contextmanager
+    def _cancelled_on_error(self) -> Iterator[None]:
+        """Cancel the tasks of this thread if they are not waited for, as after Ctrl-C."""
+        tag = f"scumble-{secrets.token_hex(8)}"
+        self._context.addJobTag(tag)
+        try:
+            yield
+        except BaseException:
+            self._context.cancelJobsWithTag(tag)
+            raise
+        finally:
+            self._context.removeJobTag(tag)
+
+
+def _pickled(job: Job, content: Any) -> bytes:
+    try:
+        return pickle.dumps((job, content), protocol=5)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        raise ParameterError(spark_task.UNSENT) from None
+
+
+@contextmanager
+def _failures_told() -> Iterator[None]:
+    """Turn the errors of Spark, which may quote values and keys, into sentences."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+        return
+    except (PySparkException, Py4JError, OSError, EOFError) as error:
+        text = str(error)
+    # Raised outside of the except clause, so that the context of the exception is not kept either.
+    reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
+    raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")
+
+
+@contextmanager
+def _no_advice() -> Iterator[None]:
+    """Leave out what pyspark has to say about the version of pandas, which is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning, message=".*pandas.*")
+        yield

@@ -1,0 +1,74 @@
+"""A session of Spark for the command line: started for one command, and quiet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.no_pandas import allow_pandas
+
+# What an application may decide for itself. The secret by which the machines of a cluster know each
+# other, and with which they encrypt what they send, is in their configuration.
+_SETTINGS = {
+    "spark.io.encryption.enabled": "true",
+    "spark.eventLog.enabled": "false",
+    "spark.speculation": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+}
+
+
+@contextmanager
+def spark_session(master: str) -> Iterator[Any]:
+    """Yield a session on the cluster of this master, and stop it at the end.
+
+    Other settings are those of `spark-defaults.conf` in the folder SPARK_CONF_DIR.
+    """
+    allow_pandas()  # without it, pyspark sends no Arrow
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            import pandas  # noqa: F401
+            from pyspark.sql import SparkSession
+    except ImportError:
+        raise ParameterError(
+            "pyspark or pandas is not installed: install scumble[spark], and Java 17."
+        ) from None
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise ParameterError("Spark needs Java 17: install it, or set JAVA_HOME to its folder.")
+    builder = SparkSession.builder.master(master).appName("scumble")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    session = None
+    with _quiet_java(), warnings.catch_warnings(action="ignore"):
+        try:
+            session = builder.getOrCreate()
+        except Exception:  # of many kinds, with many lines
+            session = None
+    if session is None:
+        raise ScumbleError(
+            f"No session could be started on the Spark master '{master}': it does not answer, has "
+            "another version or another secret (spark.authenticate), or the address is wrong."
+        )
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _quiet_java() -> Iterator[None]:
+    """Let the Java process that is started here write to nowhere: its log may quote values."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -1,0 +1,122 @@
+"""What a task of Spark does: one task of a job, with the same code as a worker process.
+
+Nothing is raised: Spark would write the error, which may quote private values, into its logs. What
+libraries print is not kept for the same reason.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from scumble._version import __version__
+from scumble.model.errors import ParameterError, ScumbleError
+from scumble.private.engines.worker import Failure
+
+UNSENT = (
+    "This mechanism cannot be sent to a cluster. Define it in a module that its workers can import."
+)
+ANSWERS = "number long, answer binary"  # the columns that a task returns
+_COLUMNS = pa.schema([("number", pa.int64()), ("answer", pa.binary())])
+
+
+class Order(NamedTuple):
+    """What is sent to a task: the pickled job and content, and the folder for what it notes.
+
+    The rest is looked at before these are unpickled.
+    """
+
+    version: str
+    staging: str
+    notes: str
+    work: bytes
+
+
+def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do the tasks of some rows of (number, order), and yield their answers."""
+    pa.set_cpu_count(1)  # the other tasks use the other cores
+    for batch in batches:
+        for row in batch.to_pylist():
+            with _silence():
+                found = _done(Order(*pickle.loads(row["task"])))  # noqa: S301 (from the driver)
+            answer = pickle.dumps(found, protocol=5)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([row["number"]]), pa.array([answer], pa.binary())], schema=_COLUMNS
+            )
+
+
+def _done(order: Order) -> tuple[str, Any]:
+    """Return ("done", answer) or ("failure", Failure)."""
+    try:
+        _check(order)
+        try:
+            job, content = pickle.loads(order.work)  # noqa: S301
+        except Exception:  # what cannot be unpickled can raise anything
+            raise ParameterError(UNSENT) from None
+
+        def note(told: Any) -> None:
+            if told is not None:
+                _keep(Path(order.notes), told)
+
+        return "done", job.run(content, note)
+    except Exception as error:
+        return "failure", Failure.of(error)
+
+
+def _check(order: Order) -> None:
+    if order.version != __version__:
+        raise ScumbleError(
+            f"This process has scumble {order.version} and a worker of the cluster has "
+            f"{__version__}: install the same version on all machines."
+        )
+    if not os.access(order.staging, os.W_OK):
+        raise ScumbleError(
+            f"A worker of the cluster cannot write to the folder '{order.staging}'. Give a staging "
+            "folder that all machines of the cluster see under the same path, and run the workers "
+            "as the user who publishes."
+        )
+
+
+def _keep(folder: Path, told: object) -> None:
+    """Write a note for the driver, which reads it also if this attempt does not come to its end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f"{secrets.token_hex(8)}.part"
+    part.write_bytes(pickle.dumps(told, protocol=5))
+    part.rename(part.with_suffix(".note"))
+
+
+def noted(folder: Path) -> list[Any]:
+    """Return what all attempts have noted."""
+    return [pickle.loads(path.read_bytes()) for path in folder.glob("*.note")]  # noqa: S301
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Send what is written to standard output and error to nowhere."""
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number, _ in kept:
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for number, before in kept:
+            os.dup2(before, number)
+            os.close(before)
+        os.close(nowhere)
+
+
+class Probe:
+    """Asks a worker whether it could do a task: whether it has scumble, and sees the folder."""
+
+    staging = None
+
+    def run(self, content: object, note: object) -> None:
+        """Do nothing: the checks are made before."""

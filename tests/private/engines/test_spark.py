@@ -1,0 +1,410 @@
+"""Every mechanism and every source on a real Spark cluster: the bits of one process, whatever
+happens to a task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from itertools import cycle
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from scumble.private.engines import spark, tasks
+from scumble.private.engines.engine import Output
+from scumble.private.engines.pool import PoolEngine
+from scumble.private.engines.spark import SparkExecutor
+from scumble.private.engines.staging import StagingFolder
+from scumble.private.mechanism import Publisher, create
+from scumble.private.perturbation import partition_groups
+from scumble.private.sampling.source import FINGERPRINT, Keystream, ReleaseKey
+from scumble.private.tables import source, writer
+from scumble.private.tables.rows import Rows
+from tests.support import faults
+from tests.support import spark as clusters
+from tests.support.mechanisms.conformance_cases import cases
+from tests.support.people import people, schema
+
+# pyspark leaves sockets open, and has advice about pandas.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark:FutureWarning"),
+]
+
+CASES = cases()
+PUBLISHERS = [name for name, case in CASES.items() if isinstance(case.make(), Publisher)]
+MAPPED = [name for name in PUBLISHERS if name.split(",")[0] not in ("anatomy", "alphabeta")]
+SOURCES = ["file", "folder", "frame", "csv", "gzip", "duckdb", "arrow", "pandas", "sqlite"]
+# Every mechanism and every source once; the full product in `make test-soak`.
+PAIRS = list(zip(CASES, cycle(SOURCES), strict=False))
+PRODUCT = [
+    pytest.param(name, kind, marks=pytest.mark.slow if (name, kind) in PAIRS else pytest.mark.soak)
+    for name in CASES
+    for kind in SOURCES
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(testrun_uid):
+    yield from clusters.started(testrun_uid)
+
+
+@pytest.fixture(scope="module")
+def session(cluster):
+    found = cluster.session()
+    yield found
+    clusters.stop(found)
+
+
+@pytest.fixture(autouse=True)
+def small_units(monkeypatch, tmp_path):
+    monkeypatch.setattr(source, "UNIT_ROWS", 100)
+    monkeypatch.setattr(writer, "CHUNK", 30)  # 14 row groups, which several tasks write
+    (tmp_path / "staging").mkdir()
+    yield
+    assert not list((tmp_path / "staging").iterdir()), "staging is removed"
+
+
+@pytest.fixture
+def engine(session, tmp_path) -> sc.Spark:
+    return sc.Spark(session, staging=tmp_path / "staging")
+
+
+def digest(release: sc.Release) -> dict[str, str]:
+    """Every file of a release; nothing else may be in its folder."""
+    assert sorted(p.name for p in release.folder.iterdir()) == sorted(release.evidence.files)
+    return {
+        name: hashlib.sha256((release.folder / name).read_bytes()).hexdigest()
+        for name in release.evidence.files
+    }
+
+
+def stored(kind: str, table: pa.Table, folder: Path, session) -> object:
+    """The table as a source of some kind."""
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return table.to_pandas()
+    if kind == "sqlite":
+        return _sqlite(table, folder)
+    path = folder / {"csv": "people.csv", "gzip": "people.csv.gz"}.get(kind, f"people.{kind}")
+    if kind in ("file", "frame"):
+        pq.write_table(table, path, row_group_size=50)
+        return session.read.parquet(str(path)).coalesce(1) if kind == "frame" else path
+    if kind == "folder":
+        path.mkdir()
+        for begin in range(0, table.num_rows, 100):
+            pq.write_table(table.slice(begin, 100), path / f"{begin:05}.parquet")
+    elif kind == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("people", table)
+            connection.execute("CREATE TABLE t AS FROM people")
+    else:
+        opened = pa.CompressedOutputStream(str(path), "gzip") if kind == "gzip" else path.open("wb")
+        with opened as sink:
+            pyarrow.csv.write_csv(table, sink)
+    return path
+
+
+def _sqlite(table: pa.Table, folder: Path) -> str:
+    import sqlite3
+
+    pytest.importorskip("adbc_driver_sqlite", reason="needs scumble[postgres]")
+    path = folder / "people.db"
+    with sqlite3.connect(path) as connection:
+        marks = ", ".join("?" * table.num_columns)
+        connection.execute(f"CREATE TABLE t ({', '.join(table.column_names)})")
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        connection.executemany(f"INSERT INTO t VALUES ({marks})", rows)
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def published(name: str, table, seed: int = 1, **options) -> sc.Release:
+    case = CASES[name]
+    return sc.publish(table, case.schema, case.make(), seed=seed, **options)
+
+
+def parquet(name: str, folder) -> Path:
+    path = folder / "people.parquet"
+    pq.write_table(CASES[name].table("ordinary"), path, row_group_size=50)
+    return path
+
+
+@pytest.mark.parametrize(("name", "kind"), PRODUCT)
+def test_the_same_bits(name: str, kind: str, engine, tmp_path) -> None:
+    given = stored(kind, CASES[name].table("ordinary"), tmp_path, engine.session)
+    table = CASES[name].table("ordinary") if kind == "frame" else given
+    local, found = published(name, table), published(name, given, engine=engine)
+    assert digest(found) == digest(local)
+    assert found.remarks == local.remarks
+    assert found.manifest.report == local.manifest.report
+
+
+LISTS = {
+    "sequences": {"attribute": "pages", "length": 4},
+    "baskets": {"attribute": "pages", "top": 3},
+    "keys": {"attributes": ["pages"], "delta": 1e-2, "keys": 1},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_keys(name: str, engine) -> None:
+    """They are counted in the process that publishes."""
+    kind = {"keys": 'type = "category"\nopen = true'}.get(
+        name, f'type = "{"set" if name == "baskets" else "sequence"}"\nvalues = ["a", "b", "c"]'
+    )
+    described = sc.Schema.loads(f'[attributes.pages]\nrole = "sensitive"\n{kind}')
+    table = pa.table({"pages": [["a b", "a b c", "b b b c a", "c"][row % 4] for row in range(120)]})
+    mechanism = create(name, epsilon=1, neighbours="add_remove", **LISTS[name])
+    local, found = (
+        sc.publish(table, described, mechanism, seed=1, engine=each) for each in (None, engine)
+    )
+    assert digest(found) == digest(local)
+
+
+@pytest.mark.slow
+def test_persons_levels_and_records(engine, tmp_path) -> None:
+    table = people(400, schema()).append_column("id", pa.array([n // 2 for n in range(400)]))
+    named = sc.Schema([sc.Attribute("id", "identifier"), *schema()])
+    limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=1)
+    given = stored("frame", table, tmp_path, engine.session)
+    assert digest(sc.publish(given, named, limited, seed=1, engine=engine)) == digest(
+        sc.publish(table, named, limited, seed=1)
+    )
+    views = [
+        sc.Aroma(k=7).publish_levels(each, schema(), levels=[3, 7], seed=1, engine=cluster)
+        for each, cluster in ((table, None), (given, engine))
+    ]
+    assert list(map(digest, views[0])) == list(map(digest, views[1]))
+
+
+@pytest.mark.slow
+def test_answers_without_spark(engine, tmp_path) -> None:
+    given = stored("frame", people(400, schema()), tmp_path, engine.session)
+    release = sc.publish(given, schema(), sc.Uniform(epsilon=1), engine=engine)
+    release.save(tmp_path / "release")
+    script = (
+        "import sys, scumble as sc; "
+        "print(sc.open(sys.argv[1]).answer('SELECT COUNT(*) FROM t WHERE age < 5')); "
+        "assert 'pyspark' not in sys.modules"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "release")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout
+
+
+@pytest.mark.slow
+class TestFaults:
+    @pytest.mark.parametrize("name", MAPPED)
+    def test_every_unit_fails_once_after_its_draw(
+        self, name: str, engine, tmp_path, monkeypatch
+    ) -> None:
+        path = parquet(name, tmp_path)
+        local = digest(published(name, path))
+        monkeypatch.setattr(tasks, "MapJob", faults.Fails)
+        assert digest(published(name, path, engine=engine)) == local
+
+    @pytest.mark.parametrize("name", ["uniform", "partition"])
+    def test_another_order(self, name: str, engine, tmp_path, monkeypatch) -> None:
+        path = parquet(name, tmp_path)
+        local = digest(published(name, path))
+        init = SparkExecutor.__init__
+
+        def reversed_(self, *given):
+            init(self, *given)
+            self.order = lambda tasks: tasks[::-1]
+
+        monkeypatch.setattr(SparkExecutor, "__init__", reversed_)
+        assert digest(published(name, path, engine=engine)) == local
+        assert digest(published(name, path, engine=engine, seed=2)) != local
+
+    @pytest.mark.parametrize("fault", ["Dies", "KillsExecutor"])
+    @pytest.mark.parametrize("name", ["uniform", "partition"])
+    def test_killed_workers(self, name: str, fault: str, engine, tmp_path, monkeypatch) -> None:
+        """Spark itself starts these tasks again."""
+        monkeypatch.setattr(source, "UNIT_ROWS", 200)
+        path = parquet(name, tmp_path)
+        local = digest(published(name, path))
+        monkeypatch.setattr(tasks, "MapJob", getattr(faults, fault))
+        assert digest(published(name, path, engine=engine)) == local
+
+    def test_a_file_that_changes_before_a_unit_is_read_again(
+        self, engine, tmp_path, monkeypatch
+    ) -> None:
+        path = parquet("uniform", tmp_path)
+        monkeypatch.setattr(tasks, "MapJob", faults.Changes)
+        with pytest.raises(sc.SourceError, match=r"changed while it was read|cannot be read"):
+            published("uniform", path, engine=engine)
+
+    def test_a_file_that_changes_between_the_passes(self, engine, tmp_path, monkeypatch) -> None:
+        """The values change places within a unit, so that all counts stay what they were."""
+        path, shares = tmp_path / "people.parquet", partition_groups.Deal.shares
+        table = CASES["partition"].table("ordinary")
+        ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace")
+
+        def write(rows):
+            plain = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+            pq.write_table(table.take(rows), path, row_group_size=50, **plain)
+
+        def swapped(*given):
+            write([*range(50)[::-1], *range(50, 400)])
+            return shares(*given)
+
+        write([*range(400)])
+        monkeypatch.setattr(partition_groups.Deal, "shares", swapped)
+        with pytest.raises(sc.SourceError, match="changed while it was read"):
+            sc.publish(path, schema(), CASES["partition"].make(), ledger=ledger, engine=engine)
+        assert [each["state"] for each in ledger.history()] == ["begun"]
+
+    def test_an_attempt_with_other_noise_is_not_accepted(
+        self, engine, tmp_path, monkeypatch
+    ) -> None:
+        monkeypatch.setattr(tasks, "MapJob", faults.Fails)
+        rows = Rows(people(400, schema()), schema())
+        output = Output(tmp_path / "view.parquet", schema().published)
+        with engine.opened() as executor:
+            made = PoolEngine(rows, Keystream(1), executor)
+            with pytest.raises(sc.ScumbleError, match="drew different noise"):
+                made.map(["age", "sex", "job"], faults.Fresh(), [output])
+        assert not output.path.exists()
+
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+    def test_a_driver_that_is_stopped(self, number: signal.Signals, cluster, tmp_path) -> None:
+        """One release is committed before, and stays; of the other nothing is left but its
+        charge.
+        """
+        pq.write_table(people(400, schema()), tmp_path / "people.parquet", row_group_size=100)
+        sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
+        paths = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+        driver = subprocess.Popen(
+            [sys.executable, faults.__file__, str(tmp_path), cluster.master],
+            env={**os.environ, **cluster.environment(), **paths},
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 240)
+            assert list(tmp_path.glob("scumble-staging-*/staging-*"))
+            driver.send_signal(number)
+            driver.wait(60)
+        finally:
+            driver.kill()
+            driver.wait()
+        assert _wait(lambda: not list(tmp_path.glob("scumble-staging-*")), 60)
+        assert not (tmp_path / "release").exists()
+        assert sc.open(tmp_path / "first").answer("SELECT COUNT(*) FROM t").value > 0
+        history = sc.Ledger.open(tmp_path / "ledger").history()
+        assert [each["state"] for each in history] == ["made", "begun"]
+
+
+def _wait(condition, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+@pytest.mark.slow
+class TestMessages:
+    def test_errors_name_the_first_row_that_is_wrong(self, engine, cluster, tmp_path) -> None:
+        table = people(400, schema())
+        jobs = table["job"].to_pylist()
+        jobs[230] = jobs[333] = "zzastronautzz"
+        wrong = tmp_path / "wrong.parquet"
+        pq.write_table(table.set_column(2, "job", pa.array(jobs)), wrong, row_group_size=50)
+        with pytest.raises(sc.DomainError, match="row 231:") as error:
+            sc.publish(wrong, schema(), sc.Uniform(epsilon=1), engine=engine)
+        assert (error.value.column, error.value.row) == ("job", 231)
+        with pytest.raises(sc.DomainError, match="zzastronautzz"):
+            sc.publish(wrong, schema(), sc.Uniform(epsilon=1), engine=engine, reveal=True)
+        assert not _found(cluster.folder, [b"zzastronautzz"])
+
+    def test_keys_are_in_no_file_of_the_cluster(self, engine, cluster) -> None:
+        sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), seed=5, engine=engine)
+        keys = [
+            ReleaseKey(5).of_unit(str(unit), purpose)
+            for unit in range(4)
+            for purpose in ("rows", FINGERPRINT)
+        ]
+        assert not _found(cluster.folder, [*keys, *(key.hex().encode() for key in keys)])
+
+    def test_a_plan_that_fails_quotes_nothing(self, engine) -> None:
+        frame = engine.session.sql(
+            "SELECT cast(concat('zz', id) AS int) AS age, 'f' AS sex, 'cook' AS job FROM range(9)"
+        )
+        with pytest.raises(sc.SourceError, match="cannot be computed") as error:
+            sc.publish(frame, schema(), sc.Uniform(epsilon=1), engine=engine)
+        assert error.value.__context__ is None
+
+    def test_other_versions_are_refused_before_the_charge(
+        self, engine, tmp_path, monkeypatch
+    ) -> None:
+        monkeypatch.setattr(spark, "__version__", "0.0.1")
+        ledger = sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
+        with pytest.raises(sc.ScumbleError, match=r"scumble 0\.0\.1 and a worker of the cluster"):
+            sc.publish(
+                people(9, schema()), schema(), sc.Uniform(epsilon=1), ledger=ledger, engine=engine
+            )
+        assert not ledger.charges
+
+    def test_a_folder_that_workers_do_not_see(self, session, tmp_path, monkeypatch) -> None:
+        monkeypatch.setattr(StagingFolder, "path", tmp_path / "nowhere")
+        with pytest.raises(sc.ScumbleError, match="cannot write to the folder"):
+            sc.publish(
+                people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=sc.Spark(session)
+            )
+
+    def test_a_mechanism_that_workers_cannot_import(self, engine, monkeypatch) -> None:
+        """One module is known here and not there, another is not even known here."""
+        for module in ("only_in_the_driver", "nowhere"):
+            kind = type("Here", (tasks.MapJob,), {"__module__": module})
+            if module == "only_in_the_driver":
+                monkeypatch.setitem(sys.modules, module, SimpleNamespace(Here=kind))
+            monkeypatch.setattr(tasks, "MapJob", kind)
+            with pytest.raises(sc.ParameterError, match="cannot be sent to a cluster"):
+                sc.publish(people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+
+
+def _found(folder: Path, words: list[bytes]) -> list[Path]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert any(path.name == "stderr" for path in files), "executors have logs"
+    return [path for path in files if any(word in path.read_bytes() for word in words)]
+
+
+@pytest.mark.slow
+class TestCommand:
+    def test_publishes_what_one_process_does(self, cluster, tmp_path) -> None:
+        pq.write_table(people(400, schema()), tmp_path / "people.parquet")
+        (tmp_path / "schema.toml").write_text(schema().dumps())
+        words = ["people.parquet", "-s", "schema.toml", "-m", "uniform", "-e", "1"]
+        words += ["--insecure-seed", "1", "-o"]
+        on_spark = ["--engine", "spark", "--master", cluster.master, "--staging", "staging"]
+        for more in (["here"], ["there", *on_spark]):
+            command = [str(Path(sys.executable).with_name("scumble")), "publish", *words, *more]
+            done = subprocess.run(
+                command,
+                cwd=tmp_path,
+                env={**os.environ, **cluster.environment()},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert not re.search(r"WARN |java|Stage|Spark", done.stderr), done.stderr
+        here, there = (sc.open(tmp_path / name) for name in ("here", "there"))
+        name = "records.parquet"
+        assert (here.folder / name).read_bytes() == (there.folder / name).read_bytes()

@@ -1,0 +1,139 @@
+"""What is refused before a cluster is asked, and the staging folder: no Spark is needed here."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+import scumble as sc
+from scumble.private.engines.staging import StagingFolder
+from scumble.private.tables.open import open_source
+from tests.support.people import people, schema
+
+ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true"}
+
+
+def session(settings: dict[str, str], master: str = "spark://host:7077") -> object:
+    """Something that looks like a session with these settings."""
+    context = SimpleNamespace(master=master, getConf=lambda: settings, _jsc=object())
+    kind = type("SparkSession", (), {"__module__": "pyspark.sql.session"})
+    found = kind()
+    found.sparkContext = context
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "master", "named"),
+    [
+        ({}, "spark://host:7077", ["network.crypto.enabled=true", "io.encryption.enabled=true"]),
+        ({"spark.network.crypto.enabled": "true"}, "yarn", ["io.encryption.enabled=true"]),
+        ({"spark.ssl.rpc.enabled": "TRUE"}, "yarn", ["io.encryption.enabled=true"]),
+        ({"spark.io.encryption.enabled": "true"}, "local-cluster[2,1,1024]", ["crypto.enabled"]),
+        ({}, "local[2]", ["spark.io.encryption.enabled=true"]),
+        ({**ENCRYPTED, "spark.eventLog.enabled": "true"}, "yarn", ["eventLog.enabled=false"]),
+    ],
+)
+def test_clusters_without_encryption_are_refused(settings, master: str, named) -> None:
+    engine = sc.Spark(session(settings, master))
+    with pytest.raises(sc.ParameterError, match="unencrypted") as error:
+        sc.publish("no such file", schema(), sc.Uniform(epsilon=1), engine=engine)
+    assert all(each in str(error.value) for each in named)
+    assert ("network.crypto" in str(error.value)) == any("crypto" in each for each in named)
+    assert "insecure_cluster=True" in str(error.value)
+    assert sc.Spark(session(settings, master), insecure_cluster=True).opened()
+    assert sc.Spark(session(ENCRYPTED, master)).opened()
+
+
+def test_what_is_no_session() -> None:
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    for wrong in ("spark://host:7077", None, connect):
+        with pytest.raises(sc.ParameterError, match="'session' parameter of Spark"):
+            sc.Spark(wrong)
+    with pytest.raises(sc.ParameterError, match="'staging' parameter of Spark"):
+        sc.Spark(session(ENCRYPTED), staging="/no such folder")
+
+
+def test_options_that_do_not_go_together() -> None:
+    table, mechanism = people(9, schema()), sc.Uniform(epsilon=1)
+    with pytest.raises(sc.ParameterError, match="'engine' parameter of publish"):
+        sc.publish(table, schema(), mechanism, engine="spark")
+    with pytest.raises(sc.ParameterError, match="leave it out with engine"):
+        sc.publish(table, schema(), mechanism, engine=sc.Spark(session(ENCRYPTED)), jobs=2)
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(sc.SourceError, match=r"engine=Spark\(session\)"):
+        sc.publish(frame, schema(), mechanism)
+
+
+def test_the_staging_folder_is_private_and_removed(tmp_path) -> None:
+    with StagingFolder(tmp_path) as staging:
+        assert not list(tmp_path.iterdir()), "it is made when it is used"
+        folder = staging.path
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "rows").write_text("private")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(sc.ScumbleError, match="No folder can be made"):
+        _ = StagingFolder(tmp_path / "absent").path
+
+
+def test_the_staging_folder_of_a_process_that_is_killed(tmp_path) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path; "
+        "from scumble.private.engines.staging import StagingFolder; "
+        "(StagingFolder(Path(sys.argv[1])).path / 'rows').write_text('private'); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    end = time.monotonic() + 30
+    while list(tmp_path.iterdir()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_serves_several_releases_sees_a_new_file(tmp_path, monkeypatch) -> None:
+    """The workers of Spark outlive a release; metadata of a file must not outlive the file."""
+    monkeypatch.chdir(tmp_path)
+    for rows in (200, 400):
+        pq.write_table(people(rows, schema()), "people.parquet", row_group_size=100)
+        [unit] = open_source("people.parquet").units()
+        sent = pickle.loads(pickle.dumps(unit))
+        monkeypatch.chdir("/")  # where a worker of a cluster may be
+        assert sum(batch.num_rows for batch in sent.batches(["age"])) == rows
+        monkeypatch.chdir(tmp_path)
+
+
+class TestCommand:
+    def refused(self, *words: str) -> str:
+        command = [sys.executable, "-c", _COMMAND, "publish", "people.csv", "-s", "schema.toml"]
+        more = ["-m", "uniform", "-e", "1", "-o", "view", *words]
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == 2, done.stderr
+        return " ".join(done.stderr.split())
+
+    @pytest.fixture(autouse=True)
+    def files(self, tmp_path, monkeypatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "schema.toml").write_text(schema().dumps())
+        (tmp_path / "people.csv").write_text("age,sex,job\n1,f,cook\n")
+
+    def test_options(self) -> None:
+        assert "'local' or 'spark'" in self.refused("--engine", "flink")
+        assert "needs --master" in self.refused("--engine", "spark")
+        assert "are for --engine spark" in self.refused("--master", "spark://host:7077")
+
+    def test_without_pyspark(self) -> None:
+        told = self.refused("--engine", "spark", "--master", "spark://host:7077")
+        assert "pyspark or pandas is not installed: install scumble[spark], and Java 17." in told
+
+
+_COMMAND = """
+import sys
+sys.modules["pyspark"] = sys.modules["pyspark.sql"] = None
+from scumble.cli.app import main
+main()
+"""
