@@ -303,6 +303,26 @@ def baskets(
         console.stdout().print(as_table(rows))
 
 
+@app.command("synthetic")
+def synthetic(
+    data: DataFolder,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Releases.")] = 20,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="NAMES", help="Of adult, nltcs and census.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Synthesis: how far the tables of synthetic rows are from the truth, and the time it takes."""
+    from research.synthetic import FILES, REFERENCE, as_table, study
+
+    with console.steps() as step:
+        rows = list(study(data, step, seeds, _names(only) or tuple(FILES)))
+    if as_json:
+        console.print_json({"rows": rows, "reference": REFERENCE})
+    else:
+        console.stdout().print(as_table(rows))
+
+
 def _people(
     data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
 ) -> People:

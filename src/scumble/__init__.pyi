@@ -46,6 +46,7 @@ from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
 from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
+from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -109,6 +110,7 @@ __all__ = [
     "Spark",
     "Sparse",
     "Subset",
+    "Synthesis",
     "Trajectories",
     "Uniform",
     "Wavelet",

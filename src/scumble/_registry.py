@@ -34,6 +34,7 @@ REGISTRY = {
     "sequences": "scumble.private.summaries.lists.sequences:Sequences",
     "keys": "scumble.private.summaries.keys:Keys",
     "baskets": "scumble.private.summaries.lists.baskets:Baskets",
+    "synthesis": "scumble.private.summaries.synthetic.synthesis:Synthesis",
     "mwem": "scumble.private.summaries.synthetic.mwem:Mwem",
     "trajectories": "scumble.private.summaries.lists.trajectories:Trajectories",
     "dirichlet": "scumble.private.summaries.synthetic.dirichlet:Dirichlet",

@@ -13,7 +13,7 @@ import pytest
 import scumble as sc
 from scumble.model.errors import ReleaseError, SchemaError
 from scumble.model.stored import fraction
-from scumble.public.release import MANIFEST
+from scumble.public.archive.archive import MANIFEST, _digest_of_json
 from tests.support import people
 
 
@@ -30,7 +30,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     data = json.loads((folder / MANIFEST).read_text())
     data.pop("checksum")
     change(data)
-    data["checksum"] = digest_of_json(data)
+    data["checksum"] = _digest_of_json(data)
     (folder / MANIFEST).write_text(json.dumps(data))
 
 

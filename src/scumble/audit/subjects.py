@@ -21,12 +21,13 @@ from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
 from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
 from scumble.model.privacy.sampling import SAMPLED, Sample
+from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
@@ -35,7 +36,7 @@ from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
-from scumble.public import release as releases
+from scumble.public.archive import archive
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -65,18 +66,26 @@ def _in_all(progress: Progress) -> Progress:
     return told
 
 
-def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Return all findings about a release folder that need no private table.
+def _name(place: Path | str) -> str:
+    """Return the name of a release or database, without the user or host of an address."""
+    if isinstance(place, Path):
+        return place.name
+    target = read_target(place, ReleaseError)
+    return f"{target.schema}.{target.table}"
+
+
+def of_release(folder: Path | str, known: Sequence[str] = (), worst: int = 10) -> Report:
+    """Return all findings about a release, in a folder or at an address, without its table.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
     of everybody, with the `worst` people about whom most is learned.
     """
-    release = releases.load(folder)
+    release = archive.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
-    files = [releases.MANIFEST, *release.evidence.files]
+    files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
     return Report(
-        subject=f"the release {folder.name}",
+        subject=f"the release {_name(folder)}",
         findings=list(_release_findings(release)),
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
@@ -85,7 +94,7 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
             "parameters": dict(manifest.parameters),
             "columns": list(release.evidence.columns),
             "made by": manifest.software,
-            "checksums": {name: _checksum(folder / name) for name in files},
+            "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
         learned=_learned(release, known, worst) if known else None,
     )
@@ -240,7 +249,11 @@ def _measured(
 
 
 def of_database(
-    folder: Path, *, attack: bool = True, seed: int | None = None, progress: Progress = _untold
+    folder: Path | str,
+    *,
+    attack: bool = True,
+    seed: int | None = None,
+    progress: Progress = _untold,
 ) -> Report:
     """Verify the journal of a database and, if `attack`, attack a twin of it.
 
@@ -260,7 +273,7 @@ def of_database(
     if attack:
         findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
     return Report(
-        subject=f"the database {folder.name}",
+        subject=f"the database {_name(folder)}",
         findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}."],
         not_protected=promise.limits,

@@ -9,6 +9,7 @@ import typer
 
 from scumble.cli import console, options
 from scumble.model.errors import ParameterError, PromiseError, ReleaseError
+from scumble.model.relational import is_address
 
 if TYPE_CHECKING:
     from scumble.audit.report import Report
@@ -48,14 +49,12 @@ def audit(
     elif method is not None:
         reports = [_audit_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
     else:
-        reports = [
-            _audit_subject(Path(str(subject)), schema, (k, l, t), options.columns(known), worst)
-        ]
+        reports = [_audit_subject(str(subject), schema, (k, l, t), options.columns(known), worst)]
     _show(reports, output, as_json)
 
 
 def _audit_subject(
-    path: Path,
+    name: str,
     schema: Path | None,
     claimed: tuple[float | None, int | None, float | None],
     known: list[str],
@@ -65,6 +64,9 @@ def _audit_subject(
     from scumble.audit import subjects
     from scumble.model.schema.schema import Schema
 
+    path = Path(name)
+    if is_address(name):
+        return _audit_address(name, known, worst)
     if not path.exists():
         raise ReleaseError(f"There is no folder or table {path}. Check its name.")
     if (path / "ledger.sqlite").exists():
@@ -86,6 +88,16 @@ def _audit_subject(
 
     with console.waiting("Comparing rows", total) as done:
         return subjects.of_table(path, known_schema, k=whole, l=l, t=t, progress=done)
+
+
+def _audit_address(address: str, known: list[str], worst: int) -> Report:
+    """Audit a release, or else a database, that is kept in PostgreSQL."""
+    from scumble.audit import subjects
+    from scumble.public.archive.relations import is_release
+
+    if is_release(address):
+        return subjects.of_release(address, known, worst)
+    return subjects.of_database(address)
 
 
 def _audit_method(

@@ -87,11 +87,11 @@ def infer(
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.public.release import load
+    from scumble.public.archive.archive import load
 
     release = load(folder)
     if as_json:
-        console.print_json(printing.manifest(folder))
+        console.print_json(printing.manifest(release))
     else:
         printing.show_release(release, folder)
 
@@ -110,8 +110,8 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
+    from scumble.public.archive.archive import load
     from scumble.public.limits import QuestionLimits
-    from scumble.public.release import load
 
     console.keep_imported()
     text = options.question(sql, file)

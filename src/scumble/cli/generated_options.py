@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "mwem", "trajectories", "dirichlet")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "dirichlet")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -35,11 +35,11 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "pool": ("json", "--pool", "FILE", "aroma: uniform, or JSON with public weights of the values.", "uniform"),
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
-    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, mwem: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
-    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, mwem, trajectories: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
-    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, mwem, trajectories: most rows of one person.", ""),
-    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, mwem, trajectories: identifier that names people.", ""),
-    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
+    "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, synthesis, mwem: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
+    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
+    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, synthesis, mwem, trajectories: most rows of one person.", ""),
+    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: identifier that names people.", ""),
+    "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. synthesis: probability beyond epsilon that is allowed. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
     "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute.", ""),
     "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
     "root": ("flag", "--root", "", "hierarchy: also measure the count of everything.", ""),
@@ -47,7 +47,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "transform": ("choice", "--transform", "CHOICE", "wavelet: which attributes, large ones or all.", ""),
     "ways": ("whole", "--ways", "NUMBER", "marginals, fourier, datacube: attributes of a table.", ""),
     "sets": ("sets", "--sets", "COLUMNS", "marginals: one table to measure, as age,sex; repeatable.", ""),
-    "weights": ("numbers", "--weights", "CHOICE", "marginals: tables, cells, or a number for each set.", "cells tables"),
+    "weights": ("numbers", "--weights", "CHOICE", "marginals: tables, cells, or a number for each set. synthesis: a number for each set of --workload.", "cells tables"),
     "within": ("number", "--within", "NUMBER", "datacube: standard error that many tables shall have. keys: column whose keys are found first.", ""),
     "rule": ("choice", "--rule", "CHOICE", "sparse: filter, threshold, priority or 'filter priority'. keys: auto, optimal, gaussian, sips, zealous or korolova.", ""),
     "false_cells": ("number", "--false-cells", "NUMBER", "sparse: most empty cells published, in the mean.", ""),
@@ -68,6 +68,8 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "top": ("whole", "--top", "NUMBER", "baskets: number of most frequent sets that matter.", ""),
     "longest": ("whole", "--longest", "NUMBER", "baskets: items of the largest sets that are counted in clipped baskets.", ""),
     "items": ("whole", "--items", "NUMBER", "baskets: items of a basket that are counted, if many items matter.", ""),
+    "extra": ("whole", "--extra", "NUMBER", "synthesis: tables after those of the tree.", ""),
+    "workload": ("sets", "--workload", "COLUMNS", "synthesis: one set of attributes that matters, as age,sex,job; repeatable.", ""),
     "rounds": ("whole", "--rounds", "NUMBER", "mwem: counts that are measured.", ""),
     "x": ("text", "--x", "COLUMN", "trajectories: the sequence of first coordinates, as longitude.", ""),
     "y": ("text", "--y", "COLUMN", "trajectories: the sequence of second coordinates, as latitude.", ""),

@@ -76,7 +76,13 @@ Seal = Annotated[
         "--seal", metavar="TEXT", help="What verify said at an earlier time: a number and a hash."
     ),
 ]
-ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")]
+ReleaseFolder = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE",
+        help="Folder of a release, or postgresql://user@host/database/schema.name.",
+    ),
+]
 
 # --- schema infer --------------------------------------------------------------------------------
 

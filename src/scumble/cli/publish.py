@@ -31,7 +31,8 @@ def publish(
     source: options.Source,
     schema: options.SchemaFile,
     method: publish_options.Method,
-    output: publish_options.ReleaseOutput,
+    output: publish_options.ReleaseOutput = None,
+    to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
     sample: publish_options.Sample = None,
@@ -64,8 +65,8 @@ def publish(
     mechanism = _create(method, publish_options.mechanism_parameters(parameters))
     if steps is not None:
         _with_levels(mechanism)
-    _check_output(output, steps, force)
-    _check_record(book, parameters["identifier"], output, force)
+    place = _check_place(output, to, steps, force)
+    _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
@@ -91,10 +92,10 @@ def publish(
     ):
         named["progress"] = progress
         if steps is None:
-            folders = {output: publish(rows, known, mechanism, **named)}
+            folders = {place: publish(rows, known, mechanism, **named)}
         else:
             found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
-            folders = {output / f"k{each.manifest.parameters['k']}": each for each in found}
+            folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
         for folder, release in folders.items():
             release.save(folder, **saving)
     if as_json:
@@ -171,7 +172,7 @@ def _mention_charge(ledger: str | None) -> Iterator[None]:
 
 def _show(
     release: OwnedRelease,
-    folder: Path,
+    folder: Path | str,
     as_json: bool,
     done: str = "Published",
     said: Sequence[str] = (),
@@ -185,7 +186,7 @@ def _show(
         if remark not in said and not (loud and warned):
             console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
     if as_json:
-        console.print_json({"release": str(folder), **printing.manifest(folder)})
+        console.print_json({"release": str(folder), **printing.manifest(release)})
     else:
         printing.show_published(release, folder, done)
 
@@ -219,13 +220,30 @@ def _warn(warning: str) -> None:
         console.say(f"WARNING: {warning}")
 
 
+def _check_place(
+    output: Path | None, to: str | None, levels: list[int] | None, force: bool
+) -> Path | str:
+    """Return where the release goes, if it can, before any work is done."""
+    if (output is None) == (to is None):
+        raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
+    if output is not None:
+        _check_output(output, levels, force)
+        return output
+    from scumble.public.archive.relations import check_can_write
+
+    if levels is not None:
+        raise ParameterError("Several --levels go to a folder: give --output instead of --to.")
+    check_can_write(str(to), force=force)
+    return str(to)
+
+
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     """Refuse an output folder before any work is done and any ledger is charged.
 
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.release import check_replaceable
+    from scumble.public.archive.archive import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
@@ -237,9 +255,14 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
-def _check_record(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+def _check_record(
+    book: Path | None, identifier: str | None, output: Path | str, force: bool
+) -> None:
     """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_record_place
+
+    if identifier is not None and isinstance(output, str):
+        raise ParameterError("A release that can be updated goes to a folder: give --output.")
 
     if book is None and identifier is not None:
         raise ParameterError(
@@ -252,7 +275,7 @@ def _check_record(book: Path | None, identifier: str | None, output: Path, force
             "that tells records apart with --identifier COLUMN, or leave --book out."
         )
     if book is not None:
-        refuse_record_place(book, output, force=force)
+        refuse_record_place(book, Path(output), force=force)
 
 
 def _with_levels(mechanism: Mechanism) -> Aroma:

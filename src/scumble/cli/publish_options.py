@@ -34,7 +34,15 @@ Method = Annotated[
     ),
 ]
 ReleaseOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
+    Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
+]
+ReleaseAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="ADDRESS",
+        help="Table for the release: postgresql://user@host/database/schema.name.",
+    ),
 ]
 Part = Annotated[
     str | None,

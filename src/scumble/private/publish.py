@@ -59,6 +59,7 @@ def publish(
     order: str | None = None,
     jobs: int = 1,
     engine: Spark | None = None,
+    to: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> OwnedRelease:
     """Publish a private table and return the release.
@@ -75,8 +76,10 @@ def publish(
     stronger; answers are about the whole table and allow for the sampling. `basket` names the
     column by which rows with one item each are grouped into rows with lists, in the order of the
     column `order`. `jobs` is the number of processes that read and perturb rows, and `engine` a
-    cluster that does it, `Spark(session)`; the release does not depend on them. `progress` is
-    called with the number of rows read.
+    cluster that does it, `Spark(session)`; the release does not depend on them. `to` is the address
+    of a table in PostgreSQL, `postgresql://user@host/database/schema.name`, to which the release is
+    saved; that it can be is checked before anything is charged. `progress` is called with the
+    number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -102,7 +105,15 @@ def publish(
             evidence = _evidence(mechanism, rows, noise, folder)
             return [_owned(mechanism, evidence, rows, noise, folder)]
 
+    if to is not None:
+        from scumble.public.archive.archive import refuse_seeded
+        from scumble.public.archive.relations import check_can_write
+
+        refuse_seeded(seed is not None, insecure=False)
+        check_can_write(to)
     [release] = _run(source, schema, mechanism, options, run)
+    if to is not None:
+        release.save(to)
     return release
 
 

@@ -7,9 +7,7 @@ folder can also write new checksums.
 
 from __future__ import annotations
 
-import json
 import math
-import secrets
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.model import stored
-from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, setting
-from scumble.model.evidence.evidence import Evidence, evidence_from_dict
+from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list
-from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
@@ -33,18 +30,6 @@ from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
-from scumble.public.release_files import FILES as FILES
-from scumble.public.release_files import MANIFEST as MANIFEST
-from scumble.public.release_files import check_replaceable as check_replaceable
-from scumble.public.release_files import (
-    digest,
-    digest_of_json,
-    link_or_copy,
-    manifest_to_json,
-    swap,
-    sync,
-    verify,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -229,13 +214,19 @@ class Release:
             sandbox.check(query)
         return query
 
-    def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
+    def save(
+        self, folder: str | Path, *, force: bool = False, insecure: bool = False
+    ) -> Path | str:
         """Write the release to a new folder; an existing release is replaced only with `force`.
 
-        A release made with a fixed seed is written only with `insecure`. Returns the folder.
+        `folder` can also be the address of a table, `postgresql://user@host/database/schema.name`.
+        A release made with a fixed seed is written only with `insecure`. Returns the place.
         """
-        saved = save(self, Path(folder), force=force, insecure=insecure)
-        if self.temporary:  # from now on this release reads the saved folder
+        from scumble.public.archive.archive import save
+
+        saved = save(self, folder, force=force, insecure=insecure)
+        if self.temporary and isinstance(saved, Path):
+            # From now on this release reads the saved folder.
             self.__dict__.pop("_sandbox", None)
             self.folder, self.temporary = saved.resolve(), False
             self._remove()
@@ -374,117 +365,3 @@ def _readable_data() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
-
-
-def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
-    """Write a release to `folder`, completely or not at all; return the folder."""
-    check_can_save(release, folder, force=force, insecure=insecure)
-    try:
-        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        _write_files(release, partial)
-        swap(partial, folder)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return folder
-
-
-def check_can_save(
-    release: Release, folder: Path, *, force: bool = False, insecure: bool = False
-) -> None:
-    """Raise `ReleaseError` if the release must not be written, or not to that folder."""
-    if release.manifest.seeded and not insecure:
-        raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: anyone who knows the "
-            "seed can undo it. Publish without a seed, or say "
-            f"{setting('insecure', True)} for a test."
-        )
-    if folder.exists() and not force:
-        raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
-            "replace it."
-        )
-    if folder.exists():
-        check_replaceable(folder)
-
-
-def load(folder: str | Path) -> Release:
-    """Open a release folder; raise `ReleaseError` if it is damaged or was changed."""
-    path = Path(folder).resolve()
-    if not path.is_dir():
-        what = f"{path} is not a folder" if path.exists() else f"There is no folder {path}"
-        raise ReleaseError(f"{what}. Give the folder that `publish` wrote.")
-    try:
-        text = stored.read_regular(path / MANIFEST).decode("utf-8")
-    except (OSError, ValueError):
-        hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
-        raise ReleaseError(
-            f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
-        ) from None
-    try:
-        data = stored.parse_json(text)
-        stored.check_visible(data)
-        version, checksum = data["format"], data.pop("checksum")
-    except stored.MALFORMED:
-        raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
-    if version != FORMAT:
-        raise ReleaseError(
-            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
-            "Upgrade scumble."
-        )
-    if digest_of_json(data) != checksum:
-        raise ReleaseError(
-            f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
-        )
-    try:
-        manifest = _manifest_from_json(data)
-        files = {stored.text(name): stored.text(each) for name, each in data["files"].items()}
-    except (ScumbleError, *stored.MALFORMED):
-        raise ReleaseError(
-            f"{path} is damaged: its {MANIFEST} does not describe a release."
-        ) from None
-    if not set(manifest.evidence.files) <= set(files):
-        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
-    verify(path, files)
-    return Release(manifest, path)
-
-
-def _write_files(release: Release, folder: Path) -> None:
-    names = release.evidence.files
-    for name in names:
-        link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
-    data = manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
-    data["checksum"] = digest_of_json(data)
-    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    (folder / MANIFEST).write_text(text, "utf-8")
-    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
-        sync(path)
-
-
-def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
-    """Return the manifest in JSON values; `ValueError` or `ScumbleError` for any other content."""
-    schema, evidence = Schema.from_dict(data["schema"]), evidence_from_dict(data["evidence"])
-    known = {*schema.names, *(attribute.name for attribute in evidence.added)}
-    if not known.issuperset(evidence.columns) or not evidence.columns:
-        raise ValueError("a column of the evidence is not in the schema")
-    if SAMPLED in data["report"]:
-        Sample.from_dict(data["report"][SAMPLED])  # raises for any other content
-    if not data["guarantees"]:
-        raise ValueError("no guarantee is stated")
-    return Manifest(
-        mechanism=stored.text(data["mechanism"]),
-        parameters=stored.table(data["parameters"]),
-        schema=schema,
-        guarantees=Guarantees(stored.items(Guarantee.from_dict, data["guarantees"])),
-        evidence=evidence,
-        report=stored.table(data["report"]),
-        outside=stored.one_of(data["outside"], ("error", "drop", "missing")),
-        seeded=stored.flag(data["seeded"]),
-        software=stored.text(data["software"]),
-        format=stored.whole(data["format"]),
-    )

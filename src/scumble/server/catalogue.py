@@ -18,7 +18,8 @@ from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
-from scumble.public.release import Release, load
+from scumble.public.archive.archive import load
+from scumble.public.release import Release
 from scumble.server.answer_json import Answer
 from scumble.server.config import DatasetSettings
 from scumble.server.problems import Problem

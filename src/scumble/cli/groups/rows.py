@@ -43,7 +43,7 @@ def rows(
     They cost no privacy, however many are drawn. Nobody's row is among them but by chance, and no
     interval holds for what is computed from them.
     """
-    from scumble.public.release import load
+    from scumble.public.archive.archive import load
 
     refuse_existing(output, force=force)
     release = load(folder)

@@ -197,7 +197,7 @@ class Keys(AttributeSummary):
         delta, steps = self.promise.delta, 1 if self.neighbours == "replace" else 2
         if steps == 2:
             delta *= 1 + gamma_above_epsilon(self._epsilon)
-        rare = delta / (1 - 1 / gamma_for_epsilon(steps * self._epsilon))
+        rare = min(delta / (1 - 1 / gamma_for_epsilon(steps * self._epsilon)), Fraction(1))
         return f", δ = {at_most(self.promise.delta)}: but for a probability of {at_most(rare)}"
 
     def _limits(self) -> tuple[str, ...]:

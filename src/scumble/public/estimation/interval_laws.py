@@ -8,6 +8,7 @@
 | `Shifted`      | an estimate to which a known number was added                                |
 | `Rest`         | a known number less an estimate                                              |
 | `Scaled`       | a multiple of an estimate                                                    |
+| `Selected`     | one of several estimates, chosen after all were seen                         |
 
 `noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
 """
@@ -22,6 +23,7 @@ from statistics import NormalDist
 
 from scumble.public.estimate import Law
 
+WINNERS = "the largest of noisy counts are on average too large; intervals hold for all together"
 NEAR_ZERO = "the number of rows behind this average may be zero: do not rely on it"
 
 HalfWidth = Callable[[float, float, float], float]  # by variance, largest change and level
@@ -123,6 +125,23 @@ class Rest:
     def interval(self, value: float, level: float) -> tuple[float, float]:
         low, high = self.law.interval(self.whole - value, level)
         return self.whole - high, self.whole - low
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The law of one of `many` numbers that was chosen after all were seen, however it was chosen:
+    all of them are in their intervals together at the level, by the union bound.
+    """
+
+    law: Law
+    many: int
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.law.interval(value, 1 - (1 - level) / self.many)
 
 
 class AverageLaw(ABC):
