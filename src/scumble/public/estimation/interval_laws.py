@@ -240,6 +240,22 @@ def clipped(
 
 
 @dataclass(frozen=True)
+class Within:
+    """The law `law` of an estimate of a number between `least` and `most`; see `clipped`."""
+
+    law: Law
+    least: float
+    most: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return clipped(self.law.interval(value, level), value, self.least, self.most)
+
+
+@dataclass(frozen=True)
 class Ratio(FiellerRatio):
     """The ratio of two sums of weights.
 
