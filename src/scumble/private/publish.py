@@ -68,18 +68,17 @@ def publish(
     (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
     speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
     `outside` says what happens to a row with a value outside its domain: "error" names the row,
-    "drop" leaves the row out, "missing" makes the value missing. `reveal` allows private values in
-    error messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for
-    tests. `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a
-    value of the column by which the ledger knows parts of the table, only the rows of that part are
-    read and charged. `sample` is the share of people to draw in secret, which makes the promise
-    stronger; answers are about the whole table and allow for the sampling. `basket` names the
-    column by which rows with one item each are grouped into rows with lists, in the order of the
-    column `order`. `jobs` is the number of processes that read and perturb rows, and `engine` a
-    cluster that does it, `Spark(session)`; the release does not depend on them. `to` is the address
-    of a table in PostgreSQL, `postgresql://user@host/database/schema.name`, to which the release is
-    saved; that it can be is checked before anything is charged. `progress` is called with the
-    number of rows read.
+    "drop" leaves it out, "missing" makes the value missing. `reveal` allows private values in error
+    messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests.
+    `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a value
+    of the column by which the ledger knows parts of the table, only that part is read and charged.
+    `sample` is the share of people to draw in secret: the promise is stronger, and answers, which
+    are about the whole table, allow for it. `basket` names the column by which rows with one item
+    each are grouped into rows with lists, in the order of the column `order`. `jobs` is the number
+    of processes that read and perturb rows, and `engine` a cluster that does it, `Spark(session)`;
+    the release does not depend on them. `to` is the address of a table in PostgreSQL,
+    `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
+    checked before anything is charged. `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -106,15 +105,20 @@ def publish(
             return [_owned(mechanism, evidence, rows, noise, folder)]
 
     if to is not None:
-        from scumble.public.archive.archive import refuse_seeded
-        from scumble.public.archive.relations import check_can_write
-
-        refuse_seeded(seed is not None, insecure=False)
-        check_can_write(to)
+        _check_address(to, seed)
     [release] = _run(source, schema, mechanism, options, run)
     if to is not None:
         release.save(to)
     return release
+
+
+def _check_address(to: str, seed: int | None) -> None:
+    """Raise an error if a release cannot be saved to this address."""
+    from scumble.public.archive.archive import refuse_seeded
+    from scumble.public.archive.relations import check_can_write
+
+    refuse_seeded(seed is not None, insecure=False)
+    check_can_write(to)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -167,7 +167,7 @@ class Release:
         at once. Which cell has a rank is not told.
         """
         self._check_whole("sorted_counts")
-        from scumble.public.estimation.measurements.sorted_counts import sorted_counts
+        from scumble.public.estimation.selecting.sorted_counts import sorted_counts
 
         return sorted_counts(self.evidence, self._sandbox, level)
 

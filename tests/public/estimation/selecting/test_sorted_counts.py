@@ -10,7 +10,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.sorted_counts import (
+from scumble.public.estimation.selecting.sorted_counts import (
     common_reach,
     fitted_counts,
 )
