@@ -28,6 +28,7 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
@@ -358,11 +359,27 @@ def summary_findings(release: Release) -> Iterator[Finding]:
     [promise, *_] = manifest.guarantees
     if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
         return
+    if SAMPLED in manifest.report:
+        [method, *_] = mechanism.guarantee(release.schema)
+        yield _sample_finding(release, method, promise)
+        promise = method
     if isinstance(mechanism, Keys):
         yield _keys_finding(release, mechanism, promise)
         return
     yield _finding(release, mechanism, promise)
     yield from _rows_finding(release, mechanism)
+
+
+def _sample_finding(release: Release, method: Guarantee, promise: Guarantee) -> Finding:
+    """Compare the promise of a sampled release with that of its method on the sample."""
+    wanted = Sample.from_dict(release.manifest.report[SAMPLED]).strengthened(method).parameters
+    broken = any(promise.parameters[name] < wanted[name] * (1 - _ROUNDING) for name in wanted)
+    sentence = (
+        f"A secret sample turns ε = {method.parameters['epsilon']:.6g} of the method into "
+        f"{wanted['epsilon']:.6g}; promised is {promise.parameters['epsilon']:.6g}."
+    )
+    verdict: Verdict = "refuted" if broken else "exact"
+    return Finding("sample", promise.claim, verdict, sentence)
 
 
 def _keys_finding(release: Release, mechanism: Keys, promise: Guarantee) -> Finding:

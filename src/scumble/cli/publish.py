@@ -35,6 +35,7 @@ def publish(
     to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
+    sample: publish_options.Sample = None,
     basket: publish_options.Basket = None,
     order: publish_options.Order = None,
     levels: publish_options.Levels = None,
@@ -74,7 +75,14 @@ def publish(
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
+    named |= {
+        "ledger": ledger,
+        "part": part,
+        "sample": sample,
+        "basket": basket,
+        "order": order,
+        "jobs": jobs,
+    }
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (

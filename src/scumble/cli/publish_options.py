@@ -52,6 +52,14 @@ Part = Annotated[
         help="Only the rows of this part: a value of the --parts column of the ledger.",
     ),
 ]
+Sample = Annotated[
+    float | None,
+    typer.Option(
+        "--sample",
+        metavar="SHARE",
+        help="Draw this share of the people, in secret: a stronger promise, a larger error.",
+    ),
+]
 Basket = Annotated[
     str | None,
     typer.Option(
