@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from scumble.public.estimation.estimators import Estimator
     from scumble.public.estimation.list_verbs import ListReader
+    from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import ReleaseRows
@@ -153,14 +154,8 @@ class Release:
         self._check_whole("marginal")
         from scumble.public.estimation.measurements.marginals import marginal_table
 
-        return marginal_table(
-            self.evidence,
-            self._queryable,
-            self._sandbox,
-            names,
-            nonnegative=nonnegative,
-            integers=integers,
-        )
+        held = self.evidence, self._queryable, self._sandbox
+        return marginal_table(*held, names, nonnegative=nonnegative, integers=integers)
 
     def sorted_counts(self, level: float = LEVEL) -> pa.Table:
         """Return the counts of a histogram in falling order, with limits that hold for all ranks
@@ -200,6 +195,13 @@ class Release:
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         return self._reader_with("rules").rules(support, confidence)
+
+    def generalised(self) -> GeneralisedRows:
+        """Return the rows of a release by generalise: their labels, and what was changed."""
+        from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
+
+        with _readable_data():
+            return GeneralisedRows.read(self.schema, self.evidence, self.folder)
 
     def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
