@@ -32,7 +32,7 @@ from scumble.private.perturbation import partition_groups
 from scumble.private.sampling.source import FINGERPRINT, Keystream, ReleaseKey
 from scumble.private.tables import source, writer
 from scumble.private.tables.rows import Rows
-from tests.support import faults
+from tests.support import faults, postgres
 from tests.support import spark as clusters
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import people, schema
@@ -47,7 +47,7 @@ pytestmark = [
 CASES = cases()
 PUBLISHERS = [name for name, case in CASES.items() if isinstance(case.make(), Publisher)]
 MAPPED = [name for name in PUBLISHERS if name.split(",")[0] not in ("anatomy", "alphabeta")]
-SOURCES = ["file", "folder", "frame", "csv", "gzip", "duckdb", "arrow", "pandas", "sqlite"]
+SOURCES = "file folder frame csv gzip duckdb arrow pandas sqlite postgres".split()
 # Every mechanism and every source once; the full product in `make test-soak`.
 PAIRS = list(zip(CASES, cycle(SOURCES), strict=False))
 PRODUCT = [
@@ -67,6 +67,11 @@ def session(cluster):
     found = cluster.session()
     yield found
     clusters.stop(found)
+
+
+@pytest.fixture(scope="module")
+def server(testrun_uid):
+    yield from postgres.started(testrun_uid[:8])
 
 
 @pytest.fixture(autouse=True)
@@ -145,8 +150,13 @@ def parquet(name: str, folder) -> Path:
 
 
 @pytest.mark.parametrize(("name", "kind"), PRODUCT)
-def test_the_same_bits(name: str, kind: str, engine, tmp_path) -> None:
-    given = stored(kind, CASES[name].table("ordinary"), tmp_path, engine.session)
+def test_the_same_bits(name: str, kind: str, engine, tmp_path, request) -> None:
+    if kind == "postgres":
+        server = request.getfixturevalue("server")
+        given = server.database()
+        server.ingest(given, "people", CASES[name].table("ordinary"))
+    else:
+        given = stored(kind, CASES[name].table("ordinary"), tmp_path, engine.session)
     table = CASES[name].table("ordinary") if kind == "frame" else given
     local, found = published(name, table), published(name, given, engine=engine)
     assert digest(found) == digest(local)
@@ -191,6 +201,17 @@ def test_persons_levels_and_records(engine, tmp_path) -> None:
         for each, cluster in ((table, None), (given, engine))
     ]
     assert list(map(digest, views[0])) == list(map(digest, views[1]))
+
+
+@pytest.mark.slow
+def test_the_session_of_the_caller_stays_as_it_was(engine, session) -> None:
+    from pyspark.sql import SparkSession
+
+    name = "spark.sql.leafNodeDefaultParallelism"
+    before = session.conf.get(name, None)
+    sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+    assert session.conf.get(name, None) == before
+    assert SparkSession.getActiveSession() is session
 
 
 @pytest.mark.slow

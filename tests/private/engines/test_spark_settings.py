@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
 from tests.support.people import people, schema
@@ -125,6 +126,18 @@ class TestCommand:
         assert "'local' or 'spark'" in self.refused("--engine", "flink")
         assert "needs --master" in self.refused("--engine", "spark")
         assert "are for --engine spark" in self.refused("--master", "spark://host:7077")
+
+    def test_masters(self) -> None:
+        pytest.importorskip("pyspark", reason="needs scumble[spark]")
+        for wrong in ("host:7077", "flink://host:7077", "locals"):
+            with (
+                pytest.raises(sc.ParameterError, match="'master' parameter"),
+                spark_session(wrong),
+            ):
+                pass
+        for nobody in ("spark://127.0.0.1:1", "spark://127.0.0.1", "spark://127.0.0.1:1,[::1]:1"):
+            with pytest.raises(sc.ScumbleError, match="Nobody answers"), spark_session(nobody):
+                pass
 
     def test_without_pyspark(self) -> None:
         told = self.refused("--engine", "spark", "--master", "spark://host:7077")

@@ -13,7 +13,7 @@ import secrets
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -129,6 +129,8 @@ class SparkExecutor:
 
     def __enter__(self) -> SparkExecutor:
         """Look whether the workers have what they need, before anything is read or charged."""
+        self._session = self._session.newSession()  # the caller's own stays as it is
+        self._stack.enter_context(_active_session_kept())
         self._stack.enter_context(self._staging)
         try:
             number = min(self._parallelism, _PROBES)
@@ -167,10 +169,9 @@ class SparkExecutor:
         failures: dict[int, BaseException] = {}
         most = self._parallelism
         while wave := self._wave(job, notes, given, again, failures, most):
-            size = 0
-            for number, answer in self._answers([(each.number, sent) for each, sent in wave]):
-                size += len(answer)
-                task = next(each for each, _ in wave if each.number == number)
+            size, by_number = 0, {task.number: task for task, _ in wave}
+            for number, answer in self._answers([(task.number, sent) for task, sent in wave]):
+                size, task = size + len(answer), by_number[number]
                 kind, found = pickle.loads(answer)  # noqa: S301 (from a task of this release)
                 if kind == "done":
                     task.notes = spark_task.noted(notes / str(number))
@@ -218,15 +219,16 @@ class SparkExecutor:
 
     def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Let Spark do some tasks, each in a partition of its own."""
-        numbers, sent = zip(*orders, strict=True)
+        numbers, contents = zip(*orders, strict=True)
         table = pa.table(
-            {"number": pa.array(numbers, pa.int64()), "task": pa.array(sent, pa.binary())}
+            {"number": pa.array(numbers, pa.int64()), "task": pa.array(contents, pa.binary())}
         )
-        session = self._session.newSession()  # the settings of the caller's own stay as they are
-        session.conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
-        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+        conf = self._session.conf
         with _failures_told(), self._cancelled_on_error(), _no_advice():
-            frame = session.createDataFrame(table).mapInArrow(spark_task.work, spark_task.ANSWERS)
+            conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
+            conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+            sent = self._session.createDataFrame(table)
+            frame = sent.mapInArrow(spark_task.work, spark_task.ANSWERS)
             return [(row["number"], bytes(row["answer"])) for row in frame.collect()]
 
     @property
@@ -268,6 +270,22 @@ def _failures_told() -> Iterator[None]:
     # Raised outside of the except clause, so that the context of the exception is not kept either.
     reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
     raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")
+
+
+@contextmanager
+def _active_session_kept() -> Iterator[None]:
+    """Make the session that is active here active again at the end of the block."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    try:
+        yield
+    finally:
+        with suppress(PySparkException, Py4JError, OSError), _no_advice():  # if it was stopped
+            if before is not None:
+                before.createDataFrame([], "number long")  # which activates it
 
 
 @contextmanager
