@@ -32,7 +32,7 @@ from scumble.private.perturbation import partition_groups
 from scumble.private.sampling.source import FINGERPRINT, Keystream, ReleaseKey
 from scumble.private.tables import source, writer
 from scumble.private.tables.rows import Rows
-from tests.support import faults, postgres
+from tests.support import faults
 from tests.support import spark as clusters
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import people, schema
@@ -67,11 +67,6 @@ def session(cluster):
     found = cluster.session()
     yield found
     clusters.stop(found)
-
-
-@pytest.fixture(scope="module")
-def server(testrun_uid):
-    yield from postgres.started(testrun_uid[:8])
 
 
 @pytest.fixture(autouse=True)
@@ -253,6 +248,13 @@ class TestFaults:
         monkeypatch.setattr(SparkExecutor, "__init__", reversed_)
         assert digest(published(name, path, engine=engine)) == local
         assert digest(published(name, path, engine=engine, seed=2)) != local
+
+    def test_waves_of_one_task(self, engine, tmp_path, monkeypatch) -> None:
+        path = parquet("partition", tmp_path)
+        local = digest(published("partition", path))
+        monkeypatch.setattr(spark, "_ANSWER_BYTES", 1)
+        monkeypatch.setattr(spark, "_SENT_BYTES", 1)
+        assert digest(published("partition", path, engine=engine)) == local
 
     @pytest.mark.parametrize("fault", ["Dies", "KillsExecutor"])
     @pytest.mark.parametrize("name", ["uniform", "partition"])
