@@ -320,7 +320,7 @@ class TestFaults:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 240)
+            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 600)
             assert list(tmp_path.glob("scumble-staging-*/staging-*"))
             driver.send_signal(number)
             driver.wait(60)
