@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from pyarrow import csv
 
+from scumble.demo.census import census
+from scumble.server.catalogue import ReleaseDataset
 from tests.support.servers import listening, make_settings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -45,7 +48,7 @@ def open_page(server, browser):
 
     def opened(role: str, token: str = "", **more):
         context = browser.new_context(base_url=address, **more)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(90_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(error))
@@ -154,11 +157,59 @@ def test_an_owner_makes_a_token_and_ends_it(open_page):
     assert other.url.endswith("/login")
 
 
+def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_path, monkeypatch):
+    """Send, declare, preview, publish; then an analyst asks it. The audit has its own tests."""
+    monkeypatch.setattr(ReleaseDataset, "certificate", lambda _: "<p>A certificate.</p>")
+    table, _ = census(400, seed=2)
+    csv.write_csv(table.select(["age", "sex", "condition"]), tmp_path / "people.csv")
+    page = open_page("owner")
+    page.click("nav >> text=Publish")
+    page.set_input_files("#file", tmp_path / "people.csv")
+    page.click("#upload button")
+    page.wait_for_selector("table.schema")
+    assert page.locator(".tag.from-data").count() == 3
+    page.select_option("select[aria-label='Role of condition']", "sensitive")
+    for each in page.locator("input[name^=declared-]").all():
+        each.check()
+    page.click("button:text-is('Save')")
+    assert page.locator(".tag.from-data").count() == 0
+    for name in ("subset", "marginals", "histogram", "sparse"):
+        page.uncheck(f"input[name=method-{name}]")
+    page.fill("#epsilons", "1")
+    page.click("text=On a stand-in")
+    page.wait_for_selector("svg.chart .mark")
+    page.check("#choice-0")
+    page.fill("#release-name", "sent")
+    page.click("button:text-is('See promise and charge') >> nth=0")
+    assert "No ledger is configured" in page.inner_text("#plan")
+    page.click("#plan button")
+    page.wait_for_selector(".card.fine >> text=Certificate")
+    with page.expect_download() as download:
+        page.click(".card.fine >> text=Certificate")
+    assert download.value.suggested_filename == "sent-certificate.html"
+    analyst = open_page("analyst")
+    analyst.goto("/data/sent")
+    _ask(analyst, "SELECT COUNT(*) FROM t WHERE condition = 'Asthma'")
+    assert analyst.query_selector("#answer svg.drawing")
+    assert analyst.goto("/publish").status == 403
+
+
+def test_a_table_that_is_no_table_is_refused_on_the_page(open_page, tmp_path):
+    (tmp_path / "notes.txt").write_text("Dear diary")
+    page = open_page("owner")
+    page.goto("/publish")
+    page.set_input_files("#file", tmp_path / "notes.txt")
+    page.click("#upload button")
+    page.wait_for_selector("#upload-problem:visible")
+    assert "must be a file that ends with .csv" in page.inner_text("#upload-problem")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1280])
 def test_no_page_is_wider_than_the_screen(open_page, scheme, width):
     page = open_page("owner", color_scheme=scheme, viewport={"width": width, "height": 900})
-    for path in ("/", "/data/people", "/data/rows", "/tokens", "/usage", "/data/people/audit"):
+    paths = ("/", "/data/people", "/data/rows", "/data/people/audit", "/tokens", "/usage")
+    for path in (*paths, "/publish"):
         page.goto(path)
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert over <= 0, (path, width)

@@ -10,24 +10,9 @@ import httpx
 import pytest
 
 from scumble.server.pages.site import ROUTES
-from tests.support.servers import COUNT
+from tests.support.servers import COUNT, Browser
 
 HTMX = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
-
-
-class Browser:
-    """A browser without JavaScript, logged in with the token of a role."""
-
-    def __init__(self, front, role: str) -> None:
-        self.http = httpx.Client(base_url=front.http.base_url, timeout=60, follow_redirects=True)
-        self.page = self.http.post("/login", data={"token": getattr(front.users, role)})
-        self.csrf = re.search(r'name="csrf" value="([^"]+)"', self.page.text)[1]
-
-    def post(self, path: str, **fields):
-        return self.http.post(path, data={"csrf": self.csrf, **fields})
-
-    def get(self, path: str):
-        return self.http.get(path)
 
 
 @pytest.fixture
@@ -38,9 +23,13 @@ def browsers(front):
         each.http.close()
 
 
+def _path(route) -> str:
+    return route.path.replace("{dataset}", "people").replace("{draft}", "000000000000")
+
+
 def test_a_page_needs_a_login(front):
     for route in ROUTES:
-        path = route.path.replace("{dataset}", "people")
+        path = _path(route)
         response = front.http.request(route.method, path)
         assert (response.status_code, response.headers["location"]) == (303, "/login"), route.name
 
@@ -73,13 +62,14 @@ def test_a_link_logs_in_once(front):
 def test_every_page_serves_its_roles_only(browsers):
     for role, browser in browsers.items():
         for route in ROUTES:
-            path = route.path.replace("{dataset}", "people")
+            path = _path(route)
             fields = {"sql": COUNT, "format": "csv", "role": "analyst", "name": "x"}
             if route.name == "page: revoke":
                 fields["prefix"] = "0000000000"
             response = browser.get(path) if route.method == "GET" else browser.post(path, **fields)
             if role in route.roles:
-                assert response.status_code in (200, 422), (role, route.name, response.text)
+                found = (404,) if "{draft}" in route.path else (200, 422)
+                assert response.status_code in found, (role, route.name, response.text)
             else:
                 assert response.status_code == 403, (role, route.name)
 
@@ -87,7 +77,7 @@ def test_every_page_serves_its_roles_only(browsers):
 def test_forms_without_their_token_are_refused(browsers):
     for route in ROUTES:
         if route.method == "POST":
-            path = route.path.replace("{dataset}", "people")
+            path = _path(route) + ("?name=people.csv" if route.upload else "")
             response = browsers["owner"].http.post(path, data={"sql": COUNT, "csrf": "other"})
             assert response.status_code == 403, route.name
             assert "out of date" in response.text
@@ -157,6 +147,23 @@ def test_an_owner_makes_and_revokes_tokens(front, browsers):
     assert "the analyst" in browsers["owner"].get("/usage").text
 
 
+def test_an_owner_gives_and_ends_a_quota(front, browsers):
+    browser = browsers["owner"]
+    page = browser.post("/data/people/quota", analyst="Kim", epsilon="0.4").text
+    assert "0 of 2 answers where most was asked" in page
+    assert "must be from" in browser.post("/data/people/quota", analyst="Kim", epsilon="7").text
+    assert "must be a number" in browser.post("/data/people/quota", analyst="Kim", epsilon="x").text
+    assert "Kim ε = 0.4" in browsers["auditor"].get("/data/people/audit").text
+    browser.post("/data/people/quota", analyst="Kim", end="1")
+    assert "Kim" not in front.service.catalogue.get("people").status(None)["quotas"]
+
+
+def test_stopping_a_data_set_has_to_be_confirmed(browsers):
+    response = browsers["owner"].post("/data/rows/stop")
+    assert (response.status_code, "Confirm" in response.text) == (422, True)
+    assert browsers["owner"].get("/data/rows").status_code == 200
+
+
 def test_a_revoked_token_ends_its_sessions(front):
     text, token = front.service.tokens.create("analyst", "leaving")
     front.users.leaving = text
@@ -190,7 +197,8 @@ def test_logging_out_ends_the_session(browsers):
 
 def test_pages_have_no_inline_script_or_style(browsers):
     pages = [
-        browsers["owner"].get(path).text for path in ("/", "/data/people", "/tokens", "/usage")
+        browsers["owner"].get(path).text
+        for path in ("/", "/data/people", "/tokens", "/usage", "/publish")
     ]
     pages.append(browsers["owner"].post("/data/people/ask", sql=COUNT).text)
     for text in pages:

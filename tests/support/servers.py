@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -87,6 +88,21 @@ class Front:
 
     def close(self) -> None:
         self._stack.close()
+
+
+class Browser:
+    """A browser without JavaScript, logged in with the token of a role."""
+
+    def __init__(self, front, role: str) -> None:
+        self.http = httpx.Client(base_url=front.http.base_url, timeout=60, follow_redirects=True)
+        self.page = self.http.post("/login", data={"token": getattr(front.users, role)})
+        self.csrf = re.search(r'name="csrf" value="([^"]+)"', self.page.text)[1]
+
+    def post(self, path: str, **fields):
+        return self.http.post(path, data={"csrf": self.csrf, **fields})
+
+    def get(self, path: str):
+        return self.http.get(path)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from scumble.model.errors import ParameterError
+from scumble.model.relational import is_address
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PUBLIC = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
@@ -50,7 +51,8 @@ class Limits:
     `memory` (MB) are for one question. `connections` is of HTTP, `wire_connections` of the
     PostgreSQL wire, `wire_of_token` those of one token; one that is idle for `wire_idle` seconds
     ends. `wire_quota` is the share of ε that analysts get when they first use the wire, unless the
-    owner gave them another quota; 1 gives none.
+    owner gave them another quota; 1 gives none. `upload` is bytes of a table that an owner sends,
+    `jobs` the number of long works of owners that run at once.
     """
 
     requests: float = 200.0
@@ -65,19 +67,35 @@ class Limits:
     wire_of_token: int = 20
     wire_idle: float = 900.0
     wire_quota: float = 0.25
+    upload: int = 2_000_000_000
+    jobs: int = 1
 
 
 @dataclass(frozen=True)
 class DatasetSettings:
-    """One data set: the folder of a release, or of a database and the table that it is about."""
+    """One data set: the folder of a release, or of a database and the table that it is about.
+
+    Each of them can also be an address in PostgreSQL.
+    """
 
     name: str
     title: str = ""
-    release: Path | None = None
-    database: Path | None = None
+    release: Path | str | None = None
+    database: Path | str | None = None
     source: str | None = None
     table: str | None = None
-    batches: tuple[str, ...] = ()
+    batches: tuple[str | tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """A table of which owners may make releases and databases through the server."""
+
+    name: str
+    path: str
+    title: str = ""
+    table: str | None = None
+    schema: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +104,7 @@ class ServerSettings:
 
     `public` is the address that browsers use, where it is that of a proxy. With `require_tls` the
     PostgreSQL wire refuses connections without TLS; it is so by default where there are TLS files.
+    `ledger` is the owner's ledger, which is charged for what is made through the server.
     """
 
     folder: Path
@@ -96,8 +115,10 @@ class ServerSettings:
     postgres: Address | None = None
     public: str | None = None
     require_tls: bool = False
+    ledger: Path | str | None = None
     limits: Limits = field(default_factory=Limits)
     datasets: tuple[DatasetSettings, ...] = ()
+    sources: tuple[SourceSettings, ...] = ()
 
     @property
     def secure(self) -> bool:
@@ -128,9 +149,9 @@ def load_settings(path: str | Path) -> ServerSettings:
 
 def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
     """Return the settings in the tables of a TOML file; `base` is where relative paths begin."""
-    _known("server.toml", content, ("server", "limits", "datasets"))
+    _known("server.toml", content, ("server", "limits", "datasets", "sources"))
     server = _table(content, "server")
-    others = ("limits", "datasets")
+    others = ("limits", "datasets", "sources")
     _known("[server]", server, [f.name for f in fields(ServerSettings) if f.name not in others])
     if "folder" not in server:
         raise ParameterError("[server] needs a folder: where tokens are kept.")
@@ -141,7 +162,7 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
     if not isinstance(require, bool) or (require and certificate is None):
         allowed = "true or false, and true only with certificate and key"
         raise ParameterError.of("serve", "require_tls", allowed, require)
-    datasets = _table(content, "datasets")
+    datasets, sources = _table(content, "datasets"), _table(content, "sources")
     return ServerSettings(
         folder=_must(_path(server, "folder", base)),
         address=Address.read(server.get("address", "127.0.0.1:8470")),
@@ -151,18 +172,18 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
         postgres=None if postgres is None else Address.read(postgres, "postgres"),
         public=_public(server.get("public")),
         require_tls=require,
+        ledger=_place(server, "ledger", base),
         limits=_limits(_table(content, "limits")),
         datasets=tuple(_dataset(name, _table(datasets, name), base) for name in datasets),
+        sources=tuple(_named_source(name, _table(sources, name), base) for name in sources),
     )
 
 
 def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings:
     where = f"[datasets.{name}]"
-    if not _NAME.fullmatch(name):
-        allowed = "a small letter, then at most 39 small letters, digits, - and _"
-        raise ParameterError.of("serve", "name of a data set", allowed, name)
+    check_name(name)
     _known(where, table, [each.name for each in fields(DatasetSettings)][1:])
-    release, database = (_path(table, key, base) for key in ("release", "database"))
+    release, database = (_place(table, key, base) for key in ("release", "database"))
     if (release is None) == (database is None):
         raise ParameterError(f"{where} needs either a release or a database: its folder.")
     if database is not None and "source" not in table:
@@ -179,6 +200,28 @@ def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings
         table=None if "table" not in table else _text(where, "table", table["table"]),
         batches=tuple(_source(each, base) for each in _texts(where, "batches", table)),
     )
+
+
+def _named_source(name: str, table: Mapping[str, Any], base: Path) -> SourceSettings:
+    where = f"[sources.{name}]"
+    check_name(name, "source")
+    _known(where, table, [each.name for each in fields(SourceSettings)][1:])
+    if "path" not in table:
+        raise ParameterError(f"{where} needs a path: the file or the address of the table.")
+    return SourceSettings(
+        name,
+        _source(_text(where, "path", table["path"]), base),
+        title=_text(where, "title", table.get("title", "")),
+        table=None if "table" not in table else _text(where, "table", table["table"]),
+        schema=_path(table, "schema", base),
+    )
+
+
+def check_name(name: str, what: str = "data set") -> None:
+    """Refuse a name of a data set or a source that would be awkward in addresses and folders."""
+    if not _NAME.fullmatch(name):
+        allowed = "a small letter, then at most 39 small letters, digits, - and _"
+        raise ParameterError.of("serve", f"name of a {what}", allowed, name)
 
 
 def _public(given: object) -> str | None:
@@ -206,11 +249,17 @@ def _limits(table: Mapping[str, Any]) -> Limits:
 
 def _source(text: str, base: Path) -> str:
     """Return a source with a path relative to `base`; an address such as postgresql:// as it is."""
-    return text if "://" in text else str(base / text)
+    return text if is_address(text) else str(base / text)
 
 
 def _path(table: Mapping[str, Any], name: str, base: Path) -> Path | None:
     return None if name not in table else base / _text("server.toml", name, table[name])
+
+
+def _place(table: Mapping[str, Any], name: str, base: Path) -> Path | str | None:
+    """Return a folder relative to `base`, or an address as it is."""
+    given = table.get(name)
+    return given if isinstance(given, str) and is_address(given) else _path(table, name, base)
 
 
 def _must(path: Path | None) -> Path:

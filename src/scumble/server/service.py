@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scumble.public.limits import MEMORY, SECONDS
-from scumble.server.catalogue import Catalogue, Dataset, open_dataset
+from scumble.server.catalogue import Catalogue, Dataset
 from scumble.server.config import ServerSettings
 from scumble.server.guards import Sessions, UseLimits
 from scumble.server.metrics import Metrics
 from scumble.server.problems import Problem
+from scumble.server.publishing.workshop import Workshop
 from scumble.server.tokens import Token, TokenStore
 
 Value = TypeVar("Value")
@@ -36,6 +37,7 @@ class Service:
         self.settings = settings
         self.limits = settings.limits
         self.catalogue = Catalogue()
+        self.workshop = Workshop(settings, self.catalogue)
         self.tokens = TokenStore(settings.folder)
         self.sessions = Sessions(self.tokens)
         self.uses = UseLimits(self.limits)
@@ -48,14 +50,14 @@ class Service:
         os.environ[MEMORY] = str(self.limits.memory)
 
     def open(self, progress: Callable[..., Any] | None = None) -> None:
-        """Open all data sets of the configuration."""
-        for each in self.settings.datasets:
-            self.catalogue.add(open_dataset(each, progress))
+        """Open all data sets: of the configuration, and made by owners."""
+        self.workshop.open_all(progress)
         self.ready = True
 
     def close(self) -> None:
         """End the threads, and close all data sets: what was charged is on the disk."""
         self.ready = False
+        self.workshop.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.catalogue.close()
 

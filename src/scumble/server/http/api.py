@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from scumble._version import __version__
 from scumble.server.answer_json import encode_answer
 from scumble.server.catalogue import Question
+from scumble.server.http import owner_api
 from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
 from scumble.server.http.routes import (
     ASKING,
     AUDITING,
     EVERYBODY,
-    OWNER,
     Call,
     Field,
     Result,
     Route,
+    api_route,
 )
 from scumble.server.problems import Problem
 
@@ -107,42 +108,6 @@ def certificate(service: Service, call: Call) -> Result:
     return Result(call.data.certificate(), media_type="text/html; charset=utf-8")
 
 
-# --- owning ---------------------------------------------------------------------------------------
-
-
-def list_tokens(service: Service, call: Call) -> Result:
-    return Result({"tokens": [each.public() for each in service.tokens.all()]})
-
-
-def create_token(service: Service, call: Call) -> Result:
-    body = call.body
-    for name in body.get("datasets", ()):
-        if service.catalogue.get(name) is None:
-            raise Problem(422, f"There is no data set {name[:60]!r}.", {"member": "datasets"})
-    text, token = service.tokens.create(
-        body["role"], body["name"], days=body.get("days"), datasets=body.get("datasets")
-    )
-    return Result({"token": text, **token.public()}, status=201)
-
-
-def usage(service: Service, call: Call) -> Result:
-    return Result({"analysts": call.data.usage()})
-
-
-def set_quota(service: Service, call: Call) -> Result:
-    call.data.set_quota(call.body["analyst"], call.body.get("epsilon"))
-    return Result({"analysts": call.data.usage()})
-
-
-def revoke_token(service: Service, call: Call) -> Result:
-    return Result(service.tokens.revoke(call.path["prefix"]).public())
-
-
-def stop_dataset(service: Service, call: Call) -> Result:
-    service.catalogue.remove(call.data.name)
-    return Result({"stopped": call.data.name})
-
-
 # --- anybody --------------------------------------------------------------------------------------
 
 
@@ -166,10 +131,6 @@ def openapi(service: Service, call: Call) -> Result:
     return Result(json.loads(json.dumps(document(ROUTES))))
 
 
-def _route(method: str, path: str, *rest: Any, **more: Any) -> Route:
-    return Route(method, f"/api/v1/{path}", *rest, **more)
-
-
 _DATASET = "datasets/{dataset}"
 ROUTES = (
     Route("GET", "/healthz", "health", (), health, "Whether the server runs."),
@@ -181,80 +142,45 @@ ROUTES = (
         "GET", "/metrics", "metrics", (), metrics, "Counters for Prometheus.",
         returns="text/plain",
     ),
-    _route("GET", "openapi.json", "openapi", (), openapi, "This description."),
-    _route("GET", "datasets", "datasets", EVERYBODY, list_datasets, "The data sets."),
-    _route(
+    api_route("GET", "openapi.json", "openapi", (), openapi, "This description."),
+    api_route("GET", "datasets", "datasets", EVERYBODY, list_datasets, "The data sets."),
+    api_route(
         "GET", _DATASET, "dataset", EVERYBODY, describe_dataset,
         "Schema, guarantees and limits of a data set.",
     ),
-    _route(
+    api_route(
         "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
         "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
         body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,),
     ),
-    _route(
+    api_route(
         "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
         "What a question would cost, and its error. Free of charge.", body=_QUESTION,
     ),
-    _route(
+    api_route(
         "GET", f"{_DATASET}/history", "history", ASKING, history,
         "The questions that were asked; analysts see their own.",
         query=(Field("last", "integer", "The latest entries only.", least=1, most=_MOST_HISTORY),),
     ),
-    _route(
+    api_route(
         "GET", f"{_DATASET}/status", "status", ASKING, status,
         "What is used of the promise, and what is left.",
     ),
-    _route(
+    api_route(
         "GET", f"{_DATASET}/ledger", "ledger", AUDITING, ledger,
         "Entries of the journal with their hashes, and its seal; no questions, no answers.",
         query=(Field("after", "integer", "Only entries after this number.", least=0),),
         statuses=(409,),
     ),
-    _route(
+    api_route(
         "POST", f"{_DATASET}/verify", "verify", AUDITING, verify,
         "Check the chain of entries, and that it continues a seal.",
         body=(Field("seal", "string", "A seal that was kept: number and hash.", longest=200),),
         statuses=(409,),
     ),
-    _route(
+    api_route(
         "GET", f"{_DATASET}/certificate", "certificate", AUDITING, certificate,
         "The certificate, as an HTML page.", returns="text/html",
     ),
-    _route(
-        "GET", f"{_DATASET}/usage", "usage", OWNER, usage,
-        "What each analyst asked and was charged, with the quotas.", statuses=(409,),
-    ),
-    _route(
-        "POST", f"{_DATASET}/quotas", "quota", OWNER, set_quota,
-        "Give an analyst a part of epsilon, change it, or end it.",
-        body=(
-            Field("analyst", "string", "The name of the analyst's token.", True, longest=60),
-            Field(
-                "epsilon", "number", "Their part of epsilon; null ends the quota.",
-                least=0, most=1e6,
-            ),
-        ),
-        statuses=(409,),
-    ),
-    _route("GET", "tokens", "tokens", OWNER, list_tokens, "All tokens; never their text."),
-    _route(
-        "POST", "tokens", "create token", OWNER, create_token,
-        "Make a token. Its text is in this response only.",
-        body=(
-            Field("role", "string", "Its role.", True, ("owner", "analyst", "auditor")),
-            Field("name", "string", "Who uses it; analysts have quotas by name.", True, longest=60),
-            Field("days", "number", "Days until it expires.", least=0.001, most=36_500),
-            Field("datasets", "strings", "The data sets that it is for; all by default."),
-        ),
-        statuses=(201,),
-    ),
-    _route(
-        "DELETE", "tokens/{prefix}", "revoke token", OWNER, revoke_token, "Revoke a token.",
-        statuses=(422,),
-    ),
-    _route(
-        "DELETE", _DATASET, "stop dataset", OWNER, stop_dataset,
-        "Stop serving a data set, until the server starts again. Its files stay.",
-    ),
+    *owner_api.ROUTES,
 )  # fmt: skip

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,6 +24,7 @@ from scumble.model import stored
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
 from scumble.server.problems import MEDIA_TYPE, Problem, problem_of
+from scumble.server.publishing.workshop import Draft
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
@@ -134,6 +137,8 @@ async def _gated(
     dataset = check_permission(service, route, token, request.path_params.get("dataset"))
     query = route.read_query(request.query_params)
     body = await _read_json(service, route, request) if route.body else {}
+    if route.upload:
+        body = {"draft": await receive_table(service, request, str(query.get("name", "")))}
     headers = {"accept": request.headers.get("accept", "")}
     call = Call(token, dataset, request.path_params, body, query, headers)
     return perform(service, route, call)
@@ -165,6 +170,42 @@ async def _read_json(service: Service, route: Route, request: Request) -> dict[s
         return route.read_body(stored.parse_json(content))
     except ValueError:  # no UTF-8, no JSON, too deep, or numbers that are not finite
         raise Problem(400, "The body is not valid JSON.") from None
+
+
+async def receive_table(service: Service, request: Request, name: str) -> Draft:
+    """Write the table in the body of a request to the disk as it comes; return its draft.
+
+    Raises `Problem` if it is too large, stops coming, or does not fit on the disk.
+    """
+    limit, size = service.limits.upload, 0
+    too_large = Problem(413, f"A table must have at most {limit:,} bytes.")
+    if int(request.headers.get("content-length", "0")[:18] or 0) > limit:
+        raise too_large
+    part, complete = service.workshop.new_upload(name)
+    stream = request.stream().__aiter__()
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            while True:
+                async with asyncio.timeout(_BODY_SECONDS):
+                    chunk = await anext(stream, None)
+                if chunk is None:
+                    break
+                size += len(chunk)
+                if size > limit:
+                    raise too_large
+                await asyncio.to_thread(out.write, chunk)
+        if not size:
+            raise Problem(422, "The table is empty.")
+        return complete()
+    except TimeoutError:
+        raise Problem(408, "The table stopped coming.") from None
+    except ClientDisconnect:
+        raise Problem(400, "The connection was closed.") from None
+    except OSError:
+        raise Problem(503, "The table cannot be stored: the disk of the server is full.") from None
+    finally:
+        if part.exists():
+            shutil.rmtree(part.parent)
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -57,7 +57,13 @@ def _operation(route: Route) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": text} for name in names
     ]
     parameters += [
-        {"name": each.name, "in": "query", "description": each.about, "schema": _schema(each)}
+        {
+            "name": each.name,
+            "in": "query",
+            "required": each.required,
+            "description": each.about,
+            "schema": _schema(each),
+        }
         for each in route.query
     ]
     found: dict[str, Any] = {
@@ -69,6 +75,9 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.roles:
         found["security"] = [{"token": []}]
+    if route.upload:
+        table = {"schema": {"type": "string", "format": "binary"}}
+        found["requestBody"] = {"required": True, "content": {"application/octet-stream": table}}
     if route.body:
         content = {"application/json": {"schema": _body(route.body)}}
         found["requestBody"] = {"required": True, "content": content}

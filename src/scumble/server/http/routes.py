@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,13 +23,14 @@ OWNER: tuple[Role, ...] = ("owner",)
 ASKING: tuple[Role, ...] = ("owner", "analyst")
 AUDITING: tuple[Role, ...] = ("owner", "auditor")
 EVERYBODY: tuple[Role, ...] = ("owner", "analyst", "auditor")
-Kind = Literal["string", "number", "integer", "boolean", "strings"]
+Kind = Literal["string", "number", "integer", "boolean", "strings", "object"]
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
     "integer": (int,),
     "boolean": (bool,),
     "strings": (list,),
+    "object": (dict,),
 }
 _WORDS: dict[Kind, str] = {
     "string": "text",
@@ -37,6 +38,7 @@ _WORDS: dict[Kind, str] = {
     "integer": "a whole number",
     "boolean": "true or false",
     "strings": "a list of texts",
+    "object": "an object",
 }
 
 
@@ -64,8 +66,8 @@ class Field:
             fits = len(value) <= self.longest
         elif fits and self.kind in ("number", "integer"):
             fits = self.least <= value <= self.most
-        if fits and isinstance(value, (str, list)):
-            fits = all(map(_encodable, [value] if isinstance(value, str) else value))
+        if fits and isinstance(value, (str, list, dict)):
+            fits = all(map(_encodable, _texts_in(value)))
         if not fits or (self.choices and value not in self.choices):
             raise Problem(422, f"{self.name!r} must be {self.allowed()}.", {"member": self.name})
         return value
@@ -141,6 +143,7 @@ class Route:
     query: tuple[Field, ...] = ()
     returns: str = "application/json"
     statuses: tuple[int, ...] = ()
+    upload: bool = False  # its body is a table, which is written to the disk as it comes
 
     @property
     def of_dataset(self) -> bool:
@@ -148,11 +151,14 @@ class Route:
 
     def all_statuses(self) -> tuple[int, ...]:
         """Return every status that a response can have, as OpenAPI lists them."""
-        found = {200, 500, *self.statuses}
+        succeeded = {200} if not {201, 202} & set(self.statuses) else set()
+        found = {*succeeded, 500, *self.statuses}
         if self.roles:
             found |= {401, 403, 408, 429, 503}
         if self.of_dataset:
             found |= {404}
+        if self.upload:
+            found |= {400, 413, 415, 422}
         if self.body:
             found |= {400, 413, 415, 422}
         if self.query:
@@ -179,9 +185,27 @@ class Route:
         """Return the checked parameters after the question mark; others are ignored."""
         found: dict[str, Any] = {}
         for each in self.query:
+            if each.required and each.name not in given:
+                raise Problem(422, f"{each.name!r} is missing: {each.about}")
             if each.name in given:
                 found[each.name] = each.check(_parsed(each, given[each.name]))
         return found
+
+
+def api_route(method: str, path: str, *rest: Any, **more: Any) -> Route:
+    """Return a route of the HTTP interface."""
+    return Route(method, f"/api/v1/{path}", *rest, **more)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts in JSON values, names of members among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for each in value:
+            yield from _texts_in(each)
+        if isinstance(value, dict):
+            yield from _texts_in(list(value.values()))
 
 
 def _encodable(text: str) -> bool:

@@ -37,6 +37,7 @@ def _page(service: Service, call: Call, **values: Any) -> Result:
         entries=chain["entries"][-_SHOWN:][::-1],
         total=len(chain["entries"]),
         now=chain["seal"],
+        totals=data.status(None),
         guarantees=list(data.guarantees),
         **shared(service, call),
         **values,

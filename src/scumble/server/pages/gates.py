@@ -12,9 +12,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from scumble.server.guards import SESSION_SECONDS, Session
-from scumble.server.http.app import Served, check_permission, perform, read_body
+from scumble.server.http.app import (
+    Served,
+    check_permission,
+    perform,
+    problem_response,
+    read_body,
+    receive_table,
+)
 from scumble.server.http.routes import Call, Result, Route
-from scumble.server.problems import Problem, problem_of
+from scumble.server.problems import MEDIA_TYPE, Problem, problem_of
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 
 COOKIE = "scumble_session"
 HTML = "text/html; charset=utf-8"
-_MOST_FIELDS = 50
+_MOST_FIELDS = 2000
 
 
 @cache
@@ -84,7 +91,11 @@ async def _served(
 ) -> Result:
     dataset = check_permission(service, route, token, request.path_params.get("dataset"))
     form: Mapping[str, Any] = {}
-    if request.method == "POST":
+    query = {**dict(request.query_params), **route.read_query(request.query_params)}
+    if route.upload:
+        session.check(request.headers.get("x-csrf-token", ""))
+        form = {"draft": await receive_table(service, request, str(query["name"]))}
+    elif request.method == "POST":
         form = await read_form(request, service.limits.body)
         session.check(str(form.get("csrf", "")))
     headers = {
@@ -92,7 +103,6 @@ async def _served(
         "htmx": request.headers.get("hx-request", ""),
         "session": request.cookies.get(COOKIE, ""),
     }
-    query = dict(request.query_params)
     return await perform(
         service, route, Call(token, dataset, request.path_params, form, query, headers)
     )
@@ -148,6 +158,8 @@ def _failed(service: Service, served: Served, error: Exception, request: Request
     served.failed(error)  # for the log
     owner = served.token is not None and served.token.role == "owner"
     problem = problem_of(error, owner=owner)
+    if request.headers.get("accept") == MEDIA_TYPE:  # of our own script
+        return problem_response(problem)
     if request.headers.get("hx-request"):
         # htmx shows responses that succeeded only.
         return response_of(render("problem.html", problem=problem, number=served.number))

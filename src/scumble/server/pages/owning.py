@@ -40,6 +40,14 @@ def revoke(service: Service, call: Call) -> Result:
     return redirect("/tokens")
 
 
+def stop(service: Service, call: Call) -> Result:
+    """Stop serving a data set."""
+    if not call.body.get("sure"):
+        raise Problem(422, "Confirm that nobody is to ask it any more.")
+    service.catalogue.remove(call.data.name)
+    return redirect("/")
+
+
 def usage(service: Service, call: Call) -> Result:
     """Which analyst asked how much of which data set."""
     return _usage(service, call)
@@ -95,5 +103,6 @@ ROUTES = (
     Route("POST", "/tokens", "page: new token", OWNER, create, "Make a token."),
     Route("POST", "/tokens/revoke", "page: revoke", OWNER, revoke, "Revoke a token."),
     Route("GET", "/usage", "page: usage", OWNER, usage, "Who used how much."),
+    Route("POST", "/data/{dataset}/stop", "page: stop", OWNER, stop, "Stop a data set."),
     Route("POST", "/data/{dataset}/quota", "page: quota", OWNER, quota, "Set a quota."),
 )

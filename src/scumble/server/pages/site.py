@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route as Path
 
 from scumble.server.http.app import Served
-from scumble.server.pages import asking, auditing, owning
+from scumble.server.pages import asking, auditing, owning, publishing
 from scumble.server.pages.gates import (
     COOKIE,
     page_endpoint,
@@ -22,7 +22,7 @@ from scumble.server.pages.gates import (
 from scumble.server.problems import Problem, problem_of
 from scumble.server.service import Service
 
-ROUTES = (*asking.ROUTES, *auditing.ROUTES, *owning.ROUTES)
+ROUTES = (*asking.ROUTES, *auditing.ROUTES, *owning.ROUTES, *publishing.ROUTES)
 _STATIC = ("style.css", "htmx.min.js", "page.js", "icon.svg")
 
 

@@ -1,3 +1,49 @@
+// Sending a table, with its progress.
+(function () {
+  "use strict";
+  const form = document.getElementById("upload");
+  if (!form) return;
+  const file = document.getElementById("file");
+  const sent = document.getElementById("sent");
+  const problem = document.getElementById("upload-problem");
+
+  function failed(words) {
+    problem.textContent = words;
+    problem.hidden = false;
+    sent.hidden = true;
+    form.querySelector("button").disabled = false;
+  }
+
+  form.addEventListener("submit", function (event) {
+    event.preventDefault();
+    problem.hidden = true;
+    const table = file.files[0];
+    if (table.size > Number(form.dataset.limit)) {
+      failed("The file is larger than the server takes.");
+      return;
+    }
+    const request = new XMLHttpRequest();
+    request.open("POST", "/publish/upload?name=" + encodeURIComponent(table.name));
+    request.setRequestHeader("X-CSRF-Token", form.dataset.csrf);
+    request.setRequestHeader("Accept", "application/problem+json");
+    request.upload.addEventListener("progress", function (change) {
+      sent.value = change.loaded / Math.max(change.total, 1);
+    });
+    request.addEventListener("load", function () {
+      const where = request.getResponseHeader("X-Location");
+      if (request.status === 200 && where) { window.location.assign(where); return; }
+      let words = "The server refused the table.";
+      try { words = JSON.parse(request.responseText).detail; } catch (error) { /* not from us */ }
+      failed(words);
+    });
+    request.addEventListener("error", function () { failed("The connection was lost. Try again."); });
+    sent.value = 0;
+    sent.hidden = false;
+    form.querySelector("button").disabled = true;
+    request.send(table);
+  });
+})();
+
 // Completion in the question box, and buttons that put text into it. Without it the page still asks.
 (function () {
   "use strict";
@@ -13,7 +59,8 @@
 
   function current() {
     const before = box.value.slice(0, box.selectionStart);
-    const found = before.match(/'[^']*$|[\w]+$/);
+    const inText = before.split("'").length % 2 === 0; // an odd number of quotes: one is open
+    const found = before.match(inText ? /'[^']*$/ : /\w+$/);
     return found ? found[0] : "";
   }
 

@@ -1,0 +1,183 @@
+"""The work of a process that a job starts: JSON on its input, lines of JSON on its output.
+
+Nothing private is written: a result has what the owner may see, and an unexpected error only the
+name of its class.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from scumble.model.errors import ScumbleError
+
+Report = Callable[[int, int | None], None]
+_STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
+_REPEATS = 3
+_EVERY = 0.2  # seconds between two lines of progress
+_NICE = 10  # questions are answered first
+
+
+def propose(report: Report, source: str, table: str | None) -> dict[str, Any]:
+    """Propose a schema by reading the private table."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.tables.open import expected_rows
+
+    total = expected_rows(source, table)
+    schema = Schema.infer(source, table=table, progress=lambda rows: report(rows, total))
+    return {"schema": schema.dumps(), "checks": schema.checks()}
+
+
+def compare(
+    report: Report,
+    source: str,
+    table: str | None,
+    schema: str,
+    methods: Sequence[str],
+    epsilons: Sequence[float],
+    preview: bool,
+) -> dict[str, Any]:
+    """Compare methods, on a stand-in made of the schema alone or on the private table."""
+    from scumble.compare.comparison import Comparison
+    from scumble.compare.measures import MEASURES
+    from scumble.compare.page import OWNER, PREVIEW
+    from scumble.compare.points import points, sentence
+    from scumble.compare.questions import questions
+    from scumble.compare.settings import Settings, schema_to_compare
+    from scumble.compare.truth import TrueTable, stand_in
+    from scumble.model.schema.schema import Schema
+
+    known = schema_to_compare(Schema.loads(schema))
+    found = stand_in(known, _STAND_IN) if preview else TrueTable.read(source, known, table=table)
+    asked = questions("breakdowns", found, None, 0)
+    choices = Settings(found, asked, "replace").choices(methods, epsilons, {})
+    comparison = Comparison(found, asked, choices, _REPEATS)
+    results = comparison.blank(preview=preview)
+    total = len(choices) * _REPEATS
+    with closing(comparison.runs(results)) as runs:
+        for done in runs:
+            report(done, total)
+    values = int(results.about["values"])
+    return {
+        "preview": preview,
+        "notice": PREVIEW if preview else OWNER,
+        "measure": MEASURES["relative"].words,
+        "blind": 1 / max(values, 1),
+        "left out": results.refusals(),
+        "points": [
+            {
+                "method": each.method,
+                "words": each.words,
+                "success": each.success,
+                "error": each.error.mean if math.isfinite(each.error.mean) else None,
+                "private": each.private,
+                "whole": each.whole,
+                "limit": each.basis == "limit",
+                "beaten by": each.beaten_by,
+                "sentence": sentence(each, values),
+                "parameters": dict(each.parameters),
+            }
+            for each in points(results, "relative")
+        ],
+    }
+
+
+def publish(
+    report: Report,
+    source: str,
+    table: str | None,
+    schema: str,
+    method: str,
+    parameters: dict[str, Any],
+    folder: str,
+    ledger: str | None,
+) -> dict[str, Any]:
+    """Publish a release into a new folder."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.mechanism import create
+    from scumble.private.publish import publish as make
+    from scumble.private.tables.open import expected_rows
+
+    total = expected_rows(source, table)
+    release = make(
+        source,
+        Schema.loads(schema),
+        create(method, **parameters),
+        table=table,
+        ledger=ledger,
+        progress=lambda rows: report(rows, total),
+    )
+    release.save(folder)
+    return {"remarks": list(release.remarks), "promise": [str(each) for each in release.guarantees]}
+
+
+def create_database(
+    report: Report,
+    source: str,
+    table: str | None,
+    schema: str,
+    epsilon: float,
+    noise: float,
+    attributes: list[str] | None,
+    folder: str,
+    ledger: str | None,
+) -> dict[str, Any]:
+    """Create a database in a new folder."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.database.database import Database
+    from scumble.private.tables.open import expected_rows
+
+    total = expected_rows(source, table)
+    with Database.create(
+        folder,
+        source,
+        Schema.loads(schema),
+        epsilon=epsilon,
+        noise=noise,
+        attributes=attributes,
+        table=table,
+        ledger=ledger,
+        progress=lambda rows: report(rows, total),
+    ) as made:
+        return {"remarks": [], "promise": [str(made.guarantee)]}
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    each.__name__: each for each in (propose, compare, publish, create_database)
+}
+
+
+def main() -> None:
+    """Do the task on the input, and write its progress and its result."""
+    os.nice(_NICE)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which cancels jobs
+    given = json.load(sys.stdin)
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # what a library prints is no line
+    last = 0.0
+
+    def write(**fields: Any) -> None:
+        out.write(json.dumps(fields) + "\n")
+        out.flush()
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY:
+            last = time.monotonic()
+            write(done=int(done), total=total)
+
+    try:
+        write(result=TASKS[given["task"]](report, **given["arguments"]))
+    except ScumbleError as error:
+        write(error=str(error), kind=type(error).__name__)
+    except Exception as error:  # its message may quote a private value
+        write(bug=type(error).__name__)

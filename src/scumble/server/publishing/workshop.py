@@ -1,0 +1,392 @@
+"""The workshop of owners: tables, schemas proposed for them, and what is made of them.
+
+A draft is a table with its schema and its comparisons, in a private folder of the server. What is
+made of it, a release or a database, is served at once, and again when the server starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scumble.model import stored
+from scumble.model.errors import LedgerError, ParameterError, ScumbleError
+from scumble.model.schema.schema import Schema
+from scumble.private.journal.entries import APPEND
+from scumble.private.journal.journal import Journal
+from scumble.private.ledger.cost import bill_of, bill_of_database
+from scumble.private.ledger.ledger import Ledger
+from scumble.private.ledger.statement import refuse
+from scumble.private.mechanism import create
+from scumble.server.catalogue import Catalogue, LiveDataset, open_dataset
+from scumble.server.config import DatasetSettings, ServerSettings, check_name
+from scumble.server.problems import Problem
+from scumble.server.publishing.jobs import Job, Jobs, in_process
+
+KINDS = (".csv", ".parquet")
+UPLOAD = "upload:"
+_MADE = "datasets.json"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A table that something may be made of. `file` is that of an upload, in the draft's folder."""
+
+    number: str
+    title: str
+    folder: Path
+    source: str = ""
+    file: str = ""
+    made: tuple[str, ...] = ()
+    created: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
+
+    @property
+    def schema_file(self) -> Path:
+        return self.folder / "schema.toml"
+
+    @property
+    def schema(self) -> Schema | None:
+        """The proposed or declared schema; None as long as there is none."""
+        return Schema.load(self.schema_file) if self.schema_file.exists() else None
+
+    def comparison(self, *, preview: bool) -> dict[str, Any] | None:
+        """Return a comparison that was made with the present schema, if there is one."""
+        file = self.folder / ("preview.json" if preview else "comparison.json")
+        return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+class Workshop:
+    """Drafts, jobs about them, and the data sets that were made."""
+
+    def __init__(self, settings: ServerSettings, catalogue: Catalogue) -> None:
+        self.settings, self.catalogue = settings, catalogue
+        self.jobs = Jobs(settings.limits.jobs)
+        self._drafts = settings.folder / "drafts"
+        self._file = settings.folder / _MADE
+        self._lock = threading.Lock()
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def new_upload(self, name: str) -> tuple[Path, Callable[[], Draft]]:
+        """Return where to write a table that is sent, and what to call when it is complete."""
+        kind = Path(name).suffix.lower()
+        if kind not in KINDS:
+            raise Problem(415, f"A table must be a file that ends with {' or '.join(KINDS)}.")
+        folder = self._new_folder()
+        part = folder / "part"
+
+        def complete() -> Draft:
+            part.replace(folder / f"table{kind}")
+            title = "".join(each for each in name if each.isprintable())[:60]
+            draft = Draft(folder.name, title, folder, file=f"table{kind}")
+            self._save(draft)
+            return draft
+
+        return part, complete
+
+    def new_draft(self, source: str) -> Draft:
+        """Return a draft of a table that the configuration names."""
+        known = {each.name: each for each in self.settings.sources}
+        if source not in known:
+            allowed = f"one of {', '.join(known)}" if known else "named in the configuration"
+            raise ParameterError.of("publish", "source", allowed, source)
+        found, folder = known[source], self._new_folder()
+        draft = Draft(folder.name, found.title or source, folder, source=source)
+        if found.schema is not None:
+            _write(draft.schema_file, Schema.load(found.schema).dumps())
+        self._save(draft)
+        return draft
+
+    def drafts(self) -> list[Draft]:
+        """Return all drafts, the newest first."""
+        if not self._drafts.exists():
+            return []
+        files = self._drafts.glob("*/draft.json")
+        found = [self.draft(each.parent.name) for each in files]
+        return sorted(found, key=lambda each: (each.created, each.number), reverse=True)
+
+    def draft(self, number: str) -> Draft:
+        """Return a draft; raises `Problem` 404 if there is none."""
+        folder = self._drafts / number
+        if not number.isalnum() or not (folder / "draft.json").exists():
+            raise Problem(404, "There is no such draft.")
+        content = stored.parse_json(stored.read_regular(folder / "draft.json"))
+        return Draft(**{**content, "folder": folder, "made": tuple(content["made"])})
+
+    def delete(self, draft: Draft) -> None:
+        """Delete a draft and a table that was sent for it. What was made of it stays."""
+        job = self.jobs.of(draft.number)
+        if job is not None and job.running:
+            raise Problem(409, "Cancel what runs for this draft first.")
+        shutil.rmtree(draft.folder)
+
+    def place(self, source: str) -> dict[str, str | None]:
+        """Return path and table of a source: a name of the configuration, or upload:NUMBER."""
+        if source.startswith(UPLOAD):
+            draft = self.draft(source.removeprefix(UPLOAD))
+            source = draft.source
+            if draft.file:
+                return {"source": str(draft.folder / draft.file), "table": None}
+        for each in self.settings.sources:
+            if each.name == source:
+                return {"source": each.path, "table": each.table}
+        raise ParameterError.of("publish", "source", "a name that `sources` lists", source)
+
+    # --- schemas and comparisons ------------------------------------------------------------------
+
+    def propose(self, draft: Draft) -> Job:
+        """Begin to propose a schema by reading the table."""
+
+        def work(job: Job) -> dict[str, Any]:
+            found: dict[str, Any] = in_process(job, "propose", self._table(draft))
+            _write(draft.schema_file, found["schema"])
+            return found
+
+        return self._start("schema", draft.number, work)
+
+    def save_schema(self, draft: Draft, schema: Schema) -> None:
+        """Keep a schema; comparisons with another one are dropped."""
+        text = schema.dumps()
+        if draft.schema_file.exists() and draft.schema_file.read_text("utf-8") == text:
+            return
+        for name in ("preview.json", "comparison.json"):
+            (draft.folder / name).unlink(missing_ok=True)
+        _write(draft.schema_file, text)
+
+    def compare(
+        self, draft: Draft, methods: list[str], epsilons: list[float], *, preview: bool
+    ) -> Job:
+        """Begin to compare methods, on a stand-in or on the table itself."""
+        arguments = {"methods": methods, "epsilons": epsilons, "preview": preview}
+        arguments |= {**self._table(draft), "schema": _text(draft)}
+
+        def work(job: Job) -> None:
+            found = in_process(job, "compare", arguments)
+            name = "preview.json" if preview else "comparison.json"
+            _write(draft.folder / name, json.dumps(found))
+
+        return self._start("preview" if preview else "comparison", draft.number, work)
+
+    # --- making -----------------------------------------------------------------------------------
+
+    def bill(self, schema: Schema, recipe: Mapping[str, Any]) -> str:
+        """Return in a sentence what the owner's ledger will be charged, and what is left of it.
+
+        Raises the error of what the ledger will refuse.
+        """
+        if self.settings.ledger is None:
+            return "No ledger is configured: nothing adds this up with other releases of the table."
+        ledger = Ledger.open(self.settings.ledger)
+        if recipe["kind"] == "release":
+            mechanism = create(recipe["method"], **recipe["parameters"])
+            known = schema.with_derived(getattr(mechanism, "names", ()))
+            bill = bill_of(mechanism, known, ledger.terms, outside="error", seeded=False)
+        else:
+            from scumble.private.database.terms import DatabaseTerms
+
+            terms = DatabaseTerms.read(epsilon=recipe["epsilon"], noise=recipe["noise"])
+            bill = bill_of_database(terms.claim(), schema, ledger.terms, seeded=False)
+        if ledger.terms.limit is not None:
+            refuse(bill, ledger.totals, ledger.terms.limit)
+        words = str(bill).replace("was charged", "will be charged")
+        return f"{words} Left of it now: {ledger.statement().left()}."
+
+    def make(
+        self,
+        name: str,
+        title: str,
+        source: str,
+        schema: str,
+        recipe: Mapping[str, Any],
+        draft: Draft | None = None,
+    ) -> Job:
+        """Begin to make a release or a database of a source, to be served under a name.
+
+        `recipe` has its `kind`: a release with `method` and `parameters`, or a database with
+        `epsilon`, `noise` and `attributes`.
+        """
+        check_name(name)
+        folder = self.settings.folder / "datasets" / name
+        if self.catalogue.get(name) is not None or folder.exists():
+            raise Problem(409, f"There is a data set {name!r} already. Choose another name.")
+        Schema.loads(schema)  # raises SchemaError before anything begins
+        settings = DatasetSettings(name, title=title or name)
+        common: dict[str, Any] = {**self.place(source), "schema": schema, "folder": str(folder)}
+        common["ledger"] = None if self.settings.ledger is None else str(self.settings.ledger)
+
+        def work(job: Job) -> dict[str, Any]:
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            given = {key: value for key, value in recipe.items() if key != "kind"}
+            if recipe["kind"] == "release":
+                create(given["method"], **given["parameters"])  # raises before a process starts
+                found = in_process(job, "publish", {**common, **given})
+                made = replace(settings, release=folder)
+            else:
+                kept = self._kept(name, str(common["source"]), source)
+                try:
+                    found = in_process(job, "create_database", {**common, **given, "source": kept})
+                except BaseException:
+                    if kept != common["source"]:
+                        Path(kept).unlink()
+                    raise
+                made = replace(settings, database=folder, source=kept, table=common["table"])
+            self._serve(made, job)
+            if draft is not None:
+                latest = self.draft(draft.number)
+                self._save(replace(latest, made=(*latest.made, name)))
+            return {"dataset": name, **found}
+
+        return self._start(
+            "release" if recipe["kind"] == "release" else "database",
+            name if draft is None else draft.number,
+            work,
+        )
+
+    def append(self, dataset: LiveDataset, source: str, key: str | None) -> Job:
+        """Begin to add the rows of a source to a database, as a new batch."""
+        place = self.place(source)
+        given = str(place["source"])
+
+        def work(job: Job) -> dict[str, Any]:
+            kept = self._kept(f"{dataset.name}-{secrets.token_hex(4)}", given, source)
+            batch = [kept] if place["table"] is None else [kept, place["table"]]
+            self._change(lambda made: made["batches"].setdefault(dataset.name, []).append(batch))
+            before = dataset.database.status()["batches"]
+            try:
+                number = dataset.database.append(
+                    kept, table=place["table"], key=key, progress=lambda rows: job.report(rows)
+                )
+            except BaseException:
+                self._change(lambda made: made["batches"][dataset.name].remove(batch))
+                if kept != given:
+                    Path(kept).unlink()
+                raise
+            if number <= before:  # they were added before, with the same key
+                self._change(lambda made: made["batches"][dataset.name].remove(batch))
+            return {"dataset": dataset.name, "batch": number}
+
+        return self._start("append", dataset.name, work)
+
+    def open_all(self, progress: Callable[..., Any] | None = None) -> None:
+        """Open the data sets of the configuration, and those that were made by owners."""
+        found = self._made()
+        own = [DatasetSettings(**_read(each)) for each in found["datasets"]]
+        for each in (*self.settings.datasets, *own):
+            added = [_batch(given) for given in found["batches"].get(each.name, ())]
+            known = replace(each, batches=_batches(each, added)) if added else each
+            self.catalogue.add(open_dataset(known, progress))
+
+    def close(self) -> None:
+        self.jobs.close()
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def _start(self, kind: str, about: str, work: Callable[[Job], Any]) -> Job:
+        running = self.jobs.of(about)
+        if running is not None and running.running:
+            raise Problem(409, "Something runs for it already. Wait for it, or cancel it.")
+        return self.jobs.start(kind, about, work)
+
+    def _table(self, draft: Draft) -> dict[str, Any]:
+        return dict(self.place(UPLOAD + draft.number))
+
+    def _kept(self, name: str, path: str, source: str) -> str:
+        """Return where a table stays as long as its database: a link to what was sent."""
+        if not source.startswith(UPLOAD) or not Path(path).is_relative_to(self._drafts):
+            return path
+        folder = self.settings.folder / "tables"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        kept = folder / f"{name}{Path(path).suffix}"
+        kept.unlink(missing_ok=True)
+        os.link(path, kept)
+        return str(kept)
+
+    def _serve(self, settings: DatasetSettings, job: Job) -> None:
+        job.words, job.total = "opening it", None
+        self.catalogue.add(open_dataset(settings))
+        self._change(lambda made: made["datasets"].append(_written(settings)))
+
+    def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the list of what was made, and write it."""
+        with self._lock:
+            content = self._made()
+            change(content)
+            _write(self._file, json.dumps(content))
+
+    def _made(self) -> dict[str, Any]:
+        if not self._file.exists():
+            return {"format": 1, "datasets": [], "batches": {}}
+        try:
+            found: dict[str, Any] = stored.parse_json(stored.read_regular(self._file))
+            if found["format"] != 1:
+                raise ValueError
+        except (OSError, *stored.MALFORMED):
+            raise LedgerError(f"{self._file} cannot be read. Restore it from a copy.") from None
+        return found
+
+    def _new_folder(self) -> Path:
+        folder = self._drafts / secrets.token_hex(6)
+        folder.mkdir(parents=True, mode=0o700)
+        return folder
+
+    def _save(self, draft: Draft) -> None:
+        content = {**asdict(draft), "folder": None}
+        _write(draft.folder / "draft.json", json.dumps(content))
+
+
+def _text(draft: Draft) -> str:
+    schema = draft.schema
+    if schema is None:
+        raise ScumbleError("There is no schema yet.")
+    return schema.dumps()
+
+
+Batch = str | tuple[str, str]
+
+
+def _batch(given: list[str]) -> Batch:
+    return given[0] if len(given) == 1 else (given[0], given[1])
+
+
+def _batches(settings: DatasetSettings, added: list[Batch]) -> tuple[Batch, ...]:
+    """Return the batches of the configuration, and those that owners added and the journal has.
+
+    A server that ended while rows were added may have noted a batch that was not appended.
+    """
+    if settings.database is None:
+        return settings.batches
+    with Journal.open(settings.database) as journal:
+        wanted = len(journal.entries(kind=APPEND)) - len(settings.batches)
+    more = [each for each in added if each not in settings.batches]
+    return (*settings.batches, *more[: max(wanted, 0)])
+
+
+def _written(settings: DatasetSettings) -> dict[str, Any]:
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(settings).items()
+    }
+
+
+def _read(data: Mapping[str, Any]) -> dict[str, Any]:
+    paths = {name: Path(data[name]) for name in ("release", "database") if data[name] is not None}
+    return {**data, **paths, "batches": tuple(data["batches"])}
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file whole or not at all, readable by the server's user only."""
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)

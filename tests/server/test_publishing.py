@@ -1,0 +1,267 @@
+"""What owners make over HTTP: tables sent, schemas proposed, releases, databases, added rows."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from scumble.demo.census import census
+from scumble.private.ledger.ledger import Ledger
+from scumble.server.config import Limits, SourceSettings
+from scumble.server.publishing import jobs, workshop
+from scumble.server.service import Service
+from tests.support.servers import Browser, Front, make_settings
+
+COUNT = "SELECT COUNT(*) FROM t WHERE age < 40"
+
+
+@pytest.fixture(scope="module")
+def owned(tmp_path_factory):
+    """A server with two configured sources, a ledger, and a small limit of uploads."""
+    folder = tmp_path_factory.mktemp("owned")
+    settings = make_settings(folder)
+    table, schema = census(300, seed=5)
+    pq.write_table(table, folder / "more.parquet")
+    schema.save(folder / "schema.toml")
+    Ledger.create(folder / "ledger", epsilon=3, neighbours="replace")
+    found = Front(
+        replace(
+            settings,
+            limits=Limits(upload=200_000),
+            ledger=folder / "ledger",
+            sources=(
+                SourceSettings("more", str(folder / "more.parquet"), schema=folder / "schema.toml"),
+                SourceSettings("gone", str(folder / "gone.parquet")),
+            ),
+        )
+    )
+    found.schema = (folder / "schema.toml").read_text()
+    found.csv = folder / "people.csv"
+    csv.write_csv(table, found.csv)
+    yield found
+    found.close()
+
+
+def finished(front, response, state="done"):
+    """Wait for the job of a response; return what it says at its end."""
+    assert response.status_code == 202, response.text
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        job = front.call("owner", "GET", response.headers["location"]).json()
+        if job["state"] not in ("waiting", "running"):
+            assert job["state"] == state, job["problem"]
+            return job
+        time.sleep(0.05)
+    raise AssertionError(job)
+
+
+def upload(front, content=None, name="people.csv"):
+    body = front.csv.read_bytes() if content is None else content
+    return front.call("owner", "POST", f"uploads?name={name}", content=body)
+
+
+def marginals(**parameters):
+    given = {"attributes": ["age", "sex"], "neighbours": "replace", "ways": 1, **parameters}
+    return {"method": "marginals", "parameters": given}
+
+
+def make(front, **body):
+    return front.call("owner", "POST", "datasets", json={"schema": front.schema, **body})
+
+
+def test_a_table_is_sent_proposed_published_and_asked(owned):
+    sent = upload(owned)
+    assert sent.status_code == 201
+    source = sent.json()["source"]
+    assert source in [e["source"] for e in owned.call("owner", "GET", "sources").json()["sources"]]
+    job = finished(owned, owned.call("owner", "POST", "schemas", json={"source": source}))
+    assert "from_data" in job["result"]["schema"]
+    chosen = marginals(epsilon=1)
+    done = finished(owned, make(owned, name="made", source=source, **chosen))
+    assert done["result"]["dataset"] == "made"
+    assert "charged" in " ".join(done["result"]["remarks"])
+    answer = owned.ask(COUNT, dataset="made").json()
+    assert answer["low"] <= answer["value"] <= answer["high"]
+    ledger = owned.call("auditor", "GET", "ledger").json()
+    assert [each["method"] for each in ledger["charges"]] == ["marginals"]
+    again = make(owned, name="made", source=source, **chosen)
+    assert (again.status_code, again.json()["status"]) == (409, 409)
+
+
+def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
+    source = upload(owned).json()["source"]
+    asked = {"epsilon": 1, "noise": 20, "attributes": ["age", "sex", "condition"]}
+    finished(owned, make(owned, name="live", source=source, **asked))
+    first = owned.ask(COUNT, dataset="live").json()
+    owned.call("owner", "DELETE", f"uploads/{source.partition(':')[2]}")  # its table is kept
+    for _ in range(2):  # the second time the key is known
+        body = {"source": "more", "key": "once"}
+        added = owned.call("owner", "POST", "datasets/live/append", json=body)
+        assert finished(owned, added)["result"]["batch"] == 2
+    assert owned.ask(COUNT, dataset="live", key="after").json()["value"] != first["value"]
+    again = Service(owned.service.settings)
+    try:
+        again.open()
+        assert again.catalogue.get("live").status(None)["batches"] == 2
+        assert again.catalogue.get("people") is not None
+    finally:
+        again.close()
+    release = owned.call("owner", "POST", "datasets/rows/append", json={"source": "more"})
+    assert release.status_code == 409
+
+
+def test_what_is_sent_is_private_and_limited(owned):
+    source = upload(owned).json()["source"]
+    folder = owned.service.settings.folder / "drafts" / source.partition(":")[2]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for file in folder.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    before = sorted(folder.parent.iterdir())
+    assert upload(owned, b"x" * 200_001).status_code == 413
+    chunks = (b"x" * 50_000 for _ in range(5))  # without a length
+    assert upload(owned, chunks).status_code == 413
+    assert upload(owned, b"").status_code == 422
+    assert upload(owned, name="people.exe").status_code == 415
+    assert owned.call("owner", "POST", "uploads", content=b"x").status_code == 422
+    assert sorted(folder.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "Bad Name", "source": "more", "method": "uniform"}, 422),
+        ({"name": "x", "source": "/etc/passwd", "method": "uniform"}, 422),
+        ({"name": "x", "source": "upload:../..", "method": "uniform"}, 404),
+        ({"name": "x", "source": "upload:000000000000", "method": "uniform"}, 404),
+        ({"name": "x", "source": "more"}, 422),
+        ({"name": "x", "source": "more", "method": "uniform", "epsilon": 1, "noise": 9}, 422),
+        ({"name": "x", "source": "more", "method": "uniform", "schema": "no = ["}, 422),
+        ({"name": "people", "source": "more", "method": "uniform"}, 409),
+    ],
+)
+def test_what_cannot_be_made_is_refused_at_once(owned, body, status):
+    response = make(owned, **body)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_work_that_fails_says_why_and_leaves_nothing(owned):
+    before = owned.call("owner", "GET", "ledger").json()["total"]
+    for body, words in (
+        ({"method": "nonsense"}, "one of uniform"),
+        (marginals(epsilon=-1), "epsilon"),
+        (marginals(epsilon=50), "limit"),
+        ({"method": "uniform", "parameters": {"epsilon": 1}}, "cannot add up"),
+        ({"epsilon": 1, "noise": 1}, "noise"),
+    ):
+        job = finished(owned, make(owned, name="bad", source="more", **body), "failed")
+        assert words in job["problem"]
+    missing = make(owned, name="bad", source="gone", **marginals(epsilon=0.1))
+    assert "gone" in finished(owned, missing, "failed")["problem"]
+    assert not (owned.service.settings.folder / "datasets" / "bad").exists()
+    assert owned.call("owner", "GET", "ledger").json()["total"] == before
+
+
+def test_the_pages_lead_from_a_table_to_a_data_set(owned):
+    """Without JavaScript: a configured source, its roles, a preview, a database."""
+    browser = Browser(owned, "owner")
+    page = browser.post("/publish", source="more")
+    draft = str(page.url.path)
+    assert 'class="role-select role-sensitive" name="role-7"' in page.text
+    assert 'class="role-select role-identifier" name="role-0"' in page.text
+    assert "read from data" not in page.text  # its schema is declared
+    page = browser.post(f"{draft}/schema", **{"role-2": "insensitive", "then": ""})
+    assert 'role-insensitive" name="role-2"' in page.text
+    assert browser.post(f"{draft}/schema", toml="no = [").status_code == 422
+    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
+    assert "Choose a setting of the comparison first" in refused.text
+    assert browser.post(f"{draft}/compare", epsilons="1").status_code == 422
+    page = browser.post(f"{draft}/compare", **{"method-uniform": "1", "epsilons": "1"})
+    assert '<meta http-equiv="refresh"' in page.text
+    page = done(browser, draft)
+    assert '<svg class="chart"' in page.text
+    assert "no private row was read" in page.text
+    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
+    assert "cannot add up" in refused.text  # the ledger is about whole rows
+    fields = {"kind": "database", "name": "paged", "epsilon": "0.2", "noise": "50"}
+    plan = browser.post(f"{draft}/check", attributes="age, sex", **fields)
+    assert "The ledger will be charged ε = 0.2" in plan.text
+    assert "At most 5 answers can cover one point" in plan.text
+    assert owned.service.catalogue.get("paged") is None
+    browser.post(f"{draft}/make", attributes="age, sex", **fields)
+    page = done(browser, draft)
+    assert "/data/paged/certificate" in page.text
+    assert browser.get("/data/paged").status_code == 200
+    assert browser.post(f"{draft}/delete").status_code == 200
+    assert browser.get(draft).status_code == 404
+    browser.http.close()
+
+
+def done(browser, draft):
+    """Return the page of a draft when its work is done."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        page = browser.get(draft)
+        if 'id="job"' not in page.text:
+            return page
+        time.sleep(0.1)
+    raise AssertionError(page.text)
+
+
+def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
+    browser = Browser(owned, "owner")
+    content, name = b"age,sex\n30,f\n41,m\n52,f\n", "/publish/upload?name=few.csv"
+    wrong = browser.http.post(name, content=content, headers={"X-CSRF-Token": "other"})
+    assert wrong.status_code == 403
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    page = done(browser, draft)
+    assert page.text.count('<span class="tag from-data">') == 2
+    page = browser.post(f"{draft}/schema", **{"declared-0": "1", "then": ""})
+    assert page.text.count('<span class="tag from-data">') == 1
+    fields = {"kind": "database", "name": "few", "epsilon": "1", "noise": "9"}
+    refused = browser.post(f"{draft}/check", **fields)  # the ledger has a limit
+    assert refused.status_code == 409
+    assert "read from the private data" in refused.text
+    browser.http.close()
+
+
+def test_a_job_can_be_cancelled(owned, monkeypatch):
+    wait = "import sys, time; sys.stdin.read(); time.sleep(600)"
+    monkeypatch.setattr(jobs, "_RUN", wait)
+    body = {"name": "never", "source": "more", "method": "uniform", "parameters": {"epsilon": 1}}
+    begun = make(owned, **body)
+    number = begun.json()["job"]
+    waiting = owned.call("owner", "POST", "schemas", json={"source": "more"})  # one at a time
+    for each in (waiting.json()["job"], number):
+        assert owned.call("owner", "DELETE", f"jobs/{each}").status_code == 200
+    finished(owned, waiting, "cancelled")
+    finished(owned, begun, "cancelled")
+    assert owned.service.catalogue.get("never") is None
+    assert owned.call("owner", "DELETE", "jobs/nothing").status_code == 404
+
+
+def test_a_process_that_dies_is_a_failed_job(owned, monkeypatch):
+    monkeypatch.setattr(jobs, "_RUN", "import os; os.kill(os.getpid(), 9)")
+    begun = owned.call("owner", "POST", "schemas", json={"source": "more"})
+    assert "its process was killed" in finished(owned, begun, "failed")["problem"]
+
+
+def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
+    """As after a crash between the two."""
+    settings = make_settings(tmp_path)
+    made = {"format": 1, "datasets": [], "batches": {"people": [["nothing.parquet"]]}}
+    settings.folder.mkdir(mode=0o700)
+    (settings.folder / workshop._MADE).write_text(json.dumps(made))
+    service = Service(settings)
+    try:
+        service.open()
+        assert service.catalogue.get("people").status(None)["batches"] == 1
+    finally:
+        service.close()
