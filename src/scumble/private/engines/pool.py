@@ -185,9 +185,9 @@ class PoolEngine:
     def _read(
         self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
     ) -> Iterator[tuple[Task, Any]]:
-        """Begin a pass over these attributes, and yield the tasks of all units with their answers."""
-        self.rows.begin_pass(columns)
         """Begin a pass over these attributes; yield the tasks of all units with their answers."""
+        self.rows.begin_pass(columns)
+        yield from self._answers(job, columns, content)
 
     def _answers(
         self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
