@@ -226,9 +226,7 @@ def _flat(served, warm: int, requests: int) -> None:
     ]
     with (
         _process(folder, port) as process,
-        httpx.Client(
-            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60, verify=False
-        ) as http,
+        _client(f"http://127.0.0.1:{port}", token) as http,
     ):
 
         def ask(times: int) -> None:
