@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
@@ -40,7 +41,8 @@ _COMMAND = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
 
 def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        return [_texts(), _small(Path(folder)), *_adult(Path(folder)), _persons(Path(folder))]
+        persons = [_persons(Path(folder), kind) for kind in ("number", "text")]
+        return [_texts(), _small(Path(folder)), *_adult(Path(folder)), *persons]
 
 
 def _texts() -> dict[str, Any]:
@@ -76,16 +78,21 @@ def _adult(folder: Path) -> list[dict[str, Any]]:
     return [at_most(words, 1, spent / ADULT_SECONDS, f"{spent:.1f} s CPU, start included")]
 
 
-def _persons(folder: Path) -> dict[str, Any]:
-    """A histogram of at most three rows of each of three million persons, known by a number."""
+def _persons(folder: Path, kind: str) -> dict[str, Any]:
+    """A histogram of at most three rows of each of three million persons, known by a number, or by
+    a text of ten letters.
+    """
     random = np.random.default_rng(0)
-    columns = {"id": random.integers(0, ROWS // 3, ROWS), "age": random.integers(0, 100, ROWS)}
+    ids = pa.array(random.integers(0, ROWS // 3, ROWS))
+    if kind == "text":
+        ids = pc.utf8_lpad(ids.cast(pa.string()), 10, "P")
+    columns = {"id": ids, "age": random.integers(0, 100, ROWS)}
     pq.write_table(pa.table(columns), folder / "visits.parquet", row_group_size=122_880)
     age = sc.Attribute("age", "quasi", sc.IntegerRange(0, 99))
     schema = sc.Schema([sc.Attribute("id", "identifier", None), age])
     limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=3)
     spent = _cpu(lambda: sc.publish(folder / "visits.parquet", schema, limited))
-    words = f"histogram of {ROWS // 10**6}M rows, 3 of each person / {PERSON_SECONDS} s"
+    words = f"histogram of {ROWS // 10**6}M rows, 3 of each person by {kind} / {PERSON_SECONDS} s"
     return at_most(words, 1, spent / PERSON_SECONDS, f"{spent:.1f} s CPU")
 
 

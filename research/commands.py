@@ -224,6 +224,24 @@ def dpbench(
         typer.echo(f"- {line}")
 
 
+@app.command("generalise")
+def generalise(
+    data: DataFolder,
+    large: Annotated[bool, typer.Option("--large", help="Also time 10^6 rows.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Generalisation of Adult: quality, time, errors of counts, and a check by pycanon."""
+    from research.generalise import study
+
+    lines = list(study(data, large=large))
+    if as_json:
+        console.print_json(lines)
+        return
+    for line in lines:
+        numbers = (f"{key} {value:.4g}" for key, value in line.items() if key != "setting")
+        typer.echo(f"{line['setting']}: {', '.join(numbers)}")
+
+
 @app.command("honest")
 def honest(
     data: DataFolder,
@@ -233,6 +251,9 @@ def honest(
     runs: Annotated[
         int | None, typer.Option("--runs", metavar="NUMBER", min=1, help="Releases of each table.")
     ] = None,
+    replaced: Annotated[
+        bool, typer.Option("--replace", help="Neighbours replace a person: n is published.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1.
@@ -246,6 +267,7 @@ def honest(
     scale = QUICK if quick else FULL
     with console.steps() as step:
         chosen = scale if runs is None else replace(scale, runs=runs)
+        chosen = replace(chosen, neighbours="replace") if replaced else chosen
         cells = list(study(data, chosen, step, fixed=True))
     rows, said = honest_report.summary(cells), honest_report.sentences(cells)
     if as_json:
@@ -299,6 +321,26 @@ def baskets(
         rows = list(study(data, step, seeds))
     if as_json:
         console.print_json({"rows": rows})
+    else:
+        console.stdout().print(as_table(rows))
+
+
+@app.command("synthetic")
+def synthetic(
+    data: DataFolder,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Releases.")] = 20,
+    only: Annotated[
+        str | None, typer.Option("--only", metavar="NAMES", help="Of adult, nltcs and census.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Synthesis: how far the tables of synthetic rows are from the truth, and the time it takes."""
+    from research.synthetic import FILES, REFERENCE, as_table, study
+
+    with console.steps() as step:
+        rows = list(study(data, step, seeds, _names(only) or tuple(FILES)))
+    if as_json:
+        console.print_json({"rows": rows, "reference": REFERENCE})
     else:
         console.stdout().print(as_table(rows))
 

@@ -22,7 +22,8 @@ from scumble.model.errors import ScumbleError
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
 from scumble.public import limits
-from scumble.public.release import MANIFEST, Release, _digest_of_json, digest
+from scumble.public.archive.archive import MANIFEST, _digest_of_json, digest
+from scumble.public.release import Release
 from tests.support import people
 
 SCHEMA = people.schema()
@@ -132,6 +133,7 @@ def releases(tmp_path_factory) -> list[Path]:
         "bags": sc.Aroma(k=5),
         "split": sc.Partition(rho1=0.4, rho2=0.6),
         "groups": sc.Anatomy(l=2),
+        "generalised": sc.Generalise(k=3),
         "tuples": sc.Frapp(gamma=19),
         "cells": sc.Histogram(names, epsilon=1, neighbours="replace"),
         "product": sc.Hierarchy(names, epsilon=1, neighbours="replace"),

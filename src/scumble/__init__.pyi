@@ -30,6 +30,7 @@ from scumble.private.perturbation.alphabeta import AlphaBeta as AlphaBeta
 from scumble.private.perturbation.anatomy import Anatomy as Anatomy
 from scumble.private.perturbation.aroma import Aroma as Aroma
 from scumble.private.perturbation.frapp import Frapp as Frapp
+from scumble.private.perturbation.generalisation.generalise import Generalise as Generalise
 from scumble.private.perturbation.partition import Partition as Partition
 from scumble.private.perturbation.subset import Subset as Subset
 from scumble.private.perturbation.uniform import Uniform as Uniform
@@ -46,6 +47,7 @@ from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
 from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
+from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
 from scumble.private.summaries.trees.grid import Grid as Grid
 from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
@@ -80,6 +82,7 @@ __all__ = [
     "Estimates",
     "Fourier",
     "Frapp",
+    "Generalise",
     "Grid",
     "Guarantee",
     "Hierarchy",
@@ -109,6 +112,7 @@ __all__ = [
     "Spark",
     "Sparse",
     "Subset",
+    "Synthesis",
     "Trajectories",
     "Uniform",
     "Wavelet",

@@ -13,7 +13,7 @@ import pytest
 import scumble as sc
 from scumble.model.errors import ReleaseError, SchemaError
 from scumble.model.stored import fraction
-from scumble.public.release import MANIFEST, _digest_of_json
+from scumble.public.archive.archive import MANIFEST, _digest_of_json
 from tests.support import people
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scumble as sc
-from scumble.public import release
+from scumble.public.archive import archive
 from tests.support.people import people, schema
 
 
@@ -91,7 +91,7 @@ def test_a_crash_leaves_nothing_half_made(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(release, step, stop)
+        patch.setattr(archive, step, stop)
         with pytest.raises(KeyboardInterrupt):
             made.save(target, force=force)
     assert [path.name for path in tmp_path.iterdir()] == (["view"] if force else [])
@@ -166,7 +166,7 @@ def _resealed(folder: Path, change) -> None:
     def reseal(data: dict) -> None:
         del data["checksum"]
         change(data)
-        data["checksum"] = release._digest_of_json(data)
+        data["checksum"] = archive._digest_of_json(data)
 
     _edit(folder, reseal)
 

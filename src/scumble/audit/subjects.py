@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure
+from scumble.audit.anonymity import generalised
+from scumble.audit.anonymity.attacks import minimality_finding, owner_findings
+from scumble.audit.anonymity.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
@@ -20,12 +23,13 @@ from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_finding
 from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
-from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.privacy.sampling import SAMPLED, Sample
+from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
@@ -34,7 +38,7 @@ from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
-from scumble.public import release as releases
+from scumble.public.archive import archive
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -64,19 +68,36 @@ def _in_all(progress: Progress) -> Progress:
     return told
 
 
-def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Return all findings about a release folder that need no private table.
+def _name(place: Path | str) -> str:
+    """Return the name of a release or database, without the user or host of an address."""
+    if isinstance(place, Path):
+        return place.name
+    target = read_target(place, ReleaseError)
+    return f"{target.schema}.{target.table}"
+
+
+def of_release(
+    folder: Path | str,
+    known: Sequence[str] = (),
+    worst: int = 10,
+    *,
+    against: Path | None = None,
+    joined: Path | None = None,
+) -> Report:
+    """Return all findings about a release, in a folder or at an address.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
-    of everybody, with the `worst` people about whom most is learned.
+    of everybody, with the `worst` people about whom most is learned. With the private table
+    `against`, a release by generalise is compared with it, for its owner only, and with `joined`,
+    another such release of the same table, it is told what both tell together.
     """
-    release = releases.load(folder)
+    release = archive.load(folder)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
-    files = [releases.MANIFEST, *release.evidence.files]
+    files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
     return Report(
-        subject=f"the release {folder.name}",
-        findings=list(_release_findings(release)),
+        subject=f"the release {_name(folder)}",
+        findings=[*_release_findings(release), *_owner_findings(release, against, joined)],
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
         facts={
@@ -84,10 +105,21 @@ def of_release(folder: Path, known: Sequence[str] = (), worst: int = 10) -> Repo
             "parameters": dict(manifest.parameters),
             "columns": list(release.evidence.columns),
             "made by": manifest.software,
-            "checksums": {name: _checksum(folder / name) for name in files},
+            "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
         learned=_learned(release, known, worst) if known else None,
     )
+
+
+def _owner_findings(
+    release: Release, against: Path | None, joined: Path | None
+) -> Iterator[Finding]:
+    if against is not None:
+        outside: Any = release.manifest.outside
+        other = None if joined is None else archive.load(joined)
+        yield from owner_findings(release, against, outside=outside, joined=other)
+    elif joined is not None:
+        raise ParameterError("Two releases are joined by the people of a table: give it, too.")
 
 
 def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
@@ -117,6 +149,10 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from claims(release)
         yield from shown_value_findings(release)
         yield from attack_finding(release)
+        yield from generalised.findings(release)
+        if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
+            recoding = release.manifest.parameters["recoding"]
+            yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
         yield _order(release)
 
 
@@ -239,7 +275,11 @@ def _measured(
 
 
 def of_database(
-    folder: Path, *, attack: bool = True, seed: int | None = None, progress: Progress = _untold
+    folder: Path | str,
+    *,
+    attack: bool = True,
+    seed: int | None = None,
+    progress: Progress = _untold,
 ) -> Report:
     """Verify the journal of a database and, if `attack`, attack a twin of it.
 
@@ -259,7 +299,7 @@ def of_database(
     if attack:
         findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
     return Report(
-        subject=f"the database {folder.name}",
+        subject=f"the database {_name(folder)}",
         findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}."],
         not_protected=promise.limits,
@@ -319,11 +359,27 @@ def summary_findings(release: Release) -> Iterator[Finding]:
     [promise, *_] = manifest.guarantees
     if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
         return
+    if SAMPLED in manifest.report:
+        [method, *_] = mechanism.guarantee(release.schema)
+        yield _sample_finding(release, method, promise)
+        promise = method
     if isinstance(mechanism, Keys):
         yield _keys_finding(release, mechanism, promise)
         return
     yield _finding(release, mechanism, promise)
     yield from _rows_finding(release, mechanism)
+
+
+def _sample_finding(release: Release, method: Guarantee, promise: Guarantee) -> Finding:
+    """Compare the promise of a sampled release with that of its method on the sample."""
+    wanted = Sample.from_dict(release.manifest.report[SAMPLED]).strengthened(method).parameters
+    broken = any(promise.parameters[name] < wanted[name] * (1 - _ROUNDING) for name in wanted)
+    sentence = (
+        f"A secret sample turns ε = {method.parameters['epsilon']:.6g} of the method into "
+        f"{wanted['epsilon']:.6g}; promised is {promise.parameters['epsilon']:.6g}."
+    )
+    verdict: Verdict = "refuted" if broken else "exact"
+    return Finding("sample", promise.claim, verdict, sentence)
 
 
 def _keys_finding(release: Release, mechanism: Keys, promise: Guarantee) -> Finding:

@@ -46,6 +46,7 @@ def infer(
     identifier: options.Identifier = None,
     insensitive: options.Insensitive = None,
     types: options.Types = None,
+    hierarchies: options.Hierarchies = False,
     table: options.Table = None,
     output: options.SchemaOutput = None,
     force: options.Force = False,
@@ -61,6 +62,7 @@ def infer(
             identifier=options.columns(identifier),
             insensitive=options.columns(insensitive),
             types=options.types(types),
+            hierarchies=hierarchies,
             table=table,
             progress=progress,
         )
@@ -87,11 +89,11 @@ def infer(
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.public.release import load
+    from scumble.public.archive.archive import load
 
     release = load(folder)
     if as_json:
-        console.print_json(printing.manifest(folder))
+        console.print_json(printing.manifest(release))
     else:
         printing.show_release(release, folder)
 
@@ -110,8 +112,8 @@ def query(
     COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
     """
     from scumble.model.laws.base import check_level
+    from scumble.public.archive.archive import load
     from scumble.public.limits import QuestionLimits
-    from scumble.public.release import load
 
     console.keep_imported()
     text = options.question(sql, file)

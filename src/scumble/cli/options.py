@@ -76,7 +76,13 @@ Seal = Annotated[
         "--seal", metavar="TEXT", help="What verify said at an earlier time: a number and a hash."
     ),
 ]
-ReleaseFolder = Annotated[Path, typer.Argument(metavar="RELEASE", help="Folder of a release.")]
+ReleaseFolder = Annotated[
+    str,
+    typer.Argument(
+        metavar="RELEASE",
+        help="Folder of a release, or postgresql://user@host/database/schema.name.",
+    ),
+]
 
 # --- schema infer --------------------------------------------------------------------------------
 
@@ -104,6 +110,10 @@ Types = Annotated[
         help="A column is a category, integer, binned, boolean or date, as zip=category; "
         "repeatable, or as A=category,B=integer.",
     ),
+]
+Hierarchies = Annotated[
+    bool,
+    typer.Option("--hierarchies", help="Propose hierarchies of numbers, dates and codes, too."),
 ]
 SchemaOutput = Annotated[
     Path | None,

@@ -30,15 +30,18 @@ _BETWEEN = "   "  # two columns of a table
 _PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…–]*")
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def manifest(release: Release) -> dict[str, Any]:
     """Return the manifest of a release for JSON, guarantees included."""
-    from scumble.public.release import MANIFEST
+    from scumble.public.archive.archive import MANIFEST, manifest_to_json
 
-    found: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    saved = release.folder / MANIFEST
+    if not saved.exists():  # it is in a database
+        return manifest_to_json(release.manifest, {})
+    found: dict[str, Any] = json.loads(saved.read_text(encoding="utf-8"))
     return found
 
 
-def show_published(release: Release, folder: Path, done: str = "Published") -> None:
+def show_published(release: Release, folder: Path | str, done: str = "Published") -> None:
     """Print a new release: its guarantees, and which columns are published unchanged."""
     out = console.stdout()
     out.print(f"{done} {folder}: {_made_by(release)}", markup=False)
@@ -57,7 +60,7 @@ def warnings(release: Release) -> list[str]:
     return ([leak] if names else []) + release.schema.look_alikes()
 
 
-def show_release(release: Release, folder: Path) -> None:
+def show_release(release: Release, folder: Path | str) -> None:
     """Print a release: columns, guarantees, limits, facts, and an example of a question."""
     from scumble.public.estimate import query_command
 

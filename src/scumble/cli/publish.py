@@ -31,9 +31,11 @@ def publish(
     source: options.Source,
     schema: options.SchemaFile,
     method: publish_options.Method,
-    output: publish_options.ReleaseOutput,
+    output: publish_options.ReleaseOutput = None,
+    to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
+    sample: publish_options.Sample = None,
     basket: publish_options.Basket = None,
     order: publish_options.Order = None,
     levels: publish_options.Levels = None,
@@ -63,8 +65,8 @@ def publish(
     mechanism = _create(method, publish_options.mechanism_parameters(parameters))
     if steps is not None:
         _with_levels(mechanism)
-    _check_output(output, steps, force)
-    _check_record(book, parameters["identifier"], output, force)
+    place = _check_place(output, to, steps, force)
+    _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     said = () if as_json else _show_outlook(mechanism, known)
@@ -73,7 +75,14 @@ def publish(
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
+    named |= {
+        "ledger": ledger,
+        "part": part,
+        "sample": sample,
+        "basket": basket,
+        "order": order,
+        "jobs": jobs,
+    }
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
@@ -83,10 +92,10 @@ def publish(
     ):
         named["progress"] = progress
         if steps is None:
-            folders = {output: publish(rows, known, mechanism, **named)}
+            folders = {place: publish(rows, known, mechanism, **named)}
         else:
             found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
-            folders = {output / f"k{each.manifest.parameters['k']}": each for each in found}
+            folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
         for folder, release in folders.items():
             release.save(folder, **saving)
     if as_json:
@@ -163,7 +172,7 @@ def _mention_charge(ledger: str | None) -> Iterator[None]:
 
 def _show(
     release: OwnedRelease,
-    folder: Path,
+    folder: Path | str,
     as_json: bool,
     done: str = "Published",
     said: Sequence[str] = (),
@@ -177,7 +186,7 @@ def _show(
         if remark not in said and not (loud and warned):
             console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
     if as_json:
-        console.print_json({"release": str(folder), **printing.manifest(folder)})
+        console.print_json({"release": str(folder), **printing.manifest(release)})
     else:
         printing.show_published(release, folder, done)
 
@@ -211,13 +220,30 @@ def _warn(warning: str) -> None:
         console.say(f"WARNING: {warning}")
 
 
+def _check_place(
+    output: Path | None, to: str | None, levels: list[int] | None, force: bool
+) -> Path | str:
+    """Return where the release goes, if it can, before any work is done."""
+    if (output is None) == (to is None):
+        raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
+    if output is not None:
+        _check_output(output, levels, force)
+        return output
+    from scumble.public.archive.relations import check_can_write
+
+    if levels is not None:
+        raise ParameterError("Several --levels go to a folder: give --output instead of --to.")
+    check_can_write(str(to), force=force)
+    return str(to)
+
+
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     """Refuse an output folder before any work is done and any ledger is charged.
 
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.release import check_replaceable
+    from scumble.public.archive.archive import check_replaceable
 
     if output.exists() and not force:
         raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
@@ -229,9 +255,14 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
 
 
-def _check_record(book: Path | None, identifier: str | None, output: Path, force: bool) -> None:
+def _check_record(
+    book: Path | None, identifier: str | None, output: Path | str, force: bool
+) -> None:
     """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_record_place
+
+    if identifier is not None and isinstance(output, str):
+        raise ParameterError("A release that can be updated goes to a folder: give --output.")
 
     if book is None and identifier is not None:
         raise ParameterError(
@@ -244,7 +275,7 @@ def _check_record(book: Path | None, identifier: str | None, output: Path, force
             "that tells records apart with --identifier COLUMN, or leave --book out."
         )
     if book is not None:
-        refuse_record_place(book, output, force=force)
+        refuse_record_place(book, Path(output), force=force)
 
 
 def _with_levels(mechanism: Mechanism) -> Aroma:
@@ -262,22 +293,23 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
 
     kind = mechanism_class(method)
     known = inspect.signature(kind).parameters if kind else {}
-    unknown = [_option(name) for name in given if kind and name not in known]
+    unknown = [_option(method, name) for name in given if kind and name not in known]
     if unknown:
-        listed = ", ".join(map(_option, known))
+        listed = ", ".join(_option(method, name) for name in known)
         raise ParameterError(
             f"The method '{method}' has no option {' or '.join(unknown)}. It has {listed}."
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(map(_option, needed))
+        listed = " and ".join(_option(method, name) for name in needed)
         raise ParameterError(f"The method '{method}' needs {listed}.")
     return create(method, **given)
 
 
-def _option(parameter: str) -> str:
+def _option(method: str, parameter: str) -> str:
     """Return the option that gives a parameter of a mechanism."""
-    return publish_options.MECHANISM_OPTIONS[parameter].name
+    option = publish_options.option_of(method, parameter)
+    return publish_options.MECHANISM_OPTIONS[option].name
 
 
 def _numbers(text: str) -> list[int]:
@@ -287,7 +319,7 @@ def _numbers(text: str) -> list[int]:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
 
 
-# --- marginal ------------------------------------------------------------------------------------
+# --- marginal --------------------------------------------------------------------------------
 
 Names = Annotated[
     str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")

@@ -7,7 +7,6 @@ values, or of the address, which can name users and hosts.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 POSTGRESQL, SQLITE = "PostgreSQL", "SQLite"
 _SYSTEMS = {"postgresql": POSTGRESQL, "postgres": POSTGRESQL, "sqlite": SQLITE}
-_DRIVERS = {POSTGRESQL: "adbc_driver_postgresql", SQLITE: "adbc_driver_sqlite"}
 # By the first characters of the SQLSTATE of an error, the longest first.
 _REASONS = {
     "42P01": "there is no such table, or the query names one that does not exist",
@@ -161,16 +159,19 @@ def lost_connection() -> DatabaseError:
 
 def connect(address: Address, **options: Any) -> Any:
     """Return a DBAPI connection of ADBC; raise `DatabaseError` if there is none to be had."""
-    driver = _DRIVERS[address.system]
     try:
-        module = importlib.import_module(f"{driver}.dbapi")
-    except ImportError:
+        if address.system == POSTGRESQL:
+            from adbc_driver_postgresql import dbapi
+        else:
+            from adbc_driver_sqlite import dbapi
+    except ImportError as missing:
         raise DatabaseError(
-            f"it is read by the package {driver}, which is not installed: install scumble[postgres]"
+            f"it is read by the package {missing.name}, which is not installed: install "
+            "scumble[postgres]"
         ) from None
     failure: DatabaseError
     try:
-        return module.connect(address.uri, **options)
+        return dbapi.connect(address.uri, **options)
     except driver_errors() as error:
         failure = DatabaseError(_connecting(error), "08001")
     raise failure

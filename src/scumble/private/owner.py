@@ -18,6 +18,7 @@ from typing import Any
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import check_jobs, release_noise
 from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
@@ -25,7 +26,7 @@ from scumble.private.mechanism import Mechanism, create
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
-from scumble.public import release
+from scumble.public.archive import archive
 from scumble.public.closing import OTHER, closed
 from scumble.public.release import Release
 
@@ -121,17 +122,19 @@ class OwnedRelease(Release):
         force: bool = False,
         insecure: bool = False,
         book: str | Path | None = None,
-    ) -> Path:
-        """Write the release to a folder of its own and return its path.
+    ) -> Path | str:
+        """Write the release to a folder of its own, or to PostgreSQL, and return the place.
 
         An existing folder is replaced only with `force`. A release that can be updated has a
         private record, which is saved as the file `book`, never inside the folder. A release made
         with a fixed seed is refused unless `insecure` is true.
         """
+        if self.book is not None and isinstance(folder, str) and is_address(folder):
+            raise ReleaseError("A release that can be updated is saved to a folder only.")
         place = self._record_place(Path(folder), book, force)
         if place is None or self.book is None:
             return super().save(folder, force=force, insecure=insecure)
-        release.check_can_save(self, Path(folder), force=force, insecure=insecure)
+        archive.check_can_save(self, Path(folder), force=force, insecure=insecure)
         with new_record(self.book, place) as waiting:
             saved = super().save(folder, force=force, insecure=insecure)
             # The old private record stays until the new release is written. After a crash at this
@@ -209,11 +212,11 @@ def open_release(folder: str | Path, *, book: str | Path | None = None) -> Owned
     `book` is the file of the private record of a release that can be updated. Only the owner has
     it.
     """
-    found = release.load(folder)
+    manifest, files, temporary = archive.read(folder)
     if book is not None and not Path(book).is_file():
         raise ReleaseError(f"{book} is not a file. Give the private record that `save` wrote.")
     place = None if book is None else Path(book).resolve()
-    return OwnedRelease(found.manifest, found.folder, book=place)
+    return OwnedRelease(manifest, files, temporary=temporary, book=place)
 
 
 def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
@@ -221,7 +224,7 @@ def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
     or another one), or, without `force`, over an existing file.
     """
     place = record.resolve()
-    released = any((parent / release.MANIFEST).exists() for parent in place.parents)
+    released = any((parent / archive.MANIFEST).exists() for parent in place.parents)
     if released or place.is_relative_to(folder.resolve()):
         raise ReleaseError("The private record must be kept outside of release folders.")
     if place.exists() and not force:

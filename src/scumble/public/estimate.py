@@ -368,6 +368,8 @@ def table_row(
     status = [estimate.status_label] if key and estimate.status_label else []
     noise = [estimate.noise_label(level)] if bounded else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
+    if isinstance(estimate.law, Unknown) and not math.isnan(estimate.value):
+        cells = ["no interval", "", ""]
     return [*names, format_value(estimate), *cells, *noise, *status]
 
 
@@ -381,7 +383,9 @@ def format_number(number: float, error: float) -> str:
     """Format a number with the digits that are significant given its standard error."""
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
-    if error == 0 or not math.isfinite(error):
+    if not math.isfinite(error):
+        return f"{number:,.4g}" if number % 1 and abs(number) < 1000 else f"{number:,.0f}"
+    if error == 0:
         return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
@@ -394,7 +398,7 @@ def format_exact(number: float) -> str:
     return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
 
 
-def query_command(folder: Path, sql: str) -> str:
+def query_command(folder: Path | str, sql: str) -> str:
     """Return the shell command that asks a question, with SQL in double quotes if possible."""
     plain = not set('"$`\\!') & set(sql)
     words = f'"{sql}"' if plain else shlex.quote(sql)

@@ -7,10 +7,7 @@ folder can also write new checksums.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import secrets
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,25 +18,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.model import stored
-from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, named, setting
-from scumble.model.evidence.evidence import Evidence, evidence_from_dict
+from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list
-from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.closing import queryable
-from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
-from scumble.public.release_files import digest, link_or_copy, swap, sync, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from scumble.public.estimation.estimators import Estimator
     from scumble.public.estimation.list_verbs import ListReader
+    from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import ReleaseRows
@@ -154,16 +151,20 @@ class Release:
         `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
+        self._check_whole("marginal")
         from scumble.public.estimation.measurements.marginals import marginal_table
 
-        return marginal_table(
-            self.evidence,
-            self._queryable,
-            self._sandbox,
-            names,
-            nonnegative=nonnegative,
-            integers=integers,
-        )
+        held = self.evidence, self._queryable, self._sandbox
+        return marginal_table(*held, names, nonnegative=nonnegative, integers=integers)
+
+    def sorted_counts(self, level: float = LEVEL) -> pa.Table:
+        """Return the counts of a histogram in falling order, with limits that hold for all ranks
+        at once. Which cell has a rank is not told.
+        """
+        self._check_whole("sorted_counts")
+        from scumble.public.estimation.selecting.sorted_counts import sorted_counts
+
+        return sorted_counts(self.evidence, self._sandbox, level)
 
     def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
         """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
@@ -177,6 +178,7 @@ class Release:
 
     @property
     def _synthetic(self) -> ReleaseRows:
+        self._check_whole("rows")
         from scumble.public.synthesis.release_rows import rows_of
 
         with _readable_data():
@@ -194,6 +196,13 @@ class Release:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         return self._reader_with("rules").rules(support, confidence)
 
+    def generalised(self) -> GeneralisedRows:
+        """Return the rows of a release by generalise: their labels, and what was changed."""
+        from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
+
+        with _readable_data():
+            return GeneralisedRows.read(self.schema, self.evidence, self.folder)
+
     def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
 
@@ -207,13 +216,19 @@ class Release:
             sandbox.check(query)
         return query
 
-    def save(self, folder: str | Path, *, force: bool = False, insecure: bool = False) -> Path:
+    def save(
+        self, folder: str | Path, *, force: bool = False, insecure: bool = False
+    ) -> Path | str:
         """Write the release to a new folder; an existing release is replaced only with `force`.
 
-        A release made with a fixed seed is written only with `insecure`. Returns the folder.
+        `folder` can also be the address of a table, `postgresql://user@host/database/schema.name`.
+        A release made with a fixed seed is written only with `insecure`. Returns the place.
         """
-        saved = save(self, Path(folder), force=force, insecure=insecure)
-        if self.temporary:  # from now on this release reads the saved folder
+        from scumble.public.archive.archive import save
+
+        saved = save(self, folder, force=force, insecure=insecure)
+        if self.temporary and isinstance(saved, Path):
+            # From now on this release reads the saved folder.
             self.__dict__.pop("_sandbox", None)
             self.folder, self.temporary = saved.resolve(), False
             self._remove()
@@ -297,7 +312,20 @@ class Release:
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
 
-        return Estimator(self.evidence, self._queryable, sandbox)
+        if SAMPLED not in self.manifest.report:
+            return Estimator(self.evidence, self._queryable, sandbox)
+        from scumble.public.estimation.synthetic.sampled import SampledEstimator
+
+        sample = Sample.from_dict(self.manifest.report[SAMPLED])
+        return SampledEstimator(self.evidence, self._queryable, sandbox, sample)
+
+    def _check_whole(self, verb: str) -> None:
+        """Refuse what would tell about the sample as if it were the table."""
+        if SAMPLED in self.manifest.report:
+            raise ReleaseError(
+                f"This release is about a sample of the people, and {verb} would tell about those "
+                "alone. Ask by SQL: answers are about the whole table."
+            )
 
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
@@ -324,7 +352,9 @@ class Release:
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
-        most = math.inf if self.evidence.rows is None else self.evidence.rows
+        sample = self.manifest.report.get(SAMPLED, {})
+        rows = sample.get("people") if sample else self.evidence.rows
+        most = math.inf if rows is None else rows
         return estimate.clamped(0.0, most)
 
 
@@ -337,159 +367,3 @@ def _readable_data() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
-
-
-MANIFEST = "manifest.json"
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
-FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
-
-
-def save(release: Release, folder: Path, *, force: bool = False, insecure: bool = False) -> Path:
-    """Write a release to `folder`, completely or not at all; return the folder."""
-    check_can_save(release, folder, force=force, insecure=insecure)
-    try:
-        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        _write_files(release, partial)
-        swap(partial, folder)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return folder
-
-
-def check_can_save(
-    release: Release, folder: Path, *, force: bool = False, insecure: bool = False
-) -> None:
-    """Raise `ReleaseError` if the release must not be written, or not to that folder."""
-    if release.manifest.seeded and not insecure:
-        raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: anyone who knows the "
-            "seed can undo it. Publish without a seed, or say "
-            f"{setting('insecure', True)} for a test."
-        )
-    if folder.exists() and not force:
-        raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
-            "replace it."
-        )
-    if folder.exists():
-        check_replaceable(folder)
-
-
-def load(folder: str | Path) -> Release:
-    """Open a release folder; raise `ReleaseError` if it is damaged or was changed."""
-    path = Path(folder).resolve()
-    if not path.is_dir():
-        what = f"{path} is not a folder" if path.exists() else f"There is no folder {path}"
-        raise ReleaseError(f"{what}. Give the folder that `publish` wrote.")
-    try:
-        text = stored.read_regular(path / MANIFEST).decode("utf-8")
-    except (OSError, ValueError):
-        hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
-        raise ReleaseError(
-            f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
-        ) from None
-    try:
-        data = stored.parse_json(text)
-        stored.check_visible(data)
-        version, checksum = data["format"], data.pop("checksum")
-    except stored.MALFORMED:
-        raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
-    if version != FORMAT:
-        raise ReleaseError(
-            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
-            "Upgrade scumble."
-        )
-    if _digest_of_json(data) != checksum:
-        raise ReleaseError(
-            f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
-        )
-    try:
-        manifest = _manifest_from_json(data)
-        files = {stored.text(name): stored.text(each) for name, each in data["files"].items()}
-    except (ScumbleError, *stored.MALFORMED):
-        raise ReleaseError(
-            f"{path} is damaged: its {MANIFEST} does not describe a release."
-        ) from None
-    if not set(manifest.evidence.files) <= set(files):
-        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
-    verify(path, files)
-    return Release(manifest, path)
-
-
-def check_replaceable(folder: Path) -> None:
-    """Raise `ReleaseError` unless the folder holds a release and no other file.
-
-    `force` replaces a release, and never a file that something else put there.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise ReleaseError(
-            f"{folder} exists and is not a release: not even {named('force')} replaces it."
-        )
-    own = {MANIFEST, *FILES}
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)
-    if foreign:
-        raise ReleaseError(
-            f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
-            f"not even {named('force')} replaces it."
-        )
-
-
-def _write_files(release: Release, folder: Path) -> None:
-    names = release.evidence.files
-    for name in names:
-        link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
-    data = _manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
-    data["checksum"] = _digest_of_json(data)
-    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
-    (folder / MANIFEST).write_text(text, "utf-8")
-    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
-        sync(path)
-
-
-def _manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "format": manifest.format,
-        "software": manifest.software,
-        "mechanism": manifest.mechanism,
-        "parameters": dict(manifest.parameters),
-        "seeded": manifest.seeded,
-        "outside": manifest.outside,
-        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
-        "schema": manifest.schema.to_dict(),
-        "evidence": manifest.evidence.to_dict(),
-        "report": dict(manifest.report),
-        "files": dict(files),
-    }
-
-
-def _manifest_from_json(data: Mapping[str, Any]) -> Manifest:
-    """Return the manifest in JSON values; `ValueError` or `ScumbleError` for any other content."""
-    schema, evidence = Schema.from_dict(data["schema"]), evidence_from_dict(data["evidence"])
-    known = {*schema.names, *(attribute.name for attribute in evidence.added)}
-    if not known.issuperset(evidence.columns) or not evidence.columns:
-        raise ValueError("a column of the evidence is not in the schema")
-    if not data["guarantees"]:
-        raise ValueError("no guarantee is stated")
-    return Manifest(
-        mechanism=stored.text(data["mechanism"]),
-        parameters=stored.table(data["parameters"]),
-        schema=schema,
-        guarantees=Guarantees(stored.items(Guarantee.from_dict, data["guarantees"])),
-        evidence=evidence,
-        report=stored.table(data["report"]),
-        outside=stored.one_of(data["outside"], ("error", "drop", "missing")),
-        seeded=stored.flag(data["seeded"]),
-        software=stored.text(data["software"]),
-        format=stored.whole(data["format"]),
-    )
-
-
-def _digest_of_json(data: Mapping[str, Any]) -> str:
-    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -18,7 +18,8 @@ from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
-from scumble.public.release import Release, load
+from scumble.public.archive.archive import load
+from scumble.public.release import Release
 from scumble.server.answer_json import Answer
 from scumble.server.config import DatasetSettings
 from scumble.server.problems import Problem
@@ -163,7 +164,7 @@ class LiveDataset(Dataset):
 
     kind = "database"
 
-    def __init__(self, name: str, title: str, folder: Path, database: Database) -> None:
+    def __init__(self, name: str, title: str, folder: Path | str, database: Database) -> None:
         self.name, self.title, self.folder = name, title, folder
         self.database = database
         self.schema = database.schema
@@ -228,7 +229,7 @@ class ReleaseDataset(Dataset):
 
     kind = "release"
 
-    def __init__(self, name: str, title: str, folder: Path, release: Release) -> None:
+    def __init__(self, name: str, title: str, folder: Path | str, release: Release) -> None:
         self.name, self.title, self.folder = name, title, folder
         self.release = release
         self.schema = release.schema

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from scumble.model.designs import strategies
 from scumble.model.designs.matrix import (
     DiagonalPlusLowRank,
+    Floats,
     Strategy,
     integer_strategy,
     rounded_strategy,
@@ -18,6 +20,7 @@ from scumble.model.designs.strategies import (
     choose_strategy,
     eigen_design,
     hierarchy,
+    hierarchy_name,
     identity,
     intervals,
     optimal_gram,
@@ -144,29 +147,49 @@ def test_eigen_design_is_feasible_and_between() -> None:
     assert error >= optimal_gram(workload).bound
 
 
-def test_the_gradient_of_weighted_sums() -> None:
+@pytest.mark.parametrize("sizes", [[1] * 9, [2, 2, 2, 2, 1], [4, 4, 1]])
+def test_the_gradient_of_weighted_sums(sizes: list[int]) -> None:
+    """Free weights, and equal ones in groups of cells of which the last is smaller."""
     workload, _ = prefixes(9)
-    sums = np.abs(np.sin(np.arange(27.0))).reshape(3, 9)
-    value, gradient = weighted_sums_objective(workload, sums)
-    scale = 1 + sums.sum(axis=0)
-    matrix = np.vstack([np.eye(9), sums]) / scale
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    sums = np.abs(np.sin(np.arange(3.0 * len(sizes)))).reshape(3, len(sizes))
+    firsts = np.cumsum([0, *sizes[:-1]])
+    summed = np.add.reduceat(np.add.reduceat(workload, firsts, axis=0), firsts, axis=1)
+    diagonal = np.add.reduceat(np.diag(workload), firsts)
+
+    def objective(given: Floats) -> tuple[float, Floats]:
+        return weighted_sums_objective(summed, diagonal, given, np.array(sizes))
+
+    value, gradient = objective(sums)
+    every = sums[:, groups]
+    matrix = np.vstack([np.eye(9), every]) / (1 + every.sum(axis=0))
     assert np.abs(matrix).sum(axis=0) == pytest.approx(np.ones(9))
     assert value == pytest.approx(np.trace(workload @ np.linalg.inv(matrix.T @ matrix)))
-    for place in range(27):
-        step = np.zeros(27)
+    for place in range(sums.size):
+        step = np.zeros(sums.size)
         step[place] = 1e-6
-        ends = [
-            weighted_sums_objective(workload, sums + sign * step.reshape(3, 9))[0]
-            for sign in (1, -1)
-        ]
+        ends = [objective(sums + sign * step.reshape(sums.shape))[0] for sign in (1, -1)]
         assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-5)
+
+
+def test_from_coarse_to_fine_is_as_good_as_free_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 250 cells, whose last groups are smaller: judged on another size than it was tuned on."""
+    monkeypatch.setattr(strategies, "_SMALL", 100)
+    for workload in (prefixes(250)[0], ranges(250)[0]):
+        start = next(strategies._starts(250, None, {hierarchy_name(16): 0.0}))
+        stages = strategies._stages(start)
+        assert len(stages) > 1
+        found = weighted_sums(workload, start, stages).error(workload, gaussian=False)
+        free = weighted_sums(workload, start, [(1, 60)]).error(workload, gaussian=False)
+        assert found < 1.02 * free
+    assert strategies._stages(np.eye(3, 250)) == ((1, 60),)
 
 
 def test_weighted_sums_are_no_worse_than_their_start() -> None:
     workload, _ = prefixes(64)
     start = intervals(64, widths(64, 8)[1:-1]).astype(float)
     stacked = integer_strategy("start", np.vstack([np.eye(64, dtype=int), start.astype(int)]))
-    found = weighted_sums(workload, start)
+    found = weighted_sums(workload, start, [(1, 150)])
     error = found.error(workload, gaussian=False)
     assert error < 0.85 * stacked.error(workload, gaussian=False)
     assert error < 0.85 * identity(64).error(workload, gaussian=False)
@@ -217,7 +240,7 @@ def _all_strategies() -> list[Strategy]:
     optimised = [
         optimal_gram(workload).strategy(),
         eigen_design(workload),
-        weighted_sums(workload, start),
+        weighted_sums(workload, start, [(1, 150)]),
     ]
     return [identity(6), hierarchy(6, 2), hierarchy(6, 4), wavelet(6), *optimised]
 

@@ -1,4 +1,4 @@
-"""The first rows of each person: whole numbers in a hash table, all others in a dictionary."""
+"""The first rows of each person: few in a dictionary, many in a hash table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scumble.private.tables.persons import limit
+from scumble.model import compiled
+from scumble.private.tables.persons import kernels, limit
 from scumble.private.tables.persons.limit import RowLimit
 
 
@@ -64,3 +65,36 @@ def test_other_identifiers_may_follow_numbers(monkeypatch) -> None:
     ]
     kept = [True, True, True, True, True, True, True, True, False, True, True, False, False]
     assert _kept(batches, 2) == [*kept, True, False]
+
+
+TEXTS = {
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "large": pa.large_string(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("begin", [0, 40, 10**9])
+def test_texts_are_kept_as_one_by_one(monkeypatch, kind: str, begin: int) -> None:
+    """Texts of many lengths, prefixes of each other, slices of arrays, and empty batches."""
+    monkeypatch.setattr(limit, "_MANY", begin)
+    rng = np.random.default_rng(7)
+    names = ["a", "aa", "aaa", "ab", "é", "0", "00", "x" * 300, *map(str, range(60))]
+    values = [[names[at] for at in rng.integers(0, len(names), 40)] for _ in range(7)]
+    values += [[], [None, "a", None], [None], ["aa", "new"]]
+    batches = [pa.array([None, *each, "a"]).cast(TEXTS[kind])[1:-1] for each in values]
+    assert _kept(batches, 3) == _slowly(values, 3)
+
+
+def test_texts_with_the_same_hash_are_different_persons(monkeypatch) -> None:
+    """Every text collides with every other one."""
+    monkeypatch.setattr(limit, "_MANY", 0)
+    python = {"_hash": lambda data, begin, end: 5}
+    python |= {name: getattr(kernels, name).plain for name in ("_same", "_add")}
+    loop = compiled._bound(kernels.keep_first_texts, python)
+    monkeypatch.setattr(kernels, "keep_first_texts", loop)
+    values = [["a", "b", "a", "aa", "b"], ["b", "a", "c", "a", "aa"]]
+    batches = [pa.array(each) for each in values]
+    assert _kept(batches, 2) == _slowly(values, 2)

@@ -171,6 +171,14 @@ def test_parquet_text_stays_a_dictionary(tmp_path):
     assert batch.schema.names == ["job", "age"]
 
 
+def test_parquet_identifiers_are_no_dictionary(tmp_path):
+    ids = pa.array([f"person {number}" for number in range(20_000)])
+    pq.write_table(pa.table({"id": ids, "job": ["cook"] * len(ids)}), tmp_path / "t.parquet")
+    batch = next(open_source(tmp_path / "t.parquet").batches(["id", "job"]))
+    assert [pa.types.is_dictionary(kind) for kind in batch.schema.types] == [False, True]
+    assert batch.column("id").equals(ids)
+
+
 def test_small_row_groups_are_joined_and_order_is_kept(tmp_path):
     table = pa.table({"age": pa.array(range(5000))})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=7)

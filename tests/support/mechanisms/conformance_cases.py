@@ -72,6 +72,11 @@ def _workload(**changed) -> Mechanism:
     return sc.Workload(given.pop("attributes"), **given)
 
 
+def _synthesis(**changed) -> Mechanism:
+    given = {"epsilon": 1, "delta": 1e-6, "neighbours": "replace"} | changed
+    return sc.Synthesis(["age", "sex", "job"], **given)
+
+
 def _mwem(**changed) -> Mechanism:
     questions = ["SELECT job, COUNT(*) FROM t GROUP BY job", "SELECT COUNT(*) FROM t WHERE age < 5"]
     given = {"queries": questions, "rounds": 3, "epsilon": 1, "neighbours": "replace"} | changed
@@ -257,6 +262,30 @@ CASES = {
         (),
         columns=("age",),
     ),
+    "synthesis": Case(
+        _synthesis,
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Synthesis must be a number above 0"),
+            ({"epsilon": 1e-9}, "at least 1e-06"),
+            ({"delta": 1}, "between 0 and 1"),
+            ({"delta": None}, "between 0 and 1"),
+            ({"extra": -1}, "'extra' parameter of Synthesis must be a whole number from 0"),
+            ({"extra": 1.5}, "Got 1.5 instead"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"contribution": 0}, "a whole number of at least 1"),
+            ({"attributes": []}, "one or more different attribute names"),
+            ({"workload": []}, "lists of 1 to 6 different attributes"),
+            ({"workload": [["height"]]}, "lists of 1 to 6 different attributes"),
+            ({"workload": [["age"], "age"]}, "lists of 1 to 6 different attributes"),
+            ({"weights": [1]}, "give workload too"),
+            ({"workload": [["age"]], "weights": [1, 2]}, "one number above 0 for each set"),
+            ({"workload": [["age"]], "weights": [0]}, "'weights' parameter of Synthesis"),
+        ),
+    ),
+    "synthesis, tree": Case(lambda: _synthesis(extra=0, neighbours="add_remove"), ()),
+    "synthesis, workload": Case(
+        lambda: _synthesis(workload=[["age", "sex", "job"], ["sex", "job"]], weights=[1, 2]), ()
+    ),
     "dirichlet": Case(
         lambda: sc.Dirichlet(["job"], ["age", "sex"], epsilon=1),
         (
@@ -308,6 +337,7 @@ FULL = {
     "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
+    "generalise": {"k": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "marginals": {"attributes": ["age"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
     "fourier": {"attributes": ["sex"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
@@ -316,6 +346,12 @@ FULL = {
     "kdtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "privtree": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "sparse": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "synthesis": {
+        "attributes": ["age", "sex", "job"],
+        "epsilon": 1,
+        "delta": 1e-6,
+        "neighbours": "replace",
+    },
     "keys": {
         "attributes": ["age"],
         "epsilon": 1,

@@ -34,6 +34,10 @@ class DesignEntry(NamedTuple):
 _READERS = "scumble.public.estimation.measurements"
 DESIGNS = {
     "cells": DesignEntry(f"{__name__}:Cells", f"{_READERS}.cells:CellsReader"),
+    "chosen": DesignEntry(
+        "scumble.model.evidence.chosen_tables:ChosenTables",
+        "scumble.public.synthesis.chosen_reader:ChosenReader",
+    ),
     "itemsets": DesignEntry(
         "scumble.model.designs.lists.itemsets:Itemsets", f"{_READERS}.itemsets:ItemsetReader"
     ),

@@ -52,6 +52,8 @@ _BUFFER = 1 << 25  # bytes that a thread of DuckDB's CSV reader reads at a time
 _GZIP_RATIO = 1032  # DEFLATE cannot compress better
 _LINE_BREAK = re.compile(rb"[\r\n]")
 _PEEK = 1 << 16
+_DICTIONARY_BYTES = 4  # for a value: the most that text takes which is worth a dictionary
+_FEW_VALUES = 1 << 13  # are always worth one
 _SMALL_GROUP = 1 << 10  # rows
 
 
@@ -219,7 +221,8 @@ class _Part:
         with self._open() as file:
             self.metadata, schema = file.metadata, file.schema_arrow
         # Text is read as a dictionary, so that each distinct value is encoded once.
-        self.text = [each.name for each in schema if is_text(each.type) or is_bytes(each.type)]
+        text = {each.name for each in schema if is_text(each.type) or is_bytes(each.type)}
+        self.text = sorted(text - _of_many_values(self.metadata))
         self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
 
     def units(self) -> list[list[int]]:
@@ -277,6 +280,21 @@ class _Part:
             for name in columns
         ]
         return pa.RecordBatch.from_arrays(arrays, names=columns)
+
+
+def _of_many_values(metadata: parquet.FileMetaData) -> set[str]:
+    """Return the columns whose values differ so much, as identifiers do, that a dictionary of them
+    would only cost time: judged by the bytes that the first row group takes for a value.
+    """
+    if not metadata.num_row_groups:
+        return set()
+    group = metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    return {
+        each.path_in_schema
+        for each in columns
+        if each.total_uncompressed_size > _DICTIONARY_BYTES * max(each.num_values, _FEW_VALUES)
+    }
 
 
 @lru_cache(maxsize=4)

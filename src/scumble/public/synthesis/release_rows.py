@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +96,9 @@ def _model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowModel:
             "Synthetic rows are drawn from counts of columns with one value per row; this release "
             "counts keys or lists."
         )
+    if kind == "chosen":
+        chosen: Any = reader_of(evidence, schema, engine)
+        return cast(RowModel, chosen.model)
     sizes = [schema[name].size for name in evidence.columns]
     if kind == "residuals":
         tables = _residual_tables(evidence, schema, engine)

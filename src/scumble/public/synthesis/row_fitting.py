@@ -1,9 +1,9 @@
 """Row fitting: rows are changed, a share at a time, until their tables are near the given ones.
 
 Tables that close loops of attributes have no simple joint distribution. In each step, for one
-table, some rows of cells with too many rows move into cells with too few: half of them by becoming
-a copy of a row that is there, which keeps its other attributes, half by taking over the codes of
-the cell alone, which keeps their own. (Zhang, Wang, Li, He, Jiang, Zhang, PrivSyn, USENIX Security
+table, some rows of cells with too many rows move into cells with too few: some of them become a
+copy of a row that is there, with all its attributes, the others take over the codes of the cell
+alone and keep their other attributes. (Zhang, Wang, Li, He, Jiang, Zhang, PrivSyn, USENIX Security
 2021, has such a step.)
 """
 
@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 
 SWEEPS = 20
 _FIRST_SHARE, _DECAY = 0.8, 0.93
-_COPIED = 0.5
+_COPIED = 0.4
 
 
 @dataclass(frozen=True, eq=False)

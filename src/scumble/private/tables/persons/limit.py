@@ -13,7 +13,8 @@ from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.lists import LIST_MARK
 
-_MANY = 1 << 19  # rows from which a compiled loop counts whole numbers
+_MANY = 1 << 18  # rows from which a compiled loop counts persons
+_MOST = 2**31 - 1  # the most rows of a person that the loop counts
 
 
 class RowLimit:
@@ -29,6 +30,7 @@ class RowLimit:
         self._rows = 0
         self._seen: dict[bytes, int] = {}
         self._numbers: NumberCounts | None = None  # in place of `_seen`
+        self._texts: TextCounts | None = None  # in place of both
         self._whole = True  # whether all identifiers so far are whole numbers
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +47,18 @@ class RowLimit:
             return self._numbers.keep(people)
         if self._numbers is not None:
             self._seen, self._numbers = self._numbers.by_text(), None
+        if self._rows > _MANY:
+            if self._texts is None:
+                self._texts, self._seen = TextCounts(self._seen, self.most), {}
+            return self._texts.keep(self._canonical(people))
         return self._keep(*self._coded(people))
+
+    def _canonical(self, people: pa.Array) -> pa.Array:
+        """Return the identifiers in canonical form."""
+        self._check(people.type)
+        if isinstance(people, pa.DictionaryArray):
+            return pc.take(identifiers(people.dictionary), people.indices)
+        return identifiers(people)
 
     def _keep(self, codes: np.ndarray, names: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
         unidentified = codes == len(names)
@@ -63,11 +76,7 @@ class RowLimit:
 
         The position of a missing identifier is the length of the list.
         """
-        if not _is_simple(people.type):
-            raise SourceError(
-                f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
-                "compounds. An identifier is text, a number, a date or bytes."
-            )
+        self._check(people.type)
         if not isinstance(people, pa.DictionaryArray):
             people = people.dictionary_encode()
         canonical = identifiers(people.dictionary).dictionary_encode()
@@ -75,6 +84,59 @@ class RowLimit:
         places = pc.take(canonical.indices, people.indices)
         names = canonical.dictionary.to_numpy(zero_copy_only=False).tolist()
         return places.fill_null(len(names)).to_numpy(), names
+
+    def _check(self, kind: pa.DataType) -> None:
+        if not _is_simple(kind):
+            raise SourceError(
+                f"Column '{self.name}' cannot tell persons apart: it holds lists, structs or other "
+                "compounds. An identifier is text, a number, a date or bytes."
+            )
+
+
+class TextCounts:
+    """How many rows of each person were kept, where persons are bytes: a hash table that has every
+    identifier in full.
+    """
+
+    def __init__(self, seen: Mapping[bytes, int], most: int) -> None:
+        self._most = min(most, _MOST)
+        self._persons = self._used = 0
+        self._table = np.zeros((1, 2), np.int64)
+        self._known = np.zeros(1, np.uint8)
+        rows = [name for name, count in seen.items() for _ in range(count)]
+        self.keep(pa.array(rows, pa.large_binary()))
+
+    def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows to keep, and which have no identifier."""
+        from scumble.private.tables.persons import kernels
+
+        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
+        kept = np.empty(len(people), bool)
+        if not len(people):
+            return kept, ~there
+        _, offsets, data = people.buffers()
+        places = np.frombuffer(offsets, np.int64)[people.offset : people.offset + len(people) + 1]
+        texts = np.frombuffer(data or b"", np.uint8)
+        size = int(places[-1] - places[0]) + kernels.LENGTH_BYTES * len(people)
+        self._make_room(len(people), size)
+        new, self._used = kernels.keep_first_texts(
+            texts, places, there, self._most, self._table, self._known, self._used, kept
+        )
+        self._persons += new
+        return kept, ~there
+
+    def _make_room(self, persons: int, size: int) -> None:
+        """Have room for further persons, and for the bytes of their identifiers."""
+        from scumble.private.tables.persons import kernels
+
+        if 2 * (self._persons + persons) > len(self._table):
+            larger = np.zeros((1 << (2 * (self._persons + persons)).bit_length(), 2), np.int64)
+            kernels.rehash_texts(self._table, larger)
+            self._table = larger
+        if self._used + size > len(self._known):
+            more = np.empty(2 * (self._used + size), np.uint8)
+            more[: self._used] = self._known[: self._used]
+            self._known = more
 
 
 class NumberCounts:

@@ -1,0 +1,212 @@
+"""Saving and opening a release: a folder with `manifest.json` and its Parquet files.
+
+Each file has a checksum in the manifest. The checksums detect damage and careless edits. They are
+not a signature: anyone who can write to the folder can also write new checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scumble.model import stored
+from scumble.model.errors import ReleaseError, ScumbleError, named, setting
+from scumble.model.evidence.evidence import evidence_from_dict
+from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
+from scumble.model.relational import is_address
+from scumble.model.schema.schema import Schema
+from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
+from scumble.public.release import FORMAT, Manifest, Release
+
+MANIFEST = "manifest.json"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
+FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
+
+
+def save(
+    release: Release, place: str | Path, *, force: bool = False, insecure: bool = False
+) -> Path | str:
+    """Write a release to a folder or an address, completely or not at all; return the place."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.relations import save_relation
+
+        return save_relation(release, place, force=force, insecure=insecure)
+    folder = Path(place)
+    check_can_save(release, folder, force=force, insecure=insecure)
+    try:
+        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        _write_files(release, partial)
+        swap(partial, folder)
+    except OSError as error:
+        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def check_can_save(
+    release: Release, folder: Path, *, force: bool = False, insecure: bool = False
+) -> None:
+    """Raise `ReleaseError` if the release must not be written, or not to that folder."""
+    refuse_seeded(release.manifest.seeded, insecure)
+    if folder.exists() and not force:
+        raise ReleaseError(
+            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
+            "replace it."
+        )
+    if folder.exists():
+        check_replaceable(folder)
+
+
+def refuse_seeded(seeded: bool, insecure: bool) -> None:
+    """Raise `ReleaseError` for a release with a fixed seed, unless it is meant to be insecure."""
+    if seeded and not insecure:
+        raise ReleaseError(
+            "This release was made with a fixed seed and is NOT PRIVATE: anyone who knows the "
+            "seed can undo it. Publish without a seed, or say "
+            f"{setting('insecure', True)} for a test."
+        )
+
+
+def load(place: str | Path) -> Release:
+    """Open a release; raise `ReleaseError` if it is damaged or was changed."""
+    manifest, folder, temporary = read(place)
+    return Release(manifest, folder, temporary=temporary)
+
+
+def read(place: str | Path) -> tuple[Manifest, Path, bool]:
+    """Return the manifest of a release, the folder of its files, and whether it is temporary.
+
+    The address of a release in PostgreSQL is read into a temporary folder.
+    """
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.relations import read_relation
+
+        return (*read_relation(place), True)
+    return (*_read_folder(place), False)
+
+
+def _read_folder(folder: str | Path) -> tuple[Manifest, Path]:
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        what = f"{path} is not a folder" if path.exists() else f"There is no folder {path}"
+        raise ReleaseError(f"{what}. Give the folder that `publish` wrote.")
+    try:
+        text = stored.read_regular(path / MANIFEST).decode("utf-8")
+    except (OSError, ValueError):
+        hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
+        raise ReleaseError(
+            f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
+        ) from None
+    try:
+        data = stored.parse_json(text)
+        stored.check_visible(data)
+        version, checksum = data["format"], data.pop("checksum")
+    except stored.MALFORMED:
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} cannot be read.") from None
+    if version != FORMAT:
+        raise ReleaseError(
+            f"{path} has format {version!r}; this version of scumble reads format {FORMAT}. "
+            "Upgrade scumble."
+        )
+    if _digest_of_json(data) != checksum:
+        raise ReleaseError(
+            f"{path} is damaged or was changed: {MANIFEST} does not fit its checksum."
+        )
+    try:
+        manifest = manifest_from_json(data)
+        files = {stored.text(name): stored.text(each) for name, each in data["files"].items()}
+    except (ScumbleError, *stored.MALFORMED):
+        raise ReleaseError(
+            f"{path} is damaged: its {MANIFEST} does not describe a release."
+        ) from None
+    if not set(manifest.evidence.files) <= set(files):
+        raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
+    verify(path, files)
+    return manifest, path
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raise `ReleaseError` unless the folder holds a release and no other file.
+
+    `force` replaces a release, and never a file that something else put there.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise ReleaseError(
+            f"{folder} exists and is not a release: not even {named('force')} replaces it."
+        )
+    own = {MANIFEST, *FILES}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)
+    if foreign:
+        raise ReleaseError(
+            f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
+            f"not even {named('force')} replaces it."
+        )
+
+
+def _write_files(release: Release, folder: Path) -> None:
+    names = release.evidence.files
+    for name in names:
+        link_or_copy(release.folder / name, folder / name, temporary=release.temporary)
+    data = manifest_to_json(release.manifest, {name: digest(folder / name) for name in names})
+    data["checksum"] = _digest_of_json(data)
+    text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
+    (folder / MANIFEST).write_text(text, "utf-8")
+    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
+        sync(path)
+
+
+def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return a manifest as JSON values, with the digests of its files."""
+    return {
+        "format": manifest.format,
+        "software": manifest.software,
+        "mechanism": manifest.mechanism,
+        "parameters": dict(manifest.parameters),
+        "seeded": manifest.seeded,
+        "outside": manifest.outside,
+        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
+        "schema": manifest.schema.to_dict(),
+        "evidence": manifest.evidence.to_dict(),
+        "report": dict(manifest.report),
+        "files": dict(files),
+    }
+
+
+def manifest_from_json(data: Mapping[str, Any]) -> Manifest:
+    """Return the manifest in JSON values; `ValueError` or `ScumbleError` for any other content."""
+    schema, evidence = Schema.from_dict(data["schema"]), evidence_from_dict(data["evidence"])
+    known = {*schema.names, *(attribute.name for attribute in evidence.added)}
+    if not known.issuperset(evidence.columns) or not evidence.columns:
+        raise ValueError("a column of the evidence is not in the schema")
+    if SAMPLED in data["report"]:
+        Sample.from_dict(data["report"][SAMPLED])  # raises for any other content
+    if not data["guarantees"]:
+        raise ValueError("no guarantee is stated")
+    return Manifest(
+        mechanism=stored.text(data["mechanism"]),
+        parameters=stored.table(data["parameters"]),
+        schema=schema,
+        guarantees=Guarantees(stored.items(Guarantee.from_dict, data["guarantees"])),
+        evidence=evidence,
+        report=stored.table(data["report"]),
+        outside=stored.one_of(data["outside"], ("error", "drop", "missing")),
+        seeded=stored.flag(data["seeded"]),
+        software=stored.text(data["software"]),
+        format=stored.whole(data["format"]),
+    )
+
+
+def _digest_of_json(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
