@@ -1,4 +1,6 @@
-"""Aroma's bags against numpy's multinomial draws, and the room that they take in the file."""
+"""Aroma's bags against numpy's multinomial draws, the room that they take in the file, and the
+standard error of counts against the least that the same bags allow.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ import pyarrow.parquet as pq
 import scumble as sc
 from benchmarks.measure import at_least, at_most, take_turns
 from benchmarks.people import folder
+from scumble.model.evidence.channels import PoolLaw
 from scumble.private.perturbation.aroma_views import bytes_per_row
 from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
+from scumble.public.estimation.rows.posterior_law import PosteriorLaw, StagedInverse
 
 ROWS = 10_000_000
 STORED_ROWS = 1_000_000
@@ -21,10 +25,12 @@ BLOCK = 1_000_000  # rows that numpy draws at a time: all at once would take mor
 K = 49
 VALUES = 15
 REPEATS = 3
+READ_ROWS = 20_000
+SKEWED = (0.82, 0.09, *(0.01,) * 9)
 
 
 def run() -> list[dict[str, Any]]:
-    return [drawing(), storing()]
+    return [drawing(), storing(), *(reading(k) for k in (5, 10, 20))]
 
 
 def drawing() -> dict[str, Any]:
@@ -72,4 +78,36 @@ def storing() -> dict[str, Any]:
         1,
         taken / 8,
         f"{taken:.2f} bytes a row of 1M rows; side by side in bits they would take {packed:.2f}",
+    )
+
+
+def reading(k: int) -> dict[str, Any]:
+    """The standard error of the count of each value against the information bound: the worst."""
+    ratios = {name: _to_bound(k, np.array(shares)) for name, shares in _SHARES.items()}
+    return at_most(
+        f"aroma, k = {k}, {READ_ROWS:,} rows: standard error of a count / information bound",
+        1.05,
+        max(ratios.values()),
+        "; ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items()),
+    )
+
+
+_SHARES = {"82 % one value": SKEWED, "equal shares": (1 / 11,) * 11}
+
+
+def _to_bound(k: int, shares: Any) -> float:
+    jobs = [f"job {number:02}" for number in range(len(shares))]
+    schema = sc.Schema([sc.Attribute("job", "sensitive", sc.Category(tuple(jobs)))])
+    shares = shares / shares.sum()
+    counts = np.round(shares * READ_ROWS).astype(int)
+    people = pa.table({"job": np.repeat(jobs, counts)})
+    answers = sc.publish(people, schema, sc.Aroma(k=k)).answer(
+        "SELECT job, COUNT(*) FROM t GROUP BY job"
+    )
+    best = PosteriorLaw(PoolLaw((1,) * len(shares), k), shares)
+    every = np.eye(len(shares))
+    inverse = StagedInverse([best], np.zeros(len(shares), np.intp))
+    bounds = np.sqrt(inverse.covariance(every, every) @ counts)
+    return max(
+        estimate.stderr / bound for (_, estimate), bound in zip(answers, bounds, strict=True)
     )

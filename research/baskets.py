@@ -17,17 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 import scumble as sc
+from scumble.compare.list_truth import BasketTruth
 from scumble.model.schema.lists import ListDomain
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Bits = npt.NDArray[np.uint8]
-Set = frozenset[int]
 DELTA = 1e-6
 SETTINGS = (
     *(("fimi_mushroom.csv", k, epsilon, None) for k in (50, 100) for epsilon in (0.5, 1)),
@@ -43,60 +41,16 @@ def read(path: Path) -> list[str]:
         return [row["items"] for row in csv.DictReader(file)]
 
 
-class Truth:
-    """The exact counts of sets of items, by one bit for each basket."""
-
-    def __init__(self, baskets: list[str]) -> None:
-        rows: dict[int, list[int]] = {}
-        for number, text in enumerate(baskets):
-            for item in set(map(int, text.split())):
-                rows.setdefault(item, []).append(number)
-        self.bits: dict[int, Bits] = {}
-        for item, where in rows.items():
-            has = np.zeros(len(baskets), bool)
-            has[where] = True
-            self.bits[item] = np.packbits(has)
-
-    def count(self, items: Set) -> int:
-        return _ones(np.bitwise_and.reduce([self.bits[item] for item in items]))
-
-    def top(self, k: int) -> set[Set]:
-        """Return the k most frequent sets; of equally frequent ones, shorter ones first."""
-        counts = {item: _ones(bits) for item, bits in self.bits.items()}
-        items = sorted(counts, key=lambda item: -counts[item])[:k]
-        least, found = counts[items[-1]], dict[Set, int]()
-
-        def extend(chosen: Set, bits: Bits | None, left: list[int]) -> None:
-            nonlocal least
-            if len(found) > 4 * k:  # sets that are rarer than k others need no extension
-                least = sorted(found.values(), reverse=True)[k - 1]
-                for rare in [each for each, count in found.items() if count < least]:
-                    del found[rare]
-            for place, item in enumerate(left):
-                both = self.bits[item] if bits is None else bits & self.bits[item]
-                if (count := _ones(both)) >= least:
-                    found[chosen | {item}] = count
-                    extend(chosen | {item}, both, left[place + 1 :])
-
-        extend(frozenset(), None, items)
-        ranked = sorted(found, key=lambda each: (-found[each], len(each), sorted(each)))
-        return set(ranked[:k])
-
-
-def _ones(bits: Bits) -> int:
-    return int(np.unpackbits(bits).sum())
-
-
 def study(data: Path, step: Callable[[str], None], seeds: int) -> Iterator[dict[str, Any]]:
     """Yield the mean and standard error of both measures for each setting."""
-    files: dict[str, tuple[list[str], Truth]] = {}
+    files: dict[str, tuple[list[str], BasketTruth]] = {}
     for name, k, epsilon, delta in SETTINGS:
         step(f"{name}, k = {k}, epsilon = {epsilon}, delta = {delta}")
         if name not in files:
             baskets = read(data / name)
-            files[name] = baskets, Truth(baskets)
+            files[name] = baskets, BasketTruth(map(int, each.split()) for each in baskets)
         baskets, truth = files[name]
-        wanted = truth.top(k)
+        wanted = set(truth.top(k))
         members = sc.IntegerRange(min(truth.bits), max(truth.bits))
         schema = sc.Schema((sc.Attribute("items", "sensitive", ListDomain("set", members)),))
         mechanism = sc.Baskets(

@@ -233,6 +233,9 @@ def honest(
     runs: Annotated[
         int | None, typer.Option("--runs", metavar="NUMBER", min=1, help="Releases of each table.")
     ] = None,
+    replaced: Annotated[
+        bool, typer.Option("--replace", help="Neighbours replace a person: n is published.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1.
@@ -246,6 +249,7 @@ def honest(
     scale = QUICK if quick else FULL
     with console.steps() as step:
         chosen = scale if runs is None else replace(scale, runs=runs)
+        chosen = replace(chosen, neighbours="replace") if replaced else chosen
         cells = list(study(data, chosen, step, fixed=True))
     rows, said = honest_report.summary(cells), honest_report.sentences(cells)
     if as_json:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.errors import SourceError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.privacy.accounting import BudgetAccount, Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary, create
 from scumble.private.meter.table import PrivateTable
@@ -67,6 +68,7 @@ class Scale:
     questions: int
     epsilons: tuple[float, ...] = (0.1,)
     datasets: tuple[str, ...] | None = None
+    neighbours: Neighbours = "add_remove"
 
 
 FULL = Scale((10**3, 10**4, 10**5, 10**6), 2, 24)
@@ -151,9 +153,9 @@ def adult(folder: Path) -> Iterator[Table]:
         yield Table(f"adult: {one}, {other}", counts)
 
 
-def method(name: str, schema: Schema, epsilon: float) -> Summary:
+def method(name: str, schema: Schema, epsilon: float, neighbours: Neighbours) -> Summary:
     """Return the mechanism that is called `name` here."""
-    given: dict[str, Any] = {"epsilon": epsilon, "neighbours": "add_remove"}
+    given: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours}
     if name == "pruned quadtree":
         given["prune"] = round(_PRUNE / epsilon)
     known = name.removeprefix("pruned ")
@@ -200,6 +202,7 @@ class Cell:
     rows: int
     occupied: float  # share of the cells that have rows
     epsilon: float
+    neighbours: Neighbours
     method: str
     answers: Answers
 
@@ -237,28 +240,38 @@ def study(
                 key = name, shape, epsilon
                 found = known.get(key)
                 if found is None:
-                    found = _answered(table, name, epsilon, ranges, scale.runs, noise)
+                    found = _answered(table, name, epsilon, ranges, scale, noise)
                 if name in FIXED:
                     known[key] = found
-                yield Cell(table.name, shape, rows, occupied, epsilon, name, found)
+                who = scale.neighbours
+                yield Cell(table.name, shape, rows, occupied, epsilon, who, name, found)
 
 
 def _answered(
-    table: Table, name: str, epsilon: float, ranges: Ranges, runs: int, noise: Keystream
+    table: Table, name: str, epsilon: float, ranges: Ranges, scale: Scale, noise: Keystream
 ) -> Answers:
     if name == "histogram":
-        return _histogram(ranges, epsilon)
-    mechanism = method(name, table.schema, epsilon)
-    made = 1 if name in FIXED else runs
+        return _histogram(ranges, epsilon, scale.neighbours)
+    mechanism = method(name, table.schema, epsilon, scale.neighbours)
+    made = 1 if name in FIXED else scale.runs
     return Answers.joined([answers(table, mechanism, ranges, noise) for _ in range(made)])
 
 
-def _histogram(ranges: Ranges, epsilon: float) -> Answers:
-    """Return what a histogram answers to ranges, by the law of its noise: nothing is drawn."""
-    law = DiscreteLaplace(Fraction(1) / Fraction(str(epsilon)))
-    cells = ranges.boxes.cells
+def _histogram(ranges: Ranges, epsilon: float, neighbours: Neighbours) -> Answers:
+    """Return what a histogram answers to ranges, by the law of its noise: nothing is drawn.
+
+    If the number of rows is published, the noise of a range is that of its cells less its share of
+    the noise of all cells.
+    """
+    person = PrivacyUnit(neighbours)
+    law = DiscreteLaplace(Fraction(person.sensitivity) / Fraction(str(epsilon)))
+    cells, every = ranges.boxes.cells.astype(np.float64), prod(ranges.shape)
+    share = cells / every if person.keeps_rows else np.zeros(len(cells))
+    squares = cells * (1 - share) ** 2 + (every - cells) * share**2
+    fourths = cells * (1 - share) ** 4 + (every - cells) * share**4
+    pairs = zip(squares.tolist(), fourths.tolist(), strict=True)
     half = np.array(
-        [noise_half_width(n * law.variance, n * law.fourth, 1.0, LEVEL) for n in cells.tolist()]
+        [noise_half_width(s * law.variance, f * law.fourth, 1.0, LEVEL) for s, f in pairs]
     )
     true = np.ones(len(cells), bool)
-    return Answers(np.sqrt(cells * law.variance), half, half, true, true, ~true)
+    return Answers(np.sqrt(squares * law.variance), half, half, true, true, ~true)

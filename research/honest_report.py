@@ -75,8 +75,8 @@ def choices(cells: Sequence[Cell], *, occupied: bool) -> list[Choice]:
         )
         share = one.occupied if occupied else None
         chosen = select(
-            schema, list(names), rows=one.rows, epsilon=one.epsilon, neighbours="add_remove",
-            occupied=share,
+            schema, list(names), rows=one.rows, epsilon=one.epsilon,
+            neighbours=one.neighbours, occupied=share,
         ).method  # fmt: skip
         behind = here[chosen].half / min(cell.half for cell in here.values())
         dataset = one.table.rpartition(" ")[0]

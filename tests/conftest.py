@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.support import postgres
 
 # Child processes import tests.support too.
 _ROOT = Path(__file__).resolve().parents[1]
@@ -49,6 +53,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name, seconds in _LIMITS.items():
             if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(seconds))
+
+
+@pytest.fixture(scope="session")
+def postgresql(testrun_uid: str) -> Iterator[postgres.Server]:
+    """A real PostgreSQL server of this test run; skips the tests where none can be started."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield from postgres.started(testrun_uid[:8])
 
 
 @pytest.fixture(scope="session")

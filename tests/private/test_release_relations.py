@@ -42,8 +42,8 @@ def psql(address: str, statement: str) -> list[tuple]:
 
 
 @pytest.fixture
-def address(server):
-    return server.table("view")
+def address(postgresql):
+    return postgresql.table("view")
 
 
 @pytest.fixture
@@ -106,14 +106,14 @@ def test_a_damaged_manifest_is_one_sentence(saved, text):
         sc.open(saved)
 
 
-def test_what_is_there_is_replaced_only_by_force_and_only_a_release(saved, server):
+def test_what_is_there_is_replaced_only_by_force_and_only_a_release(saved, postgresql):
     view = sc.publish(people(200, schema()), schema(), sc.Uniform(epsilon=1))
     with pytest.raises(sc.ReleaseError, match="There is a release in table"):
         view.save(saved)
     assert sc.open(saved).evidence.rows == 300
     view.save(saved, force=True)
     assert sc.open(saved).evidence.rows == 200
-    other = server.table("mine")
+    other = postgresql.table("mine")
     psql(other, "CREATE TABLE {} (x int)")
     with pytest.raises(sc.ReleaseError, match="which is no release, and is not replaced"):
         view.save(other, force=True)
@@ -133,10 +133,10 @@ def test_a_failure_leaves_nothing_and_the_old_release_stays(saved, monkeypatch):
     assert sc.open(saved).evidence.rows == 300
 
 
-def test_a_place_that_cannot_be_is_refused_before_the_ledger_is_charged(saved, tmp_path, server):
+def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_path, postgresql):
     ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="values", sensitive=["job"])
     table, domain = people(200, schema()), schema()
-    elsewhere = server.table("x").replace("/public.", "/nowhere.")
+    elsewhere = postgresql.table("x").replace("/public.", "/nowhere.")
     for to, words in (
         (saved, "There is a release in table"),
         (elsewhere.replace("host=", "host=/nowhere"), "the server cannot be reached"),

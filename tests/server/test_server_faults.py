@@ -85,9 +85,13 @@ def _kill_often(served, kills: int, seed: int) -> None:
             threads = [
                 threading.Thread(target=client, args=(rng.randrange(1 << 30),)) for _ in range(4)
             ]
+            before, until = len(given), time.monotonic() + 30
             for thread in threads:
                 thread.start()
-            time.sleep(rng.uniform(0.05, 0.4))
+            # A busy machine may need seconds for the first answer of this life.
+            while len(given) == before and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(rng.uniform(0, 0.3))
             os.kill(process.pid, signal.SIGKILL)
             stop.set()
             for thread in threads:

@@ -60,6 +60,12 @@ def compare(
     settings = read_settings(setting or [])
     if not losses and set(names) - set(settings):
         raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
+    if _of_lists(names, schema):
+        read = None if private_preview or resume else source
+        given = (read, schema, {"table": table, "outside": outside})
+        made = (names, losses, neighbours, settings)
+        _lists(given, made, repeats, seed, output, as_json=as_json)
+        return
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
     chosen = make_questions(workload, known, _count(questions), seed)
     choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
@@ -85,6 +91,65 @@ def compare(
         _show(results, measure, output, as_json=as_json)
     if stopped:
         raise typer.Exit(console.INTERRUPTED)
+
+
+def _of_lists(names: list[str], schema: Path) -> bool:
+    """Return whether methods of lists, or keys of an open category, are to be compared."""
+    from scumble.model.schema.schema import Schema
+
+    lists = {"baskets", "sequences", "trajectories"} & set(names)
+    return bool(lists) or ("keys" in names and bool(Schema.load(schema).open))
+
+
+def _lists(
+    given: tuple[str | None, Path, dict[str, Any]],
+    made: tuple[list[str], list[float], str, Any],
+    repeats: int,
+    seed: int,
+    output: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Compare methods of lists and keys by their own measures."""
+    from scumble.cli import printing
+    from scumble.compare import lists
+    from scumble.model.schema.schema import Schema
+
+    source, path, reading = given
+    if source is None:
+        raise ParameterError(
+            "Methods of lists and keys are compared on a table: name it, without "
+            "--private-preview and --resume."
+        )
+    names, losses, neighbours, settings = made
+    schema = Schema.load(path)
+    choices = lists.choices(schema, names, losses, neighbours, settings)
+    table = lists.ListTable(source, schema, **reading)
+    runs, left_out = [], {}
+    with console.progress("Comparing", len(choices)) as progress:
+        try:
+            for done, found in enumerate(lists.compared(table, choices, repeats, seed), 1):
+                if isinstance(found, tuple):
+                    left_out[found[0]] = found[1]
+                else:
+                    runs.append(found)
+                if progress is not None:
+                    progress(done)
+        except KeyboardInterrupt:
+            interrupt_handled()
+            console.say("Stopped. This is what is done until now.")
+    for name, reason in left_out.items():
+        console.say(f"{name} is left out: {reason}")
+    if not runs:
+        raise ParameterError("Nothing was compared, and nothing is written.")
+    written = lists.write(runs, left_out, output)
+    if as_json:
+        console.print_json(lists.fields(runs))
+    else:
+        head, body = lists.lines(runs)
+        printing.table(head, body, text_columns=1)
+    console.say(lists.OWNER)
+    console.say(f"Wrote {', '.join(map(str, written))}.")
 
 
 def _epsilons(text: str | None) -> list[float]:

@@ -69,26 +69,27 @@ class Settings:
                 allowed = f"names among {', '.join(known)}"
                 refused = ParameterError.of("compare", "methods", allowed, method)
                 raise ParameterError(f"{refused}{nearest(method, known)}")
-            found += self._choices(known[method], epsilons, given.get(method))
+            found += choices_of(known[method], self._study, epsilons, given.get(method))
         unused = sorted(set(given) - set(methods))
         if unused:
             raise ParameterError.of("compare", "setting", "of a method to compare", unused[0])
         return list(dict.fromkeys(found))  # two ε may give the same k or l
 
-    def _choices(
-        self,
-        kind: type[Mechanism],
-        epsilons: Sequence[float],
-        given: Mapping[str, Sequence[Any]] | None,
-    ) -> Iterator[Choice]:
-        """Yield the choice for each ε, or for every combination of the values in `given`."""
-        fixed = kind.needs(self._study)
-        if given is None:
-            varied = [kind.settings(epsilon, self._study) for epsilon in epsilons]
-        else:
-            varied = [dict(zip(given, each, strict=True)) for each in product(*given.values())]
-        for each in varied:
-            yield _choice(kind.name, each, fixed)
+
+def choices_of(
+    kind: type[Mechanism],
+    study: Study,
+    epsilons: Sequence[float],
+    given: Mapping[str, Sequence[Any]] | None,
+) -> Iterator[Choice]:
+    """Yield the choice for each ε, or for every combination of the values in `given`."""
+    fixed = kind.needs(study)
+    if given is None:
+        varied = [kind.settings(epsilon, study) for epsilon in epsilons]
+    else:
+        varied = [dict(zip(given, each, strict=True)) for each in product(*given.values())]
+    for each in varied:
+        yield _choice(kind.name, each, fixed)
 
 
 def most_frequent(table: TrueTable) -> float:

@@ -231,10 +231,14 @@ class Sandbox:
 
     def add_table(self, name: str, table: pa.Table) -> None:
         """Add a side table."""
+        self.keep_table(name, table)
+        self.columns[name] = tuple(table.column_names)
+
+    def keep_table(self, name: str, table: pa.Table) -> None:
+        """Add a table that SQL of estimators can name, and questions cannot."""
         with closing(self._connection.cursor()) as cursor:
             cursor.register(_CELLS, table)
             cursor.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
-        self.columns[name] = tuple(table.column_names)
 
     def close(self) -> None:
         """Close the connection and release its memory."""

@@ -164,7 +164,7 @@ class LiveDataset(Dataset):
 
     kind = "database"
 
-    def __init__(self, name: str, title: str, folder: Path, database: Database) -> None:
+    def __init__(self, name: str, title: str, folder: Path | str, database: Database) -> None:
         self.name, self.title, self.folder = name, title, folder
         self.database = database
         self.schema = database.schema
@@ -229,7 +229,7 @@ class ReleaseDataset(Dataset):
 
     kind = "release"
 
-    def __init__(self, name: str, title: str, folder: Path, release: Release) -> None:
+    def __init__(self, name: str, title: str, folder: Path | str, release: Release) -> None:
         self.name, self.title, self.folder = name, title, folder
         self.release = release
         self.schema = release.schema

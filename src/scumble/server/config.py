@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from scumble.model.errors import ParameterError
+from scumble.model.relational import is_address
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PUBLIC = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
@@ -72,12 +73,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class DatasetSettings:
-    """One data set: the folder of a release, or of a database and the table that it is about."""
+    """One data set: the folder of a release, or of a database and the table that it is about.
+
+    Each of them can also be an address in PostgreSQL.
+    """
 
     name: str
     title: str = ""
-    release: Path | None = None
-    database: Path | None = None
+    release: Path | str | None = None
+    database: Path | str | None = None
     source: str | None = None
     table: str | None = None
     batches: tuple[str | tuple[str, str], ...] = ()
@@ -111,7 +115,7 @@ class ServerSettings:
     postgres: Address | None = None
     public: str | None = None
     require_tls: bool = False
-    ledger: Path | None = None
+    ledger: Path | str | None = None
     limits: Limits = field(default_factory=Limits)
     datasets: tuple[DatasetSettings, ...] = ()
     sources: tuple[SourceSettings, ...] = ()
@@ -168,7 +172,7 @@ def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
         postgres=None if postgres is None else Address.read(postgres, "postgres"),
         public=_public(server.get("public")),
         require_tls=require,
-        ledger=_path(server, "ledger", base),
+        ledger=_place(server, "ledger", base),
         limits=_limits(_table(content, "limits")),
         datasets=tuple(_dataset(name, _table(datasets, name), base) for name in datasets),
         sources=tuple(_named_source(name, _table(sources, name), base) for name in sources),
@@ -179,7 +183,7 @@ def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings
     where = f"[datasets.{name}]"
     check_name(name)
     _known(where, table, [each.name for each in fields(DatasetSettings)][1:])
-    release, database = (_path(table, key, base) for key in ("release", "database"))
+    release, database = (_place(table, key, base) for key in ("release", "database"))
     if (release is None) == (database is None):
         raise ParameterError(f"{where} needs either a release or a database: its folder.")
     if database is not None and "source" not in table:
@@ -245,11 +249,17 @@ def _limits(table: Mapping[str, Any]) -> Limits:
 
 def _source(text: str, base: Path) -> str:
     """Return a source with a path relative to `base`; an address such as postgresql:// as it is."""
-    return text if "://" in text else str(base / text)
+    return text if is_address(text) else str(base / text)
 
 
 def _path(table: Mapping[str, Any], name: str, base: Path) -> Path | None:
     return None if name not in table else base / _text("server.toml", name, table[name])
+
+
+def _place(table: Mapping[str, Any], name: str, base: Path) -> Path | str | None:
+    """Return a folder relative to `base`, or an address as it is."""
+    given = table.get(name)
+    return given if isinstance(given, str) and is_address(given) else _path(table, name, base)
 
 
 def _must(path: Path | None) -> Path:

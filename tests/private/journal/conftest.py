@@ -10,4 +10,4 @@ def place(request, tmp_path):
     """A new place of each kind, where no journal is yet."""
     if request.param == "folder":
         return tmp_path / "db"
-    return request.getfixturevalue("server").table("journal")
+    return request.getfixturevalue("postgresql").table("journal")

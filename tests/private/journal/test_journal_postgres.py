@@ -23,8 +23,8 @@ TERMINATE = (
 
 
 @pytest.fixture
-def address(server):
-    return server.table("journal")
+def address(postgresql):
+    return postgresql.table("journal")
 
 
 @pytest.fixture
@@ -221,9 +221,9 @@ def test_a_journal_of_a_later_format_is_refused(journal):
 # --- what is kept in it ---------------------------------------------------------------------------
 
 
-def test_a_database_and_a_ledger_live_there(server):
+def test_a_database_and_a_ledger_live_there(postgresql):
     table, domain = people(400, schema()), schema()
-    place, owners = server.table("database"), server.table("ledger")
+    place, owners = postgresql.table("database"), postgresql.table("ledger")
     ledger = sc.Ledger.create(owners, epsilon=2, neighbours="replace")
     question = "SELECT COUNT(*) FROM t WHERE age < 4"
     with sc.Database.create(place, table, domain, epsilon=1, noise=20, ledger=owners) as database:

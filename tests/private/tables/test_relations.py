@@ -25,9 +25,9 @@ SECRET = "ada lovelace 4711"
 
 
 @pytest.fixture
-def address(server):
-    found = server.database()
-    server.ingest(found, "people", people(400, schema()))
+def address(postgresql):
+    found = postgresql.database()
+    postgresql.ingest(found, "people", people(400, schema()))
     return found
 
 
@@ -69,9 +69,9 @@ def test_releases_are_those_of_the_same_rows(mechanism, address, file) -> None:
     assert named == queried == driver == lite == expected
 
 
-def test_all_passes_read_one_snapshot(server, address, file) -> None:
+def test_all_passes_read_one_snapshot(postgresql, address, file) -> None:
     for source, change in (
-        (Relation(address, "people"), lambda sql: server.run(address, sql)),
+        (Relation(address, "people"), lambda sql: postgresql.run(address, sql)),
         (Relation(f"sqlite:///{file}"), _in_sqlite(file)),
     ):
         before = pa.Table.from_batches(source.batches(["age", "job"]))
@@ -110,13 +110,13 @@ CASES = {
 
 @pytest.mark.parametrize("outside", ["drop", "missing"])
 @pytest.mark.parametrize("kind", CASES)
-def test_counts_by_the_server(kind, outside, server, monkeypatch) -> None:
+def test_counts_by_the_server(kind, outside, postgresql, monkeypatch) -> None:
     """They are the counts of the rows as this process reads them, and no row is fetched."""
-    address = server.database()
+    address = postgresql.database()
     type_, values = CASES[kind]
     literals = ["NULL" if each is None else f"'{each}'" for each in values]
     rows = ", ".join(f"({n % 3}, {literals[n % len(values)]})" for n in range(200))
-    server.run(
+    postgresql.run(
         address,
         "CREATE TYPE job AS ENUM ('cook', 'nurse')",
         f"CREATE TABLE t (age int, job {type_})",
@@ -144,16 +144,16 @@ def test_counts_by_the_server(kind, outside, server, monkeypatch) -> None:
     assert occupied.counts.tolist() == expected[0][cells].tolist()
 
 
-def test_values_outside_name_their_row(server, address) -> None:
-    server.run(address, "INSERT INTO people VALUES (3, 'f', 'astronaut')")
+def test_values_outside_name_their_row(postgresql, address) -> None:
+    postgresql.run(address, "INSERT INTO people VALUES (3, 'f', 'astronaut')")
     histogram = sc.Histogram(["job"], epsilon=1, neighbours="add_remove")
     with pytest.raises(sc.DomainError, match="row 401"):
         sc.publish(address, schema(), histogram)
 
 
-def test_numbers_that_look_alike_are_not_counted_by_the_server(server) -> None:
-    address = server.database()
-    server.run(
+def test_numbers_that_look_alike_are_not_counted_by_the_server(postgresql) -> None:
+    address = postgresql.database()
+    postgresql.run(
         address,
         "CREATE TABLE t (n numeric, f float8, a int[], ts timestamp, u uuid)",
         "INSERT INTO t VALUES (1.0, 1, '{1}', now(), gen_random_uuid())",
@@ -168,9 +168,9 @@ def test_numbers_that_look_alike_are_not_counted_by_the_server(server) -> None:
     assert (read["n"], read["f"], read["a"]) == (["1.0", "1.00"], [1, 2], [[1], []])
 
 
-def test_the_first_rows_of_a_person_are_those_of_the_primary_key(server) -> None:
-    address = server.database()
-    server.run(
+def test_the_first_rows_of_a_person_are_those_of_the_primary_key(postgresql) -> None:
+    address = postgresql.database()
+    postgresql.run(
         address,
         'CREATE TABLE t ("row" int PRIMARY KEY, id int, age int)',
         "INSERT INTO t SELECT n, n % 3, n / 3 FROM generate_series(29, 0, -1) n",
@@ -235,8 +235,8 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_errors_of_the_server_are_not_quoted(query, server, address, capfd) -> None:
-    server.run(
+def test_errors_of_the_server_are_not_quoted(query, postgresql, address, capfd) -> None:
+    postgresql.run(
         address,
         "CREATE SEQUENCE counter",
         "CREATE FUNCTION tell(x text) RETURNS int LANGUAGE plpgsql AS "
@@ -251,10 +251,10 @@ def test_errors_of_the_server_are_not_quoted(query, server, address, capfd) -> N
     assert SECRET not in "".join(capfd.readouterr())
 
 
-def test_tables_are_chosen_as_in_duckdb(server, address, file) -> None:
+def test_tables_are_chosen_as_in_duckdb(postgresql, address, file) -> None:
     with pytest.raises(sc.SourceError, match=r"no table 'nobody'\. Its tables: 'people'"):
         open_source(address, table="nobody")
-    server.run(address, "CREATE SCHEMA more", 'CREATE TABLE more."Odd ""one""" (age int)')
+    postgresql.run(address, "CREATE SCHEMA more", 'CREATE TABLE more."Odd ""one""" (age int)')
     with pytest.raises(sc.SourceError, match="several tables"):
         open_source(address)
     assert open_source(address, table="public.people").columns == ["age", "sex", "job"]

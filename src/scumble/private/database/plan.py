@@ -6,12 +6,13 @@ A plan depends on earlier questions and answers, never on the table, and does no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.private.database.questions.question import Question
@@ -62,6 +63,12 @@ class AnswerPlan:
         return found
 
 
+def _meets(boxes: Boxes, box: Box) -> npt.NDArray[np.bool_]:
+    """Return which of some boxes meet a box."""
+    meet = (boxes[:, :, 0] <= box[:, 1]) & (box[:, 0] <= boxes[:, :, 1])
+    return np.asarray(meet.all(axis=1))
+
+
 def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
     """Return for each group of a question the pieces about one batch."""
     strict = question.strict
@@ -72,12 +79,14 @@ def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
 
 
 Piece = dict[str, Any]
+HasRoom = Callable[[Boxes, int], bool]  # of a tracker
 
 NO_SUMS = (
     "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
     "Ask for a count, or for another part."
 )
 REFUSED = "{} is used up for this part of {}, and relaxation is off."
+_MOST_PARTS = 2_000  # of a box that are looked at to find room
 MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
     f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
@@ -107,7 +116,7 @@ class BatchPlan:
     _counts: list[int] = field(default_factory=list)  # indices of the new answers that are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _relaxed_pieces: dict[bytes, Piece] = field(default_factory=dict)  # by box
-    _layers: list[int] = field(default_factory=list)  # of the new answers: see `_layers_at`
+    _layers: list[int] = field(default_factory=list)  # of the new answers: see `_buy`
     _boxes: Boxes = field(init=False)  # of the new answers; longer than needed
 
     def __post_init__(self) -> None:
@@ -148,7 +157,7 @@ class BatchPlan:
         """Return the relaxed piece that the same analyst got for a box, if any.
 
         It is found before there is room for the box, and so the answer to a repeated question is
-        the same: `admits` may find room that it did not see among the boxes planned with this one.
+        the same: `admits` may find room that it did not see among many boxes planned with this one.
         """
         if self.options.relax == "refuse":
             return None
@@ -158,26 +167,47 @@ class BatchPlan:
 
     def admits(self, box: Box) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned."""
-        planned = len(self._layers_at(box))
-        if planned and self.state.terms.tracker == "disjoint":
+        if self.state.terms.tracker == "disjoint" and self._meeting(box):
             return False
-        return self._batch.has_room(box, 1 + planned, self.analyst)
+        known = (self._batch.tracker, self._batch.quota(self.analyst))
+        return all(self._fits(box, tracker.has_room) for tracker in known if tracker)
+
+    def _fits(self, box: Box, has_room: HasRoom) -> bool:
+        """Whether each point of a box has room for one more answer and those planned about it."""
+        return self._parts_fit(box, 0, self._meeting(box), has_room, iter(range(_MOST_PARTS)))
+
+    def _parts_fit(
+        self, box: Box, depth: int, planned: list[int], has_room: HasRoom, parts: Iterator[int]
+    ) -> bool:
+        """Whether there is room in a box that lies in `depth` planned boxes and meets `planned`.
+
+        Where the number of layers is too large a bound of the others that a point lies in, the part
+        inside each planned box is looked at. `parts` counts them: if it ends, there is no room.
+        """
+        layers = len({self._layers[at] for at in planned})
+        if has_room(box[np.newaxis], 1 + depth + layers):
+            return True
+        if next(parts, None) is None or not has_room(box[np.newaxis], 1 + depth):
+            return False
+        for place, at in enumerate(planned):
+            low, high = self._boxes[at].T
+            part = np.stack([np.maximum(box[:, 0], low), np.minimum(box[:, 1], high)], axis=1)
+            others = planned[place + 1 :]
+            meet = _meets(self._boxes[others], part)
+            inside = [other for other, yes in zip(others, meet, strict=True) if yes]
+            if not self._parts_fit(part, depth + 1, inside, has_room, parts):
+                return False
+        return True
+
+    def _meeting(self, box: Box) -> list[int]:
+        """Return the planned answers that meet a box."""
+        found: list[int] = np.flatnonzero(_meets(self._boxes[: len(self.new)], box)).tolist()
+        return found
 
     def _what(self, box: Box) -> str:
         """Return what is used up for a box that is not admitted, as the subject of a sentence."""
-        units = 1 + len(self._layers_at(box))
-        whole = self._batch.tracker.has_room(box[np.newaxis], units)
+        whole = self._fits(box, self._batch.tracker.has_room)
         return "The analyst's quota" if whole else "The promise"
-
-    def _layers_at(self, box: Box) -> set[int]:
-        """Return the layers of planned answers that meet a box.
-
-        The boxes of one layer are disjoint, so that no point of the box is covered by more planned
-        answers than there are layers.
-        """
-        new = self._boxes[: len(self.new)]
-        meet = (new[:, :, 0] <= box[:, 1]) & (box[:, 0] <= new[:, :, 1])
-        return {self._layers[at] for at in np.flatnonzero(meet.all(axis=1)).tolist()}
 
     def ask(self, box: Box) -> int:
         """Plan a new count, and return its index among all counts."""
@@ -193,7 +223,8 @@ class BatchPlan:
 
     def _buy(self, kind: str, box: Box) -> int:
         at, number = len(self.new), self.first + len(self.new)
-        taken = self._layers_at(box)
+        # The boxes of one layer are disjoint: no point lies in more planned boxes than layers.
+        taken = {self._layers[other] for other in self._meeting(box)}
         self._layers.append(next(layer for layer in count() if layer not in taken))
         if at == len(self._boxes):
             self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])

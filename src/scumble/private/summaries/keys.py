@@ -196,7 +196,7 @@ class Keys(AttributeSummary):
         delta, steps = self.promise.delta, 1 if self.neighbours == "replace" else 2
         if steps == 2:
             delta *= 1 + gamma_above_epsilon(self._epsilon)
-        rare = delta / (1 - 1 / gamma_for_epsilon(steps * self._epsilon))
+        rare = min(delta / (1 - 1 / gamma_for_epsilon(steps * self._epsilon)), Fraction(1))
         return f", δ = {at_most(self.promise.delta)}: but for a probability of {at_most(rare)}"
 
     def _limits(self) -> tuple[str, ...]:
@@ -260,7 +260,12 @@ class Keys(AttributeSummary):
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:
-        return {**super().needs(study), "delta": SMALL_DELTA, "keys": 1}
+        known = {**super().needs(study), "delta": SMALL_DELTA, "keys": 1}
+        if not (names := [each.name for each in study.schema.open]):
+            return known
+        people = [each.name for each in study.schema.identifiers]
+        person = {"person": people[0]} if len(people) == 1 else {}
+        return {**known, "attributes": names[:1], **person}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

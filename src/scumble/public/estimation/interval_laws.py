@@ -8,6 +8,7 @@
 | `Shifted`      | an estimate to which a known number was added                                |
 | `Rest`         | a known number less an estimate                                              |
 | `Scaled`       | a multiple of an estimate                                                    |
+| `Selected`     | one of several estimates, chosen after all were seen                         |
 
 `noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
 """
@@ -22,6 +23,7 @@ from statistics import NormalDist
 
 from scumble.public.estimate import Law
 
+WINNERS = "the largest of noisy counts are on average too large; intervals hold for all together"
 NEAR_ZERO = "the number of rows behind this average may be zero: do not rely on it"
 
 HalfWidth = Callable[[float, float, float], float]  # by variance, largest change and level
@@ -125,6 +127,23 @@ class Rest:
         return self.whole - high, self.whole - low
 
 
+@dataclass(frozen=True)
+class Selected:
+    """The law of one of `many` numbers that was chosen after all were seen, however it was chosen:
+    all of them are in their intervals together at the level, by the union bound.
+    """
+
+    law: Law
+    many: int
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.law.interval(value, 1 - (1 - level) / self.many)
+
+
 class AverageLaw(ABC):
     """The law of `total / count`, with the standard error of the delta method."""
 
@@ -218,6 +237,22 @@ def clipped(
 ) -> tuple[float, float]:
     """Return `interval` cut to [`least`, `most`], and then widened to hold `value`."""
     return min(max(interval[0], least), value), max(min(interval[1], most), value)
+
+
+@dataclass(frozen=True)
+class Within:
+    """The law `law` of an estimate of a number between `least` and `most`; see `clipped`."""
+
+    law: Law
+    least: float
+    most: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return clipped(self.law.interval(value, level), value, self.least, self.most)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def test_tails_of_few_trials(probability: float) -> None:
     assert at_most(numbers, 7, probability) == pytest.approx(lower, rel=1e-12)
 
 
-DOMAINS = [2**31 + 1000, 2**33, 10**10, 10**11, 10**15, 10**30]
+DOMAINS = [2**31, 2**31 + 1000, 2**33, 10**10, 10**11, 10**15, 10**30]
 
 
 @cache
@@ -108,9 +108,12 @@ def test_width_in_large_domains(domain: int, false: float) -> None:
         assert 0.99 <= (high - low) / (2 * Z * law.stderr) <= 1.15
 
 
-@pytest.mark.parametrize(("number", "size"), [(3, 2**11), (4, 2**10), (9, 2**11)])
+@pytest.mark.parametrize(("number", "size"), [(2, 46_341), (3, 2**11), (4, 2**10), (9, 2**11)])
 def test_answers_from_a_large_domain(number: int, size: int) -> None:
-    """On 2^33 and 2^40 tuples some of these intervals had no width, or reached to the last row."""
+    """Domains of 46,341² (just above 2^31) to 2^99 tuples.
+
+    On 2^33 and 2^40 some of these intervals had no width, or reached to the last row.
+    """
     attributes = [
         sc.Attribute(f"a{place}", "sensitive", sc.IntegerRange(0, size - 1))
         for place in range(number)
@@ -127,6 +130,15 @@ def test_answers_from_a_large_domain(number: int, size: int) -> None:
         assert 0.95 <= (high - low) / (2 * Z * answer.stderr) <= 1.1
         # six standard errors: a false alarm once in 10^8 runs
         assert abs(answer.value - (columns["a0"] < limit).sum()) < 6 * answer.stderr
+
+
+def test_an_interval_ends_at_the_number_of_rows() -> None:
+    """Where the whole table counts, half of the interval lies beyond what is possible."""
+    law = RandomizedCount(10**15, 600, 0.5, 100 / 10**15, 1000, 100.0)
+    assert law.value == 1000
+    low, high = law.interval(law.value, 0.95)
+    assert high == 1000
+    assert 0.45 <= (high - low) / (2 * Z * law.stderr) <= 0.55
 
 
 @pytest.mark.parametrize("trials", TRIALS)

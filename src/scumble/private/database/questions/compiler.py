@@ -73,14 +73,12 @@ class Compiler:
         return Question(query, groups, kinds, amounts, joint)
 
     def counts_by(self, counts: CountsBy) -> Question:
-        """Return the counts of the rows of a question by the values of a number."""
+        """Return the counts of the rows of a question by the values of a number.
+
+        Where a condition compares columns, they are sums of 0 and 1, with the noise of counts.
+        """
         found = self.question(counts.query)
         [name] = counts.by.attributes
-        if found.joint:
-            raise QueryError(
-                f"The part {found.joint[0].sql} names several columns: a quantile needs conditions "
-                "of which each part names one column."
-            )
         [numbers] = self.engine().evaluate([counts.by], [name])
         axis = self.space.names.index(name)
         groups = tuple(groups_by_number(found.groups, axis, np.asarray(numbers, np.float64)))

@@ -263,8 +263,10 @@ class Baskets(ProtectedSummary):
 
     @classmethod
     def needs(cls, study: Study) -> dict[str, Any]:
-        [first, *_] = [each.name for each in study.schema.lists]
-        return {"attribute": first, "top": 50, "neighbours": study.neighbours}
+        sets = [each.name for each in study.schema.lists if each.lists.kind == "set"]
+        if not sets:
+            raise SchemaError("Baskets needs an attribute of the type set.")
+        return {"attribute": sets[0], "top": 50, "neighbours": study.neighbours}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

@@ -24,7 +24,7 @@ from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import VISITS, Claim, protection
+from scumble.private.hooks import VISITS, Claim, Study, protection
 from scumble.private.meter.grow import Threshold
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
@@ -40,6 +40,7 @@ _WORTH = 16  # noise scales per cell that a context must hold to be split
 _LOOK = Fraction(1, 3)  # of ε of a level, for which strings are counted
 _DEPTHS = {"prefix": 6, "grams": 3}
 _DEEPEST = 64
+_COMPARED = 20  # symbols of a sequence in a comparison, if the schema states no largest length
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -219,6 +220,15 @@ class Sequences(ProtectedSummary):
             f"Only {read}: what follows is left out of every answer.",
             "The promise is for whole sequences of a person, as many as 'contribution' says.",
         )
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        lists = [each for each in study.schema.lists if each.lists.kind == "sequence"]
+        if not lists:
+            raise SchemaError("Sequences needs an attribute of the type sequence.")
+        length = lists[0].lists.longest or _COMPARED
+        given = {"attribute": lists[0].name, "length": length}
+        return {**given, "neighbours": study.neighbours}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

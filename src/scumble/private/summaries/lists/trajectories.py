@@ -17,7 +17,7 @@ from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.domains import Category
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import TRIPS, Claim, protection
+from scumble.private.hooks import TRIPS, Claim, Study, protection
 from scumble.private.meter.table import PrivateTable
 from scumble.private.meter.trips import TripCounter, trip_schema
 from scumble.private.summaries.base import ProtectedSummary
@@ -27,6 +27,7 @@ from scumble.private.summaries.sparse import Sparse
 
 MOST_CELLS = 5_000
 LONGEST = 10_000
+_COMPARED = 20  # cells of a trip in a comparison, if the schema states no largest length
 # Of ε: for the first and the last cell of trips, for what follows what, and for lengths.
 _ENDS, _STEPS, _LENGTHS = Fraction(1, 2), Fraction(2, 5), Fraction(1, 10)
 
@@ -167,6 +168,19 @@ class Trajectories(ProtectedSummary):
             f"Of a trip the first {self.length} cells are read on its way, its end included.",
             "The promise is for whole trips of a person, as many as 'contribution' says.",
         )
+
+    @classmethod
+    def needs(cls, study: Study) -> dict[str, Any]:
+        numbers = [
+            each
+            for each in study.schema.lists
+            if each.lists.kind == "sequence" and not isinstance(each.lists.members, Category)
+        ]
+        if len(numbers) < 2:
+            raise SchemaError("Trajectories needs two sequences of numbers in bins.")
+        x, y = numbers[:2]
+        given = {"x": x.name, "y": y.name, "length": x.lists.longest or _COMPARED}
+        return {**given, "neighbours": study.neighbours}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

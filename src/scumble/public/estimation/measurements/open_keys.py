@@ -24,6 +24,7 @@ from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates, Exact, Law, Unknown
 from scumble.public.estimation.domain_counting import domain_of
+from scumble.public.estimation.interval_laws import WINNERS, Selected
 from scumble.public.sandbox import OPEN, Sandbox
 
 Key = tuple[Any, ...]
@@ -35,7 +36,6 @@ NONE = "no such key was published"
 MEAN = "ratio of sums of noisy counts; the interval is that of the amounts"
 UNSEEN = "keys that were not published may have some people, whose number is limited"
 UNBOUNDED = "keys that were not published are not counted, and their number has no limit"
-WINNERS = "the largest of noisy counts are on average too large; intervals hold for all together"
 _FOR_UNSEEN = 0.1  # of the probability of a miss, for keys that were not published
 _LITERAL = r"'(?:[^']|'')*'"
 
@@ -92,21 +92,6 @@ class KeySum:
             for weight, (low, high) in zip(self.weights, found, strict=True)
         ]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """The law of one of `many` numbers that was chosen after all were seen."""
-
-    law: Law
-    many: int
-
-    @property
-    def stderr(self) -> float:
-        return self.law.stderr
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        return self.law.interval(value, 1 - (1 - level) / self.many)
 
 
 @dataclass(frozen=True)

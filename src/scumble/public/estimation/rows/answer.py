@@ -10,10 +10,10 @@ arithmetic on tensors over the sensitive domains:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,10 +31,13 @@ from scumble.public.estimation.rows.grouped_counts import (
 )
 from scumble.public.estimation.rows.inverse_channels import Flags, UniformInverse, flat
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.staged_reading import StagedReading, staged, staged_counts
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
+# The estimate of a group is None if rows are read by stages, and the group has too few for that.
+Answers = Iterator[tuple[Key, Estimate | None]]
 _MOST_LINES = 1 << 20  # that are weighted at a time
 
 
@@ -43,26 +46,46 @@ def answer(
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
     plan = RowsPlan(evidence, schema, query)
-    counted, holds, amount = _gather(plan, engine)
+    reading = staged(evidence, schema, engine) if plan.joint_channel else None
+    if reading is None:
+        return cast(Iterator[tuple[Key, Estimate]], _answer(plan, engine))
+    found = dict(_answer(RowsPlan(reading.evidence, reading.schema, query), engine, reading))
+    return ample_or_plain(found, lambda: _answer(plan, engine))
+
+
+def ample_or_plain(
+    found: Mapping[Key, Estimate | None], plain: Callable[[], Answers]
+) -> Iterator[tuple[Key, Estimate]]:
+    """Yield the groups `found` by stages, those with too few rows by the plain reader."""
+    others = dict(plain()) if any(each is None for each in found.values()) else {}
+    for key, estimate in found.items():
+        chosen = others[key] if estimate is None else estimate
+        yield key, cast(Estimate, chosen)
+
+
+def _answer(plan: RowsPlan, engine: Sandbox, reading: StagedReading | None = None) -> Answers:
+    counted, holds, amount = _gather(plan, engine, reading)
     return estimates(plan, counted, holds, amount)
 
 
-def _gather(plan: RowsPlan, engine: Sandbox) -> tuple[GroupedCounts, Tensor, Tensor | None]:
+def _gather(
+    plan: RowsPlan, engine: Sandbox, reading: StagedReading | None = None
+) -> tuple[GroupedCounts, Tensor, Tensor | None]:
     """Count the rows, and evaluate on the domain which values count and what they add.
 
     The domain is first where all values that count can share a line, and so can all others.
     """
     if not plan.shared:
-        counted = _count(plan, engine)
+        counted = _count(plan, engine, reading)
         return counted, *_tensors(plan, engine, counted)
     inverse = plan.inverse()
     holds, amount = _tensors(plan, engine)
     holds = inverse.by_state(holds)
     if amount is not None:
-        return _count(plan, engine), holds, inverse.by_state(amount)
+        return _count(plan, engine, reading), holds, inverse.by_state(amount)
     if not plan.axes or plan.grouped_axes or not inverse.has_two_weights(holds):
-        return _count(plan, engine), holds, None
-    halved = _count(plan, engine, flat(holds)[0] > 0)
+        return _count(plan, engine, reading), holds, None
+    halved = _count(plan, engine, reading, flat(holds)[0] > 0)
     # Replace the two lines by one value that counts, and by one that does not.
     state = plan.states(halved)
     yes = inverse.masked(holds, -1.0).argmax(axis=1)[state]
@@ -70,9 +93,13 @@ def _gather(plan: RowsPlan, engine: Sandbox) -> tuple[GroupedCounts, Tensor, Ten
     return replace(halved, cell=np.where(halved.cell, yes, no)), holds, None
 
 
-def _count(plan: RowsPlan, engine: Sandbox, hits: Flags | None = None) -> GroupedCounts:
+def _count(
+    plan: RowsPlan, engine: Sandbox, reading: StagedReading | None, hits: Flags | None = None
+) -> GroupedCounts:
     """Count rows by unperturbed attributes and shown values, or by whether these are `hits`."""
     summed = plan.summed.sql if plan.summed else None
+    if reading is not None:
+        return staged_counts(engine, reading, plan.unperturbed, summed, plan.filters)
     if isinstance(plan.joint_channel, MultisetChannel):
         return multiset_counts(
             engine, plan.schema, plan.joint_channel, plan.unperturbed, summed, plan.filters, hits
@@ -112,7 +139,7 @@ def _tensors(
 
 def estimates(
     plan: RowsPlan, counted: GroupedCounts, holds: Tensor, amount: Tensor | None
-) -> Iterator[tuple[Key, Estimate]]:
+) -> Answers:
     """Yield an estimate for each group of unperturbed and each value of perturbed attributes.
 
     `holds` says whether a row counts by its true values; `amount` is what it adds, if perturbed
@@ -135,12 +162,12 @@ def estimates(
             if plan.query.groups and not sums.possible[index]:
                 continue  # the condition excludes every row of this group, as it does in SQL
             named = {**key, **values}
-            yield tuple(named[name] for name in plan.query.groups), sums.estimate(index)
+            yield tuple(named[name] for name in plan.query.groups), sums.ample_estimate(index)
 
 
 def _all_values(
     plan: RowsPlan, counted: GroupedCounts, groups: GroupIndex, holds: Tensor
-) -> Iterator[tuple[Key, Estimate]] | None:
+) -> Answers | None:
     """Return an estimate for each group and each value of the grouped perturbed attributes.
 
     All come from one table of sums, in which a state stands for a state and a value; None if it
@@ -163,18 +190,18 @@ def _all_values(
 
 def _named(
     plan: RowsPlan, groups: GroupIndex, values: Sequence[dict[str, Any]], sums: Sums
-) -> Iterator[tuple[Key, Estimate]]:
+) -> Answers:
     """Yield the estimates of `sums`, whose groups are values and then `groups`, with their keys."""
     possible = sums.possible
     for place, (named, key) in enumerate(product(values, groups.keys)):
         if possible[place]:  # as in SQL, an impossible group is left out
             every = {**key, **named}
-            yield tuple(every[name] for name in plan.query.groups), sums.estimate(place)
+            yield tuple(every[name] for name in plan.query.groups), sums.ample_estimate(place)
 
 
 def _counts_by_value(
     plan: RowsPlan, counted: GroupedCounts, groups: GroupIndex, holds: Tensor
-) -> Iterator[tuple[Key, Estimate]]:
+) -> Answers:
     """Yield a count for each value of one perturbed attribute.
 
     This needs no tensor for each value, since a row counts for the value that it shows. An

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -23,10 +23,17 @@ from scumble.model.evidence.evidence import Records
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
-from scumble.public.estimation.rows.answer import estimates
+from scumble.public.estimation.rows.answer import Answers, ample_or_plain, estimates
 from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex, sums_of_ones
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.posterior_law import StagedChannel
 from scumble.public.estimation.rows.row_tables import MultisetTables, RowTables
+from scumble.public.estimation.rows.staged_reading import (
+    FIXED,
+    StagedReading,
+    StagedTables,
+    staged,
+)
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.estimation.tables import (
     BoxSums,
@@ -41,7 +48,7 @@ from scumble.public.estimation.tables import (
 from scumble.public.sandbox import Sandbox
 
 Answer = list[tuple[tuple[Any, ...], Estimate]]
-Found = dict[int, Answer]
+Found = dict[int, Sequence[tuple[tuple[Any, ...], Estimate | None]]]
 
 _LINES = 1 << 20  # that are listed at a time
 
@@ -54,6 +61,40 @@ def answer_together(
     Keys are places in `queries`. The numbers are those of asking one by one.
     """
     batches = _batches(evidence, schema, queries)
+    joint = any(batch.multiset for batch in batches)
+    reading = staged(evidence, schema, engine) if joint else None
+    if reading is None:
+        return _whole(_by_channel(batches, queries, engine))
+    again = _batches(reading.evidence, reading.schema, queries)
+    found = _by_channel([each for each in again if each.staged], queries, engine, reading)
+    few = {place for place, rows in found.items() if any(each is None for _, each in rows)}
+    plain = [
+        _Batch(batch.plan, [place for place in batch.places if place in few or not batch.multiset])
+        for batch in batches
+    ]
+    others = _by_channel([batch for batch in plain if batch.places], queries, engine)
+    for place in few:  # a table of fewer questions may not be worth its cells any more
+        own = others.pop(place, None)
+        if own is None:
+            del found[place]
+        else:
+            found[place] = list(ample_or_plain(dict(found[place]), partial(iter, own)))
+    return _whole(found | others)
+
+
+def _whole(found: Found) -> dict[int, Answer]:
+    return cast(dict[int, Answer], found)
+
+
+def _by_channel(
+    batches: Sequence[_Batch],
+    queries: Sequence[Query],
+    engine: Sandbox,
+    reading: StagedReading | None = None,
+) -> Found:
+    """Return the answers of batches by place; None for groups that stages have too few rows of."""
+    if reading is not None:
+        return _from_tables(None, batches, queries, engine, reading) if batches else {}
     found: Found = {}
     for multiset in {batch.multiset for batch in batches}:
         some = [batch for batch in batches if batch.multiset == multiset]
@@ -73,6 +114,10 @@ class _Batch:
         """The channel that shows several values of a row, if the questions name its attributes."""
         channel = self.plan.joint_channel
         return channel if isinstance(channel, MultisetChannel) else None
+
+    @property
+    def staged(self) -> bool:
+        return isinstance(self.plan.joint_channel, StagedChannel)
 
     @property
     def names(self) -> frozenset[str]:
@@ -101,15 +146,20 @@ def _from_tables(
     batches: Sequence[_Batch],
     queries: Sequence[Query],
     engine: Sandbox,
+    reading: StagedReading | None = None,
 ) -> Found:
     """Return the answers of batches whose tables are worth their cells, by place."""
     schema = batches[0].plan.schema
     file = cast(Path, engine.view)  # the engine of a release has one
-    rows = MultisetTables(file, schema, multiset) if multiset else RowTables(file, schema)
+    rows: RowTables | MultisetTables = RowTables(file, schema)
+    if reading is not None:
+        rows = StagedTables(file, reading)
+    elif multiset is not None:
+        rows = MultisetTables(file, schema, multiset)
     names: dict[int, frozenset[str]] = {}
     for batch in batches:
         names |= dict.fromkeys(batch.places, batch.names)
-    members = multiset.law.size if multiset else 1
+    members = FIXED if reading else multiset.law.size if multiset else 1
     found: Found = {}
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
         for batch in (each for each in batches if each.names in sets):
@@ -123,7 +173,7 @@ def _answers(
     tables: ContingencyTables,
     clauses: Clauses,
     members: int,
-) -> Iterator[tuple[int, Answer]]:
+) -> Iterator[tuple[int, Sequence[tuple[tuple[Any, ...], Estimate | None]]]]:
     table = TableAnswers(batch.plan, tables.table(batch.names), clauses, members)
     if batch.plan.query.groups:
         yield batch.places[0], list(table.by_group())
@@ -137,11 +187,13 @@ class TableAnswers:
     """Answers to questions that have one plan.
 
     `table` has the attributes of the plan as axes, in the order of the schema. A row is in it
-    `members` times.
+    `members` times; if rows are read by stages, in parts that add up to that.
     """
 
     def __init__(self, plan: RowsPlan, table: Integers, clauses: Clauses, members: int) -> None:
-        self._plan, self._clauses, self._members = plan, clauses, members
+        self._plan, self._clauses = plan, clauses
+        staged = isinstance(plan.joint_channel, StagedChannel)
+        self._members, self._unit = (1, 1 / members) if staged else (members, 1.0)
         asked = {*plan.query.attributes, *plan.unperturbed, *plan.axes}
         order = [name for name in plan.schema.names if name in asked]
         true = [name for name in order if name not in (*plan.unperturbed, *plan.axes)]
@@ -149,10 +201,10 @@ class TableAnswers:
         self._first, self._last = len(true), len(true) + len(plan.unperturbed)
         self._table = table.transpose([order.index(name) for name in self._names])
 
-    def answers(self, queries: Sequence[Query]) -> list[Estimate]:
+    def answers(self, queries: Sequence[Query]) -> list[Estimate | None]:
         """Return one estimate for each question, in their order."""
         code_sets = CodeSets(self._plan.schema, self._clauses)
-        answers: dict[int, Estimate] = {}
+        answers: dict[int, Estimate | None] = {}
         conjunctions: dict[int, list[CodeSet]] = {}
         together: dict[tuple[CodeSet, ...], list[int]] = defaultdict(list)
         for place, query in enumerate(queries):
@@ -166,7 +218,7 @@ class TableAnswers:
             answers |= self._by_boxes({place: conjunctions[place] for place in places})
         return [answers[place] for place in range(len(queries))]
 
-    def by_group(self) -> Iterator[tuple[tuple[Any, ...], Estimate]]:
+    def by_group(self) -> Answers:
         """Yield every group of the question of the plan, which is a count with GROUP BY."""
         shown, holds = self._cells(self._plan.query)
         plan = self._plan
@@ -175,7 +227,7 @@ class TableAnswers:
         lines = np.flatnonzero(shown)
         states, cell = np.divmod(lines, cells)
         used, combination = np.unique(states, return_inverse=True)
-        counts = sums_of_ones(shown.reshape(-1)[lines].astype(np.float64))
+        counts = sums_of_ones(shown.reshape(-1)[lines].astype(np.float64) * self._unit)
         counted = GroupedCounts(
             plan.schema,
             self._combinations(np.unravel_index(used, lengths) if lengths else ()),
@@ -186,11 +238,11 @@ class TableAnswers:
         )
         return estimates(plan, counted, holds, None)
 
-    def _by_boxes(self, boxes: Mapping[int, list[CodeSet]]) -> dict[int, Estimate]:
+    def _by_boxes(self, boxes: Mapping[int, list[CodeSet]]) -> dict[int, Estimate | None]:
         """Return the answers to conjunctions with one condition on perturbed values."""
         condition = next(iter(boxes.values()))[self._last :]
         step = max(_LINES // prod(self._table.shape[self._first :]), 1)
-        answers: dict[int, Estimate] = {}
+        answers: dict[int, Estimate | None] = {}
         places = list(boxes)
         for start in range(0, len(places), step):
             some = places[start : start + step]
@@ -201,13 +253,13 @@ class TableAnswers:
                 shape[0], shape[1 + axis - self._first] = holds.shape
                 shown = shown * holds.reshape(shape)
             found = self._weighted(shown, self._holds(condition))
-            answers |= {place: found.estimate(group) for group, place in enumerate(some)}
+            answers |= {place: found.ample_estimate(group) for group, place in enumerate(some)}
         return answers
 
-    def _by_cells(self, query: Query) -> Estimate:
+    def _by_cells(self, query: Query) -> Estimate | None:
         """Return the answer to a question with a clause on several attributes, or many boxes."""
         shown, holds = self._cells(query)
-        return self._weighted(shown[None], holds).estimate(0)
+        return self._weighted(shown[None], holds).ample_estimate(0)
 
     def _cells(self, query: Query) -> tuple[Integers, Any]:
         """Return the shown numbers by unperturbed and perturbed attributes of the rows that satisfy
@@ -253,7 +305,7 @@ class TableAnswers:
         lines = np.flatnonzero(flat)
         rest, cell = np.divmod(lines, cells)
         group, combination = np.divmod(rest, states)
-        counts = sums_of_ones(flat[lines].astype(np.float64))
+        counts = sums_of_ones(flat[lines].astype(np.float64) * self._unit)
         counted = GroupedCounts(
             plan.schema, combinations, combination, cell, *counts, members=self._members
         )

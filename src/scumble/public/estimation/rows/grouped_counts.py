@@ -246,7 +246,7 @@ def floats(column: pa.ChunkedArray) -> Floats:
 # A row is in as many lines as its multiset has members. So a line says how often a value is shown,
 # and has the sums of an expression over the rows that show it.
 
-_MEMBER = quoted("scumble member")
+MEMBER = quoted("scumble member")
 
 
 def multiset_counts(
@@ -268,7 +268,7 @@ def multiset_counts(
     fewer = None if hits is None else (hits if 2 * hits.sum() <= len(hits) else ~hits)
     cells = range(channel.law.values)
     chosen = [[cell] for cell in cells] if fewer is None else [np.flatnonzero(fewer).tolist()]
-    powers = _powers(summed)
+    powers = member_powers(summed)
     sums = [_members(channel, some, power) for power in powers for some in chosen]
     limits = aggregates(summed)
     found = aggregated(engine, [quoted(name) for name in unperturbed], [*limits, *sums], filters)
@@ -288,7 +288,7 @@ def multiset_counts(
     return expanded(rows, shown, channel.law.size)
 
 
-def _powers(summed: str | None) -> list[str]:
+def member_powers(summed: str | None) -> list[str]:
     """Return the SQL factors that give number, sum and sum of squares of `summed`."""
     if summed is None:
         return [""]
@@ -322,8 +322,8 @@ def _by_code(
 ) -> GroupedCounts:
     """Count with one line of the engine for every member of a multiset."""
     members = ", ".join(map(quoted, channel.columns))
-    source = f"(SELECT *, unnest([{members}]) AS {_MEMBER} FROM view{where(filters)})"
-    columns = [*map(quoted, unperturbed), _MEMBER]
+    source = f"(SELECT *, unnest([{members}]) AS {MEMBER} FROM view{where(filters)})"
+    columns = [*map(quoted, unperturbed), MEMBER]
     found = aggregated(engine, columns, aggregates(summed), (), source)
     names = found.column_names
     numbers = [floats(found[name]) for name in names[len(columns) :]]

@@ -10,6 +10,7 @@ function of x, so that the weights of that function estimate the variance withou
 | `UniformInverse`   | uniform channels, each on one or several attributes                 |
 | `PartitionInverse` | the uniform channel of each part of the table                       |
 | `MultisetInverse`  | rows that show a multiset of values                                 |
+| `StagedInverse`    | the same, read by posterior probabilities (`posterior_law`)         |
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class InverseChannel(ABC):
     """The inverse of a channel: from functions of true values to weights of shown values."""
 
     states = 1  # the least number of rows of a tensor
-    members = 1  # how many values a row shows
+    steps = 1  # into how many the distance of two weights of shown values is divided
 
     @abstractmethod
     def invert(self, tensor: Tensor) -> Tensor:
@@ -226,7 +227,6 @@ class MultisetInverse(InverseChannel):
     """
 
     def __init__(self, law: MultisetLaw) -> None:
-        self.members = law.size
         self._law = law
 
     def invert(self, tensor: Tensor) -> Tensor:

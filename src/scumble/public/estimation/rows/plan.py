@@ -24,6 +24,7 @@ from scumble.public.estimation.rows.inverse_channels import (
     PartitionInverse,
     UniformInverse,
 )
+from scumble.public.estimation.rows.posterior_law import StagedChannel, StagedInverse
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class RowsPlan:
         return [each for each in uniform if self._met(each.attributes)]
 
     @cached_property
-    def joint_channel(self) -> PartitionChannel | MultisetChannel | None:
+    def joint_channel(self) -> PartitionChannel | MultisetChannel | StagedChannel | None:
         """The channel of named attributes that can be inverted only on all its attributes."""
         others = (each for each in self.evidence.channels if not isinstance(each, UniformChannel))
         return next((each for each in others if self._met(each.attributes)), None)
@@ -77,11 +78,9 @@ class RowsPlan:
     @cached_property
     def unperturbed(self) -> tuple[str, ...]:
         """The unperturbed attributes by which rows must be grouped."""
-        part = (
-            {self.joint_channel.column}
-            if isinstance(self.joint_channel, PartitionChannel)
-            else set()
-        )
+        whole, part = self.joint_channel, set()
+        if isinstance(whole, PartitionChannel | StagedChannel):
+            part = {whole.column}
         needed = part.union(self._needed).difference(self.evidence.perturbed)
         return tuple(name for name in self.schema.names if name in needed)
 
@@ -99,23 +98,26 @@ class RowsPlan:
         whole = self.joint_channel
         if isinstance(whole, MultisetChannel):
             return MultisetInverse(whole.law)
-        if isinstance(whole, PartitionChannel):
-            parts = np.arange(len(whole.domains))
-            if counted is not None and not self.shared:
-                parts = self._parts(whole, counted)
-            return PartitionInverse(whole, self.schema.size(whole.attributes), parts)
-        return UniformInverse(self.uniform, self.axes)
+        if whole is None:
+            return UniformInverse(self.uniform, self.axes)
+        number = len(whole.domains if isinstance(whole, PartitionChannel) else whole.laws)
+        parts = np.arange(number)
+        if counted is not None and not self.shared:
+            parts = self._parts(whole, counted)
+        if isinstance(whole, StagedChannel):
+            return StagedInverse(whole.laws, parts)
+        return PartitionInverse(whole, self.schema.size(whole.attributes), parts)
 
     def states(self, counted: GroupedCounts) -> Indices:
         """Return the row of the tensors that belongs to each line of `counted`."""
         if not self.shared:
             return counted.combination
-        if isinstance(self.joint_channel, PartitionChannel):
+        if isinstance(self.joint_channel, PartitionChannel | StagedChannel):
             return self._parts(self.joint_channel, counted)[counted.combination]
         return np.zeros_like(counted.combination)
 
-    def _parts(self, channel: PartitionChannel, counted: GroupedCounts) -> Indices:
-        """Return the part of the table that each combination of unperturbed values lies in."""
+    def _parts(self, channel: PartitionChannel | StagedChannel, counted: GroupedCounts) -> Indices:
+        """Return the part or stage that each combination of unperturbed values lies in."""
         codes, _ = self.schema[channel.column].encode(counted.combinations[channel.column])
         return codes.astype(np.intp)
 

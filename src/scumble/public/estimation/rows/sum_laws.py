@@ -189,4 +189,4 @@ def _least_gap(inverse: InverseChannel, tensor: Tensor) -> Tensor:
     near = 1e-9 * np.nanmax(np.abs(weights), axis=1, initial=0.0, keepdims=True)
     gaps = np.where(gaps > near, gaps, np.inf)
     least: Tensor = gaps.min(axis=1, initial=np.inf)
-    return np.where(np.isfinite(least), least, 0.0)
+    return np.where(np.isfinite(least), least / inverse.steps, 0.0)

@@ -9,16 +9,21 @@ from functools import cached_property
 import numpy as np
 
 from scumble.model.evidence.channels import Tensor
-from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.interval_laws import Ratio
+from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimation.interval_laws import Ratio, Within
 from scumble.public.estimation.rows.count_laws import EXACT, CountModel, count_estimate
 from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.posterior_law import StagedInverse
 from scumble.public.estimation.rows.sum_laws import CorrectedSum, Moments, row_ratios
 
 SCORE = "inverted channel; score interval, corrected for skewness"
 GroupRatios = tuple[Floats, ...]  # least and largest slope and skewness, spread, step, moments
+
+# Of a standard error: the most that one row may change a sum that is read by stages. Where it can
+# change more, the laws of sums and averages would allow for more than better weights gain.
+_LARGEST = {"count": 0.25, "sum": 0.15, "mean": 0.03}
 
 FIELLER = "ratio of inverted channels; Fieller interval"
 
@@ -43,13 +48,34 @@ class Sums:
         make = {"count": self._count, "sum": self._sum, "mean": self._mean}
         return make[self.plan.query.aggregate](group)
 
+    def ample_estimate(self, group: int) -> Estimate | None:
+        """Return the estimate; None if rows are read by stages and the group has too few."""
+        return self.estimate(group) if self._ample[group] else None
+
+    @cached_property
+    def _ample(self) -> Flags:
+        """The groups in which one row can hardly change a sum, by the law of the first stage.
+
+        That law and the number of rows are public: what rows show has no part in this choice.
+        """
+        if not isinstance(self.inverse, StagedInverse):
+            return np.ones(len(self.groups.keys), bool)
+        first = self.inverse.of_pool()
+        variance, largest = first.mean_variance(self._added), first.deviation(self._added)
+        needed = np.divide(largest**2, variance, out=np.zeros_like(variance), where=variance > 0)
+        most = _LARGEST[self.plan.query.aggregate]
+        ample: Flags = self.rows >= self.groups.largest(needed[self._state]) / most**2
+        return ample
+
     def _count(self, group: int) -> Estimate:
         notes = self.plan.query.notes
         if self._count_known[group]:
             return Estimate(float(self.count[group]), Exact(), EXACT, notes)
         model = self._models[group]
         if model is None:
-            law = self._law(self.count_variance, self.count_largest, self._count_ratios, group)
+            law: Law = self._law(self.count_variance, self.count_largest, self._count_ratios, group)
+            if isinstance(self.inverse, StagedInverse):
+                law = Within(law, 0.0, round(float(self.rows[group])))
             return Estimate(float(self.count[group]), law, SCORE, notes)
         rows, shown, known = (int(each[group]) for each in self._shown)
         return count_estimate(model, rows, shown, notes, known)

@@ -52,6 +52,12 @@ class StringModel(Protocol):
         """Return the number of occurrences of a string, None if it was not measured."""
         ...
 
+    def measured(self, lengths: range) -> int:
+        """Return how many strings of these lengths, without ends, were measured: a fact of the tree
+        alone, on which the noise of the numbers has no influence.
+        """
+        ...
+
     def following(self, context: Codes) -> Floats:
         """Return the numbers of the context with each next symbol; NaN where not measured."""
         ...
@@ -159,6 +165,14 @@ class ContextModel:
             return Known(int(self.cells[leaf, last]), 1, law)
         return Known(int(self._inner_cells[node, last]), int(self._leaves_below[node]), law)
 
+    def measured(self, lengths: range) -> int:
+        end, depths = self.inner.fanout - 1, [0]  # of the contexts that do not begin a sequence
+        if len(self.inner):
+            open_ = self.leaves % self.inner.fanout != end
+            below = self.inner.depths[self.leaves[open_] // self.inner.fanout] + 1
+            depths = [*self.inner.depths.tolist(), *below.tolist()]
+        return self.design.alphabet * sum(depth + 1 in lengths for depth in depths)
+
     def following(self, context: Codes) -> Floats:
         node, leaf, used = self.find(context)
         if used < len(context):
@@ -220,6 +234,10 @@ class RunModel:
         if node <= 0:
             return None
         return Known(int(self.counts[node]), 1, self.design.laws[len(string) - 1])
+
+    def measured(self, lengths: range) -> int:
+        values = self.tree.symbols < self.design.alphabet
+        return sum(depth in lengths for depth in self.tree.depths[values].tolist())
 
     def following(self, context: Codes) -> Floats:
         found = np.full(self.tree.fanout, np.nan)

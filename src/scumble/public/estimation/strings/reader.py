@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +17,8 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimate_table import SelectedEstimates
+from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
+from scumble.public.estimation.interval_laws import WINNERS, Selected
 from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
 from scumble.public.estimation.strings.models import (
     Codes,
@@ -164,8 +165,12 @@ class StringsReader:
             raise ParameterError.of("next", "context", f"values of '{self.column}'", wrong)
         return tuple(codes.tolist())
 
-    def top(self, k: int, *, length: int | None = None) -> SelectedEstimates:
-        """Return the k strings of largest estimates, of `length` values or of up to five."""
+    def top(self, k: int, *, length: int | None = None) -> Estimates:
+        """Return the k strings of largest estimates, of `length` values or of up to five.
+
+        Which strings the search visits depends on the noise of shorter ones, which longer ones may
+        share. So the intervals hold for all strings of these lengths that were measured, together.
+        """
         whole("top", "k", k, least=1, most=_MOST_TOP)
         longest = _LONGEST_TOP
         if length is not None:
@@ -173,22 +178,23 @@ class StringsReader:
         if self.design.model == "prefix":
             longest = min(longest, len(self.design.laws))
         shortest = 1 if length is None else length
-        found, candidates = self._frequent(k, shortest, longest)
+        many = self.model.measured(range(shortest, longest + 1))
         labels = self.members.labels()
         rows = [
-            ((tuple(labels.take(pa.array(codes)).to_pylist()),), self._string(codes))
-            for codes in found
+            ((tuple(labels.take(pa.array(codes)).to_pylist()),), self._chosen(codes, many))
+            for codes in self._frequent(k, shortest, longest)
         ]
-        return SelectedEstimates([(self.column, pa.list_(labels.type))], rows, candidates)
+        return Estimates([(self.column, pa.list_(labels.type))], rows)
 
-    def _string(self, codes: Codes) -> Estimate:
+    def _chosen(self, codes: Codes, many: int) -> Estimate:
         known = self.model.known(codes)
-        return self.occurrences(codes) if known is None else self._measured(known)
+        if known is None:
+            return self.occurrences(codes)
+        found = self._measured(known)
+        return replace(found, law=Selected(found.law, many), notes=(*found.notes, WINNERS))
 
-    def _frequent(self, k: int, shortest: int, longest: int) -> tuple[list[Codes], int]:
-        """Return the strings of largest estimates, found from the most frequent to longer ones, and
-        the number of strings that were compared.
-        """
+    def _frequent(self, k: int, shortest: int, longest: int) -> list[Codes]:
+        """Return the strings of largest estimates, found from the most frequent to longer ones."""
         open_: list[tuple[float, Codes]] = [(-math.inf, ())]
         found: list[Codes] = []
         compared = 0
@@ -202,7 +208,7 @@ class StringsReader:
             compared += len(longer)
             for code in np.flatnonzero(longer > 0).tolist():
                 heapq.heappush(open_, (-float(longer[code]), (*codes, code)))
-        return found, max(compared, len(found))
+        return found
 
     def _extensions(self, codes: Codes, value: float) -> Floats:
         """Return the estimates of the string with one more value, given its own estimate."""

@@ -1,0 +1,277 @@
+"""Stages: from which rows the shares are learned by which the multisets of other rows are read.
+
+Every row of Aroma falls into a stage by a coin. The first stage is read with the shares of the
+pool; each later one with shares estimated from all rows of earlier stages. Given these rows, the
+shares of a stage are constants, and its weights are unbiased with a known variance. So the errors
+of the stages are uncorrelated, and the sum of all weights is unbiased; its variance is the mean of
+the sum of the variances of the stages. About half of all rows, or many thousands, are read last.
+
+The coins must not depend on what a row shows. Published rows are sorted, so that a fixed set of
+places would; and equal rows with equal coins would. The coin of a place is a part of the output of
+SHAKE-256 on a digest of the whole file: for a random function it is independent of everything else,
+and the order of rows, which depends on what they show, deals independent equal coins to the rows in
+another order only. It is the same whenever the release is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
+from scumble.model.evidence.evidence import Records
+from scumble.model.query import quoted
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.public.estimation.rows.grouped_counts import (
+    MEMBER,
+    GroupedCounts,
+    aggregated,
+    aggregates,
+    expanded,
+    floats,
+    lines,
+    member_powers,
+    sums_of_ones,
+    where,
+)
+from scumble.public.estimation.rows.posterior_law import PosteriorLaw, StagedChannel
+from scumble.public.estimation.rows.row_tables import (
+    MultisetTables,
+    RowGroups,
+    TableLayout,
+    batches,
+    codes_of,
+)
+from scumble.public.sandbox import Sandbox
+
+Stages = npt.NDArray[np.uint8]
+
+_COLUMN, _SCALE, _TABLE = "scumble stage", "scumble scale", "scumble stages"
+# The first stage has at most 128 rows and a 64th of all, the second as many, and each later one
+# twice as many as the one before; all but the last have at most half of all rows.
+_FIRST_ROWS, _FIRST_SHARE = 128, 64
+_PILOT_ROWS, _PILOT_CELLS = 1 << 15, 1 << 21  # rows of all stages but the last, and times values
+_FEWEST, _MOST = 1024, 1 << 24  # rows of a release that is read so: those of each are in memory
+_COINS = 1 << 16  # a coin has two bytes
+_ROUNDS = 60  # of the EM algorithm
+_PRIOR = 1.0  # rows of each value that are added to those that were seen
+FIXED = 1 << 32  # posterior probabilities in tables are whole numbers of this part
+_BUILDING = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class StagedReading:
+    """Rows by stages: their `evidence` and `schema` have one column more, the stage."""
+
+    evidence: Records
+    schema: Schema
+    channel: StagedChannel
+    stages: Stages
+
+    @cached_property
+    def factors(self) -> Floats:
+        """By stage and value, what multiplicities are multiplied by."""
+        return np.stack([law.factors for law in self.channel.laws])
+
+
+def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading | None:
+    """Return the reading by stages of a release of Aroma; None if its rows are not read so.
+
+    It is made at the first question, in two passes over the published rows.
+    """
+    channel = evidence.channels[0] if evidence.channels else None
+    if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
+        return None
+    if channel.law.caps is not None or not _FEWEST <= evidence.rows <= _MOST:
+        return None
+    if engine.view is None or not engine.view.is_file() or _COLUMN in schema:
+        return None
+    with _BUILDING:
+        if _TABLE not in engine.derived:
+            engine.derived[_TABLE] = _read(evidence, schema, channel, channel.law, engine)
+        found: StagedReading = engine.derived[_TABLE]
+    return found
+
+
+def _read(
+    evidence: Records, schema: Schema, channel: MultisetChannel, law: PoolLaw, engine: Sandbox
+) -> StagedReading:
+    file = cast(Path, engine.view)  # the engine of a release has one
+    stages, last = deal(file, evidence.rows, law.values)
+    pilot = _multisets(file, channel, stages < last)
+    laws = posterior_laws(law, pilot, stages[stages < last], last)
+    split = StagedChannel(channel.attributes, _COLUMN, channel, laws)
+    column = Attribute(_COLUMN, "quasi", IntegerRange(0, last))
+    found = StagedReading(
+        replace(evidence, channels=(split, *evidence.channels[1:])),  # type: ignore[arg-type]
+        Schema((*schema.attributes, column)),
+        split,
+        stages,
+    )
+    engine.keep_table(_TABLE, pa.table({_COLUMN: stages, _SCALE: _scales(file, found)}))
+    return found
+
+
+def deal(file: Path, rows: int, values: int) -> tuple[Stages, int]:
+    """Return the stage of every row of a published file, and the last stage."""
+    with file.open("rb") as opened:
+        seed = hashlib.file_digest(opened, "sha256").digest()
+    coins = np.frombuffer(hashlib.shake_256(seed).digest(2 * rows), "<u2")
+    ends = _stage_ends(rows, values)
+    return np.searchsorted(ends, coins, side="right").astype(np.uint8), len(ends)
+
+
+def _stage_ends(rows: int, values: int) -> list[int]:
+    """Return the least coin of each stage but the first."""
+    pilot = min(rows // 2, _PILOT_ROWS, _PILOT_CELLS // values)
+    size = min(rows / _FIRST_SHARE, _FIRST_ROWS, pilot)
+    ends, taken = [], 0.0
+    while taken + size <= pilot:
+        taken += size
+        ends.append(max(round(taken / rows * _COINS), 1))
+        size = taken
+    return sorted(set(ends))
+
+
+def posterior_laws(
+    law: PoolLaw, counts: Floats, stages: Stages, last: int
+) -> tuple[PosteriorLaw, ...]:
+    """Return the law of every stage, from the multisets `counts` of rows of all but the last."""
+    pool = np.array([float(share) for share in law.shares])
+    laws, shares = [PosteriorLaw(law, pool)], pool
+    for stage in range(last):
+        shares = _likely_shares(counts[stages <= stage] / pool, shares)
+        laws.append(PosteriorLaw(law, shares))
+    return tuple(laws)
+
+
+def _likely_shares(likelihoods: Floats, shares: Floats) -> Floats:
+    """Return the shares of values of the largest likelihood, with `_PRIOR` rows of each value."""
+    for _ in range(_ROUNDS):
+        products = likelihoods * shares
+        found = (products / products.sum(axis=1, keepdims=True)).sum(axis=0) + _PRIOR
+        shares = found / found.sum()
+    return shares
+
+
+def _multisets(file: Path, channel: MultisetChannel, chosen: npt.NDArray[np.bool_]) -> Floats:
+    """Return the multiplicities of all values in the chosen rows of a file."""
+    parts = [np.zeros((0, channel.law.values))]
+    start = 0
+    for batch in _batches(file, channel):
+        some = chosen[start : start + batch.num_rows]
+        start += batch.num_rows
+        if some.any():
+            parts.append(multiplicities(channel, batch.filter(pa.array(some))))
+    return np.concatenate(parts)
+
+
+def _scales(file: Path, reading: StagedReading) -> Floats:
+    """Return 1 / Σ q_v c_v of every row, with the factors of its stage."""
+    parts, start = [np.zeros(0)], 0
+    for batch in _batches(file, reading.channel.multisets):
+        factors = reading.factors[reading.stages[start : start + batch.num_rows]]
+        start += batch.num_rows
+        parts.append(1 / (multiplicities(reading.channel.multisets, batch) * factors).sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _batches(file: Path, channel: MultisetChannel) -> Iterator[pa.RecordBatch]:
+    rows = max((1 << 22) // channel.law.values, 1)
+    with pq.ParquetFile(file) as opened:
+        yield from opened.iter_batches(rows, columns=list(channel.columns), use_threads=False)
+
+
+def multiplicities(channel: MultisetChannel, batch: pa.RecordBatch) -> Floats:
+    """Return the multiplicity of every value in every row."""
+    columns = [batch.column(name).to_numpy() for name in channel.columns]
+    if channel.layout == "counts":
+        return np.stack(columns, axis=1, dtype=np.float64)
+    values, rows = channel.law.values, np.arange(batch.num_rows)
+    found = np.zeros(batch.num_rows * values)
+    for codes in columns:
+        found[rows * values + codes] += 1  # one member of each row at a time
+    return found.reshape(batch.num_rows, values)
+
+
+# --- what the estimators count -------------------------------------------------------------------
+
+
+def staged_counts(
+    engine: Sandbox,
+    reading: StagedReading,
+    unperturbed: Sequence[str],
+    summed: str | None,
+    filters: Sequence[str],
+) -> GroupedCounts:
+    """Add up posterior probabilities by `unperturbed` attributes, which the stage is one of."""
+    source = f"(SELECT * FROM view POSITIONAL JOIN {quoted(_TABLE)})"
+    columns = [quoted(name) for name in unperturbed]
+    scaled = [f"{quoted(_SCALE)}{power}" for power in member_powers(summed)]
+    channel, limits = reading.channel.multisets, aggregates(summed)
+    if channel.layout == "codes":
+        members = ", ".join(map(quoted, channel.columns))
+        source = f"(SELECT *, unnest([{members}]) AS {MEMBER} FROM {source}{where(filters)})"
+        sums = [f"sum({each})" for each in scaled]
+        found = aggregated(engine, [*columns, MEMBER], [*limits, *sums], (), source)
+    else:
+        counts = [f"CAST({quoted(name)} AS DOUBLE)" for name in channel.columns]
+        sums = [f"sum({count} * {each})" for each in scaled for count in counts]
+        found = aggregated(engine, columns, [*limits, *sums], filters, source)
+    names = found.column_names
+    shown = np.stack([floats(found[name]) for name in names[-len(sums) :]])
+    numbers = [floats(found[name]) for name in names[-len(sums) - len(limits) : -len(sums)]]
+    numbers = numbers if summed is not None else sums_of_ones(numbers[0])
+    combinations = found.select(names[: len(columns)]).rename_columns(list(unperturbed))
+    stage = combinations[_COLUMN].to_numpy().astype(np.intp)
+    if channel.layout == "codes":
+        cell = found[names[len(columns)]].to_numpy().astype(np.intp)
+        shown = shown * reading.factors[stage, cell]
+        powers = [shown[min(power, len(shown) - 1)] for power in range(3)]
+        return lines(reading.schema, combinations, cell, [*powers, *numbers[3:]])
+    rows = lines(reading.schema, combinations, np.zeros(len(stage), np.intp), numbers)
+    shown = shown.reshape(len(scaled), channel.law.values, -1)
+    return expanded(rows, shown * reading.factors[stage].T)
+
+
+class StagedTables(MultisetTables):
+    """Contingency tables of posterior probabilities, in whole numbers of 1/`FIXED`."""
+
+    def __init__(self, path: Path, reading: StagedReading) -> None:
+        super().__init__(path, reading.schema, reading.channel.multisets)
+        self._reading = reading
+
+    def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint64]:
+        from scumble.public.estimation.kernels import count_members
+
+        reading, columns = self._reading, [name for name in layout.columns if name != _COLUMN]
+        counts = np.zeros(layout.size, np.uint64)
+        with pq.ParquetFile(self._path) as file:
+            sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+        for group in groups:
+            start = sum(sizes[:group])
+            own = batches(self._path, self._schema, columns, [group], self._channel.columns)
+            for batch in own:
+                stages = reading.stages[start : start + batch.num_rows]
+                start += batch.num_rows
+                codes = codes_of(batch, self._schema, columns)
+                # The stage is the last column of the schema.
+                codes = np.concatenate([codes, stages[None]], dtype=np.result_type(codes, stages))
+                shown = multiplicities(self._channel, batch) * reading.factors[stages]
+                shown *= FIXED / shown.sum(axis=1, keepdims=True)
+                multisets = np.rint(shown).astype(np.int64)
+                layouts = (layout.places, layout.strides, layout.starts)
+                count_members(codes, multisets, False, *layouts, counts)
+        return counts
