@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.audit.probabilities import binomial_at_least
 from scumble.audit.report import Finding, Verdict
 from scumble.model.errors import ScumbleError
+from scumble.model.laws.probabilities import binomial_at_least
 from scumble.model.privacy.guarantee import percent_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange

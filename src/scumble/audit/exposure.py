@@ -23,12 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scumble.audit.evidence_checks import Pattern, patterns
-from scumble.audit.probabilities import (
-    binomial_masses,
-    binomial_range,
-    clopper_pearson_lower,
-    poisson_masses,
-)
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
@@ -41,6 +35,12 @@ from scumble.model.evidence.channels import (
 )
 from scumble.model.evidence.evidence import Groups, Records, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.laws.probabilities import (
+    binomial_masses,
+    binomial_range,
+    clopper_pearson_lower,
+    poisson_masses,
+)
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta
 from scumble.audit.exposure import Exposure, exposure, multiset_counts
-from scumble.audit.probabilities import binomial_at_most
 from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.channels import (
     MultisetChannel,
@@ -23,6 +22,7 @@ from scumble.model.evidence.channels import (
 )
 from scumble.model.evidence.evidence import Groups, Records, Synthetic, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.laws.probabilities import binomial_at_most
 from scumble.model.privacy.guarantee import (
     PROBABILISTIC,
     Guarantee,

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.public.estimation.rows.binomial_tails import at_most
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -39,7 +37,11 @@ def clopper_pearson_upper(times: int, tries: int, confidence: float) -> float:
 
 def binomial_at_most(number: int, trials: int, probability: float) -> float:
     """Return P(X ≤ `number`) for X binomial."""
-    return float(at_most(number, trials, probability))
+    from scipy.special import betaincc
+
+    if number < 0:
+        return 0.0
+    return float(betaincc(number + 1, trials - number, probability)) if number < trials else 1.0
 
 
 def binomial_at_least(number: int, trials: int, probability: float) -> float:

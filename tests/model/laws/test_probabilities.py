@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scumble.audit import probabilities
+from scumble.model.laws import probabilities
 
 LAWS = [(1, 0.5), (7, 0.01), (40, 0.6), (30_000, 1e-4), (30_000, 0.37), (10, 0.0), (10, 1.0)]
 
