@@ -224,6 +224,24 @@ def dpbench(
         typer.echo(f"- {line}")
 
 
+@app.command("generalise")
+def generalise(
+    data: DataFolder,
+    large: Annotated[bool, typer.Option("--large", help="Also time 10^6 rows.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Generalisation of Adult: quality, time, errors of counts, and a check by pycanon."""
+    from research.generalise import study
+
+    lines = list(study(data, large=large))
+    if as_json:
+        console.print_json(lines)
+        return
+    for line in lines:
+        numbers = (f"{key} {value:.4g}" for key, value in line.items() if key != "setting")
+        typer.echo(f"{line['setting']}: {', '.join(numbers)}")
+
+
 @app.command("honest")
 def honest(
     data: DataFolder,

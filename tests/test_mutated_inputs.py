@@ -133,6 +133,7 @@ def releases(tmp_path_factory) -> list[Path]:
         "bags": sc.Aroma(k=5),
         "split": sc.Partition(rho1=0.4, rho2=0.6),
         "groups": sc.Anatomy(l=2),
+        "generalised": sc.Generalise(k=3),
         "tuples": sc.Frapp(gamma=19),
         "cells": sc.Histogram(names, epsilon=1, neighbours="replace"),
         "product": sc.Hierarchy(names, epsilon=1, neighbours="replace"),

@@ -30,6 +30,7 @@ from scumble.private.perturbation.alphabeta import AlphaBeta as AlphaBeta
 from scumble.private.perturbation.anatomy import Anatomy as Anatomy
 from scumble.private.perturbation.aroma import Aroma as Aroma
 from scumble.private.perturbation.frapp import Frapp as Frapp
+from scumble.private.perturbation.generalisation.generalise import Generalise as Generalise
 from scumble.private.perturbation.partition import Partition as Partition
 from scumble.private.perturbation.subset import Subset as Subset
 from scumble.private.perturbation.uniform import Uniform as Uniform
@@ -81,6 +82,7 @@ __all__ = [
     "Estimates",
     "Fourier",
     "Frapp",
+    "Generalise",
     "Grid",
     "Guarantee",
     "Hierarchy",

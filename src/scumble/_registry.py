@@ -16,6 +16,7 @@ REGISTRY = {
     "alphabeta": "scumble.private.perturbation.alphabeta:AlphaBeta",
     "partition": "scumble.private.perturbation.partition:Partition",
     "anatomy": "scumble.private.perturbation.anatomy:Anatomy",
+    "generalise": "scumble.private.perturbation.generalisation.generalise:Generalise",
     "aroma": "scumble.private.perturbation.aroma:Aroma",
     "histogram": "scumble.private.summaries.histogram:Histogram",
     "hierarchy": "scumble.private.summaries.hierarchy:Hierarchy",

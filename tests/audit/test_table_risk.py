@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.audit.table_risk import anonymity, classes, diversity
+from scumble.audit.anonymity.table_risk import anonymity, classes, diversity
 from scumble.private.tables.rows import Rows
 
 SCHEMA = sc.Schema(

@@ -19,6 +19,7 @@ WHOLE = {
     "alphabeta": lambda number: sc.AlphaBeta(k=5, gamma=0.5, views=number),
     "anatomy": lambda number: sc.Anatomy(l=number),
     "aroma": lambda number: sc.Aroma(k=number),
+    "generalise": lambda number: sc.Generalise(k=number),
     "subset": lambda number: sc.Subset(epsilon=1, size=number),
 }
 
@@ -47,6 +48,8 @@ def test_numpy_integers_are_whole_numbers(make: Callable[[object], Mechanism]) -
             epsilon=np.float32(1.5), keep=Fraction(1, 3), sources={"sex": [Fraction(1, 3), 2]}
         ),
         sc.Partition(rho1=Fraction(1, 30), rho2=np.float64(0.5), confidence=Fraction(2, 3)),
+        sc.Generalise(k=3, l=2, t=Fraction(1, 3), alpha=np.float64(0.5), weights={"age": 2}),
+        sc.Generalise(k=3, l=2, diversity="recursive", c=Fraction(7, 3)),
         sc.Aroma(k=9, closeness=Fraction(7, 2)),
         sc.Aroma(epsilon=np.float64(1), f=Fraction(1, 3)),
     ],
@@ -77,6 +80,7 @@ def test_a_free_name_is_no_other_column_in_any_case() -> None:
 
 TAKEN = {
     "anatomy": (sc.Anatomy(l=2), ["Group", "count"], ["group_2", "count_2"]),
+    "generalise": (sc.Generalise(k=3), ["Age Group"], ["age group_2"]),
     "partition": (sc.Partition(rho1=0.3, rho2=0.6), ["Part"], ["part_2"]),
     "subset": (sc.Subset(epsilon=1, size=2), ["Job=Cook"], ["job=cook_2"]),
     "aroma, counts": (sc.Aroma(k=9), ["JOB=cook", "job=cook_2"], ["job=cook_3"]),

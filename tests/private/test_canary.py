@@ -37,6 +37,7 @@ MECHANISMS = {
     "alphabeta": lambda: sc.AlphaBeta(alpha=0.4, beta=0.1, duplicates="collapse"),
     "partition": lambda: sc.Partition(rho1=0.4, rho2=0.6),
     "anatomy": lambda: sc.Anatomy(l=2, suppress=True),
+    "generalise": lambda: sc.Generalise(k=2),
     "aroma": lambda: sc.Aroma(k=7),
     "histogram": lambda: sc.Histogram(
         ["age", "job"], epsilon=1, neighbours="replace", person="name"

@@ -123,6 +123,7 @@ def test_refused_before_anything_is_read(name: str) -> None:
         "alphabeta": sc.Schema([*schema(), taken]),
         "partition": schema().with_roles(quasi=["job"]),
         "anatomy": schema().with_roles(quasi=["job"]),
+        "generalise": schema().with_roles(quasi=["job"]),
         "aroma": schema().with_roles(quasi=["job"]),
     }.get(_method(name), schema().select(["sex", "job"]))
     with pytest.raises(sc.SchemaError):
@@ -153,7 +154,8 @@ def test_two_releases_differ_and_two_of_one_seed_do_not(name: str) -> None:
 
     publish = CASES[name].publish
     assert counts(publish(seed=1)) == counts(CASES[name].release())
-    assert counts(publish(seed=None)) != counts(publish(seed=None))
+    again = counts(publish(seed=None)) == counts(publish(seed=None))
+    assert again != CASES[name].random
 
 
 def test_domains_read_from_data_are_said(name: str) -> None:

@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from scumble.model.evidence.channels import (
     Channel,
+    MultisetChannel,
     PartitionChannel,
     PoolLaw,
     SubsetLaw,
@@ -53,6 +56,19 @@ def amplification(channel: Channel, schema: Schema) -> Fraction | None:
     if isinstance(channel.law, SubsetLaw):
         return _ratio(subset_matrix(channel.law))
     return None  # a multiset holds the true value, so that an absent value is excluded
+
+
+def multiset_counts(
+    channel: MultisetChannel, table: pa.Table, values: int
+) -> npt.NDArray[np.float64]:
+    """Return how often every value is in the multiset of each row."""
+    columns = [table[name].to_numpy() for name in channel.columns]
+    if channel.layout == "counts":
+        return np.stack(columns, axis=1).astype(np.float64)
+    counts = np.zeros((table.num_rows, values))
+    for members in columns:
+        np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
+    return counts
 
 
 def uniform_matrix(keep: Fraction, values: int) -> Matrix:

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from scumble.audit.evidence_checks import Pattern, patterns
+from scumble.audit.anonymity.generalised import candidate_shares
+from scumble.audit.evidence_checks import Pattern, multiset_counts, patterns
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
@@ -34,6 +35,7 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Groups, Records, Tuples
+from scumble.model.evidence.generalised import Generalised
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.laws.probabilities import (
     binomial_masses,
@@ -128,6 +130,8 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
     """
     if isinstance(release.evidence, Groups):
         return _by_group(release, release.evidence, target, rng)
+    if isinstance(release.evidence, Generalised):
+        return _likeliest(candidate_shares(release, target), rng)
     likelihood = shown_counts(release, target)
     [channel] = release.evidence.channels if isinstance(release.evidence, Records) else [None]
     if isinstance(channel, MultisetChannel) and isinstance(channel.law, PoolLaw):
@@ -177,17 +181,6 @@ def shown_counts(release: Release, target: str) -> Floats:
     else:
         raise ParameterError("The exposure test is about publishers; this release shows no rows.")
     return found
-
-
-def multiset_counts(channel: MultisetChannel, table: pa.Table, values: int) -> Floats:
-    """Return how often every value is in the multiset of each row."""
-    columns = [table[name].to_numpy() for name in channel.columns]
-    if channel.layout == "counts":
-        return np.stack(columns, axis=1).astype(np.float64)
-    counts = np.zeros((table.num_rows, values))
-    for members in columns:
-        np.add.at(counts, (np.arange(table.num_rows), members.astype(np.int64)), 1.0)
-    return counts
 
 
 def _likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.audit.distinguish import Outputs, distinguish
-from scumble.audit.exposure import SECRET, TARGET, VALUES, multiset_counts, secret_schema
+from scumble.audit.evidence_checks import multiset_counts
+from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
@@ -30,10 +31,12 @@ from scumble.model.evidence.channels import (
     UniformChannel,
 )
 from scumble.model.evidence.evidence import Groups, Records
+from scumble.model.evidence.generalised import Generalised
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
@@ -86,10 +89,12 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> LinkageResu
     They are all columns that are published unchanged, if None.
     """
     evidence, schema = release.evidence, release.schema
+    if isinstance(evidence, Generalised):
+        return _generalised(release, evidence, known)
     if not isinstance(evidence, (Records, Groups)) or not evidence.unchanged:
         raise ParameterError(
-            "Linkage is about releases that publish columns of people as they are, as uniform, "
-            "subset, partition, aroma and anatomy do; this one does not."
+            "Linkage is about releases that publish columns of people, as uniform, subset, "
+            "partition, anatomy, generalise and aroma do; this one does not."
         )
     columns = tuple(evidence.unchanged if known is None else known)
     for name in columns:
@@ -110,6 +115,32 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> LinkageResu
     people = table.select(list(columns)).take(pa.array(first)).to_pylist()
     values = sensitive.labels().to_pylist()
     return LinkageResult(columns, people, candidates, prior, total / candidates[:, None], values)
+
+
+def _generalised(
+    release: Release, evidence: Generalised, known: Sequence[str] | None
+) -> LinkageResult:
+    """Return what groups of generalised rows tell: rows with the same labels are alike."""
+    if len(release.schema.sensitive) != 1:
+        raise ParameterError("Linkage is about releases with one sensitive attribute.")
+    [sensitive] = release.schema.sensitive
+    allowed = [name for name in evidence.columns if name != sensitive.name]
+    columns = tuple(allowed if known is None else known)
+    for name in columns:
+        if name not in allowed:
+            raise ParameterError.of("linkage", "known", f"among {', '.join(allowed)}", name)
+    rows = GeneralisedRows.read(release.schema, evidence, release.folder)
+    group = np.zeros(evidence.rows, np.int64)
+    for name in columns:
+        column = rows.nodes[name] if name in rows.nodes else rows.codes[name]
+        _, group = np.unique(group * (int(column.max()) + 1) + column, return_inverse=True)
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    total = np.zeros((len(first), sensitive.size))
+    np.add.at(total, (group, rows.codes[sensitive.name]), 1.0)
+    people = rows.labelled().select(list(columns)).take(pa.array(first)).to_pylist()
+    values = sensitive.labels().to_pylist()
+    prior = total.sum(axis=0) / total.sum()
+    return LinkageResult(columns, people, counts, prior, total / counts[:, None], values)
 
 
 def _alike(

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta
-from scumble.audit.exposure import Exposure, exposure, multiset_counts
+from scumble.audit.anonymity.generalised import check as check_groups
+from scumble.audit.evidence_checks import TupleOdds, amplification, estimated_delta, multiset_counts
+from scumble.audit.exposure import Exposure, exposure
 from scumble.audit.report import Finding, Verdict
 from scumble.model.evidence.channels import (
     MultisetChannel,
@@ -42,7 +43,7 @@ def claims(release: Release) -> Iterator[Finding]:
     """Yield a finding for each promise of the release; "noted" where no check is known."""
     for promise in release.guarantees:
         check = _CHECKS.get(promise.statement)
-        found = check(release, promise) if check else None
+        found = check(release, promise) if check else check_groups(release, promise)
         yield found or _untried(promise)
 
 

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure
+from scumble.audit.anonymity import generalised
+from scumble.audit.anonymity.attacks import minimality_finding, owner_findings
+from scumble.audit.anonymity.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
@@ -20,12 +23,12 @@ from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_finding
 from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
-from scumble.audit.table_risk import Anonymity, Diversity, anonymity, classes, diversity
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_target
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
@@ -73,11 +76,20 @@ def _name(place: Path | str) -> str:
     return f"{target.schema}.{target.table}"
 
 
-def of_release(folder: Path | str, known: Sequence[str] = (), worst: int = 10) -> Report:
-    """Return all findings about a release, in a folder or at an address, without its table.
+def of_release(
+    folder: Path | str,
+    known: Sequence[str] = (),
+    worst: int = 10,
+    *,
+    against: Path | None = None,
+    joined: Path | None = None,
+) -> Report:
+    """Return all findings about a release, in a folder or at an address.
 
     If `known` names columns, the report also tells what an attacker learns who knows these columns
-    of everybody, with the `worst` people about whom most is learned.
+    of everybody, with the `worst` people about whom most is learned. With the private table
+    `against`, a release by generalise is compared with it, for its owner only, and with `joined`,
+    another such release of the same table, it is told what both tell together.
     """
     release = archive.load(folder)
     manifest = release.manifest
@@ -85,7 +97,7 @@ def of_release(folder: Path | str, known: Sequence[str] = (), worst: int = 10) -
     files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
     return Report(
         subject=f"the release {_name(folder)}",
-        findings=list(_release_findings(release)),
+        findings=[*_release_findings(release), *_owner_findings(release, against, joined)],
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
         facts={
@@ -97,6 +109,17 @@ def of_release(folder: Path | str, known: Sequence[str] = (), worst: int = 10) -
         },
         learned=_learned(release, known, worst) if known else None,
     )
+
+
+def _owner_findings(
+    release: Release, against: Path | None, joined: Path | None
+) -> Iterator[Finding]:
+    if against is not None:
+        outside: Any = release.manifest.outside
+        other = None if joined is None else archive.load(joined)
+        yield from owner_findings(release, against, outside=outside, joined=other)
+    elif joined is not None:
+        raise ParameterError("Two releases are joined by the people of a table: give it, too.")
 
 
 def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
@@ -126,6 +149,10 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield from claims(release)
         yield from shown_value_findings(release)
         yield from attack_finding(release)
+        yield from generalised.findings(release)
+        if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
+            recoding = release.manifest.parameters["recoding"]
+            yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
         yield _order(release)
 
 
@@ -332,11 +359,27 @@ def summary_findings(release: Release) -> Iterator[Finding]:
     [promise, *_] = manifest.guarantees
     if not isinstance(mechanism, Summary) or "epsilon" not in promise.parameters:
         return
+    if SAMPLED in manifest.report:
+        [method, *_] = mechanism.guarantee(release.schema)
+        yield _sample_finding(release, method, promise)
+        promise = method
     if isinstance(mechanism, Keys):
         yield _keys_finding(release, mechanism, promise)
         return
     yield _finding(release, mechanism, promise)
     yield from _rows_finding(release, mechanism)
+
+
+def _sample_finding(release: Release, method: Guarantee, promise: Guarantee) -> Finding:
+    """Compare the promise of a sampled release with that of its method on the sample."""
+    wanted = Sample.from_dict(release.manifest.report[SAMPLED]).strengthened(method).parameters
+    broken = any(promise.parameters[name] < wanted[name] * (1 - _ROUNDING) for name in wanted)
+    sentence = (
+        f"A secret sample turns ε = {method.parameters['epsilon']:.6g} of the method into "
+        f"{wanted['epsilon']:.6g}; promised is {promise.parameters['epsilon']:.6g}."
+    )
+    verdict: Verdict = "refuted" if broken else "exact"
+    return Finding("sample", promise.claim, verdict, sentence)
 
 
 def _keys_finding(release: Release, mechanism: Keys, promise: Guarantee) -> Finding:

@@ -28,7 +28,7 @@ _COMMANDS = {
     **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
-    "rows": "groups.rows",
+    **dict.fromkeys(("rows", "export"), "groups.rows"),
     **dict.fromkeys(("top", "rules", "next", "closed"), "groups.lists"),
     **dict.fromkeys(("select", "advise"), "advise"),
     "compare": "compare",

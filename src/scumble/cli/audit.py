@@ -23,6 +23,8 @@ def audit(
     t: T = None,
     known: Known = None,
     worst: Worst = 10,
+    against: Against = None,
+    joined: Joined = None,
     method: Method = None,
     values: Values = 15,
     claim_epsilon: Claim = None,
@@ -49,7 +51,9 @@ def audit(
     elif method is not None:
         reports = [_audit_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
     else:
-        reports = [_audit_subject(str(subject), schema, (k, l, t), options.columns(known), worst)]
+        people = (options.columns(known), worst)
+        owner = (against, joined)
+        reports = [_audit_subject(str(subject), schema, (k, l, t), people, owner)]
     _show(reports, output, as_json)
 
 
@@ -57,16 +61,19 @@ def _audit_subject(
     name: str,
     schema: Path | None,
     claimed: tuple[float | None, int | None, float | None],
-    known: list[str],
-    worst: int,
+    people: tuple[list[str], int],
+    owner: tuple[Path | None, Path | None],
 ) -> Report:
-    """Audit a database, a release or a table; `claimed` are the k, l and t of a table."""
+    """Audit a database, a release or a table; `claimed` are the k, l and t of a table, `people` the
+    known columns and how many of the worst-off are listed, `owner` the private table of a release
+    and a second release of it.
+    """
     from scumble.audit import subjects
     from scumble.model.schema.schema import Schema
 
     path = Path(name)
     if is_address(name):
-        return _audit_address(name, known, worst)
+        return _audit_address(name, *people)
     if not path.exists():
         raise ReleaseError(f"There is no folder or table {path}. Check its name.")
     if (path / "ledger.sqlite").exists():
@@ -74,7 +81,7 @@ def _audit_subject(
             return subjects.of_database(path, progress=done)
     if path.is_dir():
         with console.waiting("Checking the release"):
-            return subjects.of_release(path, known, worst)
+            return subjects.of_release(path, *people, against=owner[0], joined=owner[1])
     if schema is None:
         raise ParameterError("A table is audited with --schema: it says what attackers know.")
     k, l, t = claimed  # noqa: E741
@@ -194,6 +201,20 @@ Worst = Annotated[
     int,
     typer.Option(
         "--worst", metavar="NUMBER", help="Release: how many of the worst-off people to list."
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        metavar="TABLE",
+        help="Release by generalise: its private table, for the risk before and after.",
+    ),
+]
+Joined = Annotated[
+    Path | None,
+    typer.Option(
+        "--joined", metavar="RELEASE", help="With --against: another release to join with it."
     ),
 ]
 Method = Annotated[

@@ -46,6 +46,7 @@ def infer(
     identifier: options.Identifier = None,
     insensitive: options.Insensitive = None,
     types: options.Types = None,
+    hierarchies: options.Hierarchies = False,
     table: options.Table = None,
     output: options.SchemaOutput = None,
     force: options.Force = False,
@@ -61,6 +62,7 @@ def infer(
             identifier=options.columns(identifier),
             insensitive=options.columns(insensitive),
             types=options.types(types),
+            hierarchies=hierarchies,
             table=table,
             progress=progress,
         )

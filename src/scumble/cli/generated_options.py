@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "dirichlet")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "generalise", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "dirichlet")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -18,9 +18,9 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "several": ("pair", "--compound/--each", "", "uniform: perturb several sensitive columns as one value, or each (the default).", "compound each"),
     "size": ("whole", "--size", "NUMBER", "subset: values shown in every row. sparse: cells that priority sampling publishes.", ""),
     "reading": ("choice", "--reading", "CHOICE", "frapp: local or published.", ""),
-    "k": ("number", "--k", "NUMBER", "frapp, alphabeta: prior as a multiple of rows / domain. aroma: values per row.", ""),
+    "k": ("number", "--k", "NUMBER", "frapp, alphabeta: prior as a multiple of rows / domain. generalise: rows that look alike, at least. aroma: values per row.", ""),
     "d": ("number", "--d", "SHARE", "alphabeta: a prior of at most this; goes with --gamma.", ""),
-    "alpha": ("number", "--alpha", "SHARE", "alphabeta: what a true tuple has more than a false one; goes with --beta.", ""),
+    "alpha": ("number", "--alpha", "SHARE", "alphabeta: what a true tuple has more than a false one; goes with --beta. generalise: the largest share of one sensitive value in a group.", ""),
     "beta": ("number", "--beta", "SHARE", "alphabeta: probability of a false tuple.", ""),
     "adversary": ("choice", "--adversary", "CHOICE", "alphabeta: independent or exclusive.", ""),
     "duplicates": ("choice", "--duplicates", "CHOICE", "alphabeta: equal rows are an error, or collapse into one (--multiplicity counts them all).", ""),
@@ -29,8 +29,15 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "views": ("whole", "--views", "NUMBER", "alphabeta: how often the table may be published.", ""),
     "confidence": ("number", "--confidence", "SHARE", "partition: of the error bound it reports.", ""),
     "plain": ("flag", "--plain", "", "partition: publish as it is what the promise does not bind.", ""),
-    "l": ("whole", "--l", "NUMBER", "anatomy: values in every group.", ""),
+    "l": ("whole", "--l", "NUMBER", "anatomy: values in every group. generalise: different sensitive values in every group, in the sense of --diversity.", ""),
     "suppress": ("flag", "--suppress", "", "anatomy: leave out rows of values that are too frequent.", ""),
+    "diversity": ("choice", "--diversity", "CHOICE", "generalise: distinct, entropy or recursive.", ""),
+    "c": ("number", "--c", "NUMBER", "generalise: of recursive diversity: the most frequent value against all but the l - 1 most frequent.", ""),
+    "t": ("number", "--t", "NUMBER", "generalise: the largest distance of the sensitive values of a group from those of all rows.", ""),
+    "distance": ("choice", "--distance", "CHOICE", "generalise: equal, ordered or hierarchical.", ""),
+    "recoding": ("choice", "--recoding", "CHOICE", "generalise: local or global.", ""),
+    "suppress_share": ("number", "--suppress-share", "NUMBER", "generalise: the largest share of rows to leave out, with global recoding.", ""),
+    "weights": ("json", "--weights", "FILE", "generalise: JSON with how much the loss of each column counts, by column. marginals: JSON with tables, cells, or a number for each set. synthesis: JSON with a number for each set of --workload.", ""),
     "f": ("number", "--f", "SHARE", "aroma: share of the values that a count asks about; goes with --epsilon.", ""),
     "pool": ("json", "--pool", "FILE", "aroma: uniform, or JSON with public weights of the values.", "uniform"),
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
@@ -40,14 +47,13 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, synthesis, mwem, trajectories: most rows of one person.", ""),
     "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: identifier that names people.", ""),
     "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. synthesis: probability beyond epsilon that is allowed. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
-    "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute.", ""),
+    "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute; by default the schema's hierarchy of an attribute without order.", ""),
     "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
     "root": ("flag", "--root", "", "hierarchy: also measure the count of everything.", ""),
     "budget": ("choice", "--budget", "CHOICE", "hierarchy: by level, uniform or optimal.", ""),
     "transform": ("choice", "--transform", "CHOICE", "wavelet: which attributes, large ones or all.", ""),
     "ways": ("whole", "--ways", "NUMBER", "marginals, fourier, datacube: attributes of a table.", ""),
     "sets": ("sets", "--sets", "COLUMNS", "marginals: one table to measure, as age,sex; repeatable.", ""),
-    "weights": ("numbers", "--weights", "CHOICE", "marginals: tables, cells, or a number for each set. synthesis: a number for each set of --workload.", "cells tables"),
     "within": ("number", "--within", "NUMBER", "datacube: standard error that many tables shall have. keys: column whose keys are found first.", ""),
     "rule": ("choice", "--rule", "CHOICE", "sparse: filter, threshold, priority or 'filter priority'. keys: auto, optimal, gaussian, sips, zealous or korolova.", ""),
     "false_cells": ("number", "--false-cells", "NUMBER", "sparse: most empty cells published, in the mean.", ""),

@@ -111,6 +111,10 @@ Types = Annotated[
         "repeatable, or as A=category,B=integer.",
     ),
 ]
+Hierarchies = Annotated[
+    bool,
+    typer.Option("--hierarchies", help="Propose hierarchies of numbers, dates and codes, too."),
+]
 SchemaOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: stdout]"),

@@ -35,6 +35,7 @@ def publish(
     to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
+    sample: publish_options.Sample = None,
     basket: publish_options.Basket = None,
     order: publish_options.Order = None,
     levels: publish_options.Levels = None,
@@ -74,7 +75,14 @@ def publish(
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part, "basket": basket, "order": order, "jobs": jobs}
+    named |= {
+        "ledger": ledger,
+        "part": part,
+        "sample": sample,
+        "basket": basket,
+        "order": order,
+        "jobs": jobs,
+    }
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
@@ -285,22 +293,23 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
 
     kind = mechanism_class(method)
     known = inspect.signature(kind).parameters if kind else {}
-    unknown = [_option(name) for name in given if kind and name not in known]
+    unknown = [_option(method, name) for name in given if kind and name not in known]
     if unknown:
-        listed = ", ".join(map(_option, known))
+        listed = ", ".join(_option(method, name) for name in known)
         raise ParameterError(
             f"The method '{method}' has no option {' or '.join(unknown)}. It has {listed}."
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(map(_option, needed))
+        listed = " and ".join(_option(method, name) for name in needed)
         raise ParameterError(f"The method '{method}' needs {listed}.")
     return create(method, **given)
 
 
-def _option(parameter: str) -> str:
+def _option(method: str, parameter: str) -> str:
     """Return the option that gives a parameter of a mechanism."""
-    return publish_options.MECHANISM_OPTIONS[parameter].name
+    option = publish_options.option_of(method, parameter)
+    return publish_options.MECHANISM_OPTIONS[option].name
 
 
 def _numbers(text: str) -> list[int]:
@@ -310,7 +319,7 @@ def _numbers(text: str) -> list[int]:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
 
 
-# --- marginal ------------------------------------------------------------------------------------
+# --- marginal --------------------------------------------------------------------------------
 
 Names = Annotated[
     str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")

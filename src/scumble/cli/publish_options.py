@@ -52,6 +52,14 @@ Part = Annotated[
         help="Only the rows of this part: a value of the --parts column of the ledger.",
     ),
 ]
+Sample = Annotated[
+    float | None,
+    typer.Option(
+        "--sample",
+        metavar="SHARE",
+        help="Draw this share of the people, in secret: a stronger promise, a larger error.",
+    ),
+]
 Basket = Annotated[
     str | None,
     typer.Option(
@@ -223,6 +231,8 @@ _TYPES: dict[str, Any] = {
     "sets": list[str],
 }
 _MAY_BE_WHOLE = ("k", "closeness")  # numbers that a manifest shows as they were written
+# A parameter that is a flag for one method and a share for another has two options.
+_RENAMED = {("generalise", "suppress"): "suppress_share"}
 MECHANISM_OPTIONS = {name: MechanismOption(*row) for name, row in OPTIONS.items()}
 
 
@@ -238,10 +248,16 @@ def take_mechanism_options(command: Callable[..., None]) -> Callable[..., None]:
     return options.with_signature(command, [*own, *more])
 
 
+def option_of(method: str, parameter: str) -> str:
+    """Return the name of the option that gives a parameter of a method."""
+    return _RENAMED.get((method, parameter), parameter)
+
+
 def mechanism_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a mechanism for the options that were given (not None)."""
+    parameters = {option: parameter for (_, parameter), option in _RENAMED.items()}
     return {
-        name: MECHANISM_OPTIONS[name].read(name, value)
+        parameters.get(name, name): MECHANISM_OPTIONS[name].read(name, value)
         for name, value in given.items()
         if value is not None
     }

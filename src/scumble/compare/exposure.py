@@ -28,6 +28,7 @@ from scumble.audit.runs import RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Groups
+from scumble.model.evidence.generalised import Generalised
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import (
@@ -44,6 +45,7 @@ from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Basis = Literal["exact", "drawn", "limit"]
@@ -87,6 +89,9 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
         promise = None
     posterior = None if promise is None else _posterior(promise, prior)
     whole = promise is not None and promise.neighbourhood != _VALUES
+    if isinstance(release.evidence, Generalised):
+        found_in_rows = rows_exposure(release, table)
+        return ReleaseExposure(found_in_rows, "exact", posterior, whole)
     if isinstance(release.evidence, Groups):
         return ReleaseExposure(
             groups_exposure(release, release.evidence, table), "exact", posterior, whole
@@ -127,6 +132,29 @@ def groups_exposure(release: Release, evidence: Groups, table: TrueTable) -> flo
     missing = 1 - np.bincount(codes, counts, len(whole))[there] / whole[there]
     largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
     np.maximum.at(largest, group, counts / whole[codes])
+    return (float(largest.sum()) + float(missing.max())) / int(there.sum())
+
+
+def rows_exposure(release: Release, table: TrueTable) -> float:
+    """Return the success of the best guess from generalised rows, by the rule of groups.
+
+    The attacker knows all other columns of a person: those that are generalised, and those that are
+    published as they are. Rows that agree in all of them are a group.
+    """
+    rows = GeneralisedRows.read(release.schema, release.evidence, release.folder)
+    names = [attribute.name for attribute in release.schema.sensitive]
+    group = rows.grouped(tuple(name for name in rows.codes if name not in names))
+    codes = np.zeros(len(group), np.int64)
+    for name in names:
+        codes = codes * table.schema[name].size + rows.codes[name]
+    whole = table.cube(names).reshape(-1)
+    there = whole > 0
+    if not there.any():
+        return 1 / max(len(whole), 1)
+    missing = 1 - np.bincount(codes, minlength=len(whole))[there] / whole[there]
+    cells, counts = np.unique(group * len(whole) + codes, return_counts=True)
+    largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(largest, cells // len(whole), counts / whole[cells % len(whole)])
     return (float(largest.sum()) + float(missing.max())) / int(there.sum())
 
 

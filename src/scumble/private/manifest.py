@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.tables.rows import Rows
@@ -43,22 +44,33 @@ PART_OF_TABLE = "only rows with"  # in the report of a release of a part of the 
 
 
 def manifest_of(
-    mechanism: Mechanism, evidence: Evidence, schema: Schema, *, outside: str, seeded: bool
+    mechanism: Mechanism,
+    evidence: Evidence,
+    schema: Schema,
+    *,
+    outside: str,
+    seeded: bool,
+    sample: Sample | None = None,
 ) -> Manifest:
-    """The manifest of a release, with its promises and everything that weakens them."""
+    """The manifest of a release, with its promises and everything that weakens them.
+
+    A `sample` of the people makes the promises stronger.
+    """
     shown = _shown(schema, evidence)
     worst = _weakened(mechanism, shown, outside)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
+    promises = mechanism.achieved(schema, evidence)
+    facts = mechanism.report(schema, evidence)
+    if sample is not None:
+        promises = tuple(map(sample.strengthened, promises))
+        facts = {**facts, SAMPLED: sample.to_dict()}
     return Manifest(
         mechanism=mechanism.name,
         parameters=mechanism.parameters,
         schema=shown,
-        guarantees=Guarantees(
-            _qualified(each, worst, fine_print, seeded)
-            for each in mechanism.achieved(schema, evidence)
-        ),
+        guarantees=Guarantees(_qualified(each, worst, fine_print, seeded) for each in promises),
         evidence=evidence,
-        report=mechanism.report(schema, evidence),
+        report=facts,
         outside=outside,
         seeded=seeded,
     )

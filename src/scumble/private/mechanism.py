@@ -42,6 +42,8 @@ class Mechanism(ABC):
     name: ClassVar[str]
     # Why the auditor has nothing to try, for a mechanism without claims.
     not_audited: ClassVar[str] = ""
+    # Why `publish` takes no sample for it; empty if a proof covers it.
+    not_sampled: ClassVar[str] = "what it publishes shows who was drawn."
     # Whether it publishes sets or sequences, and not columns with one value per row.
     of_lists: ClassVar[bool] = False
 

@@ -7,8 +7,8 @@ makes several releases in one pass over the rows (Aroma's levels).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import EngineCounter, check_jobs, open_engine, release_noise
 from scumble.private.expectation import hopeless
@@ -29,6 +30,7 @@ from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
@@ -52,6 +54,7 @@ def publish(
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
     part: Any = None,
+    sample: float | None = None,
     basket: str | None = None,
     order: str | None = None,
     jobs: int = 1,
@@ -65,16 +68,17 @@ def publish(
     (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
     speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
     `outside` says what happens to a row with a value outside its domain: "error" names the row,
-    "drop" leaves the row out, "missing" makes the value missing. `reveal` allows private values in
-    error messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for
-    tests. `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a
-    value of the column by which the ledger knows parts of the table, only the rows of that part are
-    read and charged. `basket` names the column by which rows with one item each are grouped into
-    rows with lists, in the order of the column `order`. `jobs` is the number of processes that read
-    and perturb rows, and `engine` a cluster that does it, `Spark(session)`; the release does not
-    depend on them. `to` is the address of a table in PostgreSQL,
-    `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be
-    is checked before anything is charged. `progress` is called with the number of rows read.
+    "drop" leaves it out, "missing" makes the value missing. `reveal` allows private values in error
+    messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests.
+    `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a value
+    of the column by which the ledger knows parts of the table, only that part is read and charged.
+    `sample` is the share of people to draw in secret: the promise is stronger, and answers, which
+    are about the whole table, allow for it. `basket` names the column by which rows with one item
+    each are grouped into rows with lists, in the order of the column `order`. `jobs` is the number
+    of processes that read and perturb rows, and `engine` a cluster that does it, `Spark(session)`;
+    the release does not depend on them. `to` is the address of a table in PostgreSQL,
+    `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
+    checked before anything is charged. `progress` is called with the number of rows read.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -87,6 +91,7 @@ def publish(
         seed=seed,
         ledger=ledger,
         part=part,
+        sample=sample,
         basket=basket,
         order=order,
         jobs=jobs,
@@ -100,15 +105,20 @@ def publish(
             return [_owned(mechanism, evidence, rows, noise, folder)]
 
     if to is not None:
-        from scumble.public.archive.archive import refuse_seeded
-        from scumble.public.archive.relations import check_can_write
-
-        refuse_seeded(seed is not None, insecure=False)
-        check_can_write(to)
+        _check_address(to, seed)
     [release] = _run(source, schema, mechanism, options, run)
     if to is not None:
         release.save(to)
     return release
+
+
+def _check_address(to: str, seed: int | None) -> None:
+    """Raise an error if a release cannot be saved to this address."""
+    from scumble.public.archive.archive import refuse_seeded
+    from scumble.public.archive.relations import check_can_write
+
+    refuse_seeded(seed is not None, insecure=False)
+    check_can_write(to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +132,7 @@ class PublishOptions:
     seed: int | None = None
     ledger: Ledger | str | Path | None = None
     part: Any = None
+    sample: float | None = None
     basket: str | None = None
     order: str | None = None
     jobs: int = 1
@@ -173,10 +184,12 @@ def _run(
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
+    _sample(mechanism, options)  # refused before anything is read
     with _cluster(options) as cluster:
         if cluster is not None:
             source = cluster.source(source, _columns(known, options))
         read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
+        read = _sampled(read, mechanism, options)
         rows = Rows(
             read,
             known,
@@ -187,7 +200,8 @@ def _run(
 
         def drawn() -> list[OwnedRelease]:
             """The key of the release is drawn after the ledger was charged."""
-            with release_noise(rows, options.seed, options.jobs, cluster) as noise:
+            noise_of = release_noise(rows, options.seed, options.jobs, cluster)
+            with _people(read, known), noise_of as noise:
                 return run(rows, noise)
 
         if ledger is None:
@@ -221,6 +235,40 @@ def _columns(schema: Schema, options: PublishOptions) -> set[str]:
     based = {base.name for each in schema if (base := schema.derived_from(each.name))}
     own = {each.name for each in schema} | based
     return own | {each for each in (options.basket, options.order) if each is not None}
+
+
+def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
+    """How people are drawn, if they are; refused where no proof holds."""
+    if options.sample is None:
+        return None
+    if options.engine is not None:
+        raise ParameterError(
+            f"A sample is drawn by the process that publishes: leave {named('engine')} out."
+        )
+    return sample_for(mechanism, options.sample, options.outside, part=options.part is not None)
+
+
+def _sampled(source: PrivateSource, mechanism: Mechanism, options: PublishOptions) -> PrivateSource:
+    """The table, or those of its people who are drawn."""
+    sample = _sample(mechanism, options)
+    if sample is None:
+        return source
+    person = getattr(mechanism, "person", None)
+    replaced = getattr(mechanism, "neighbours", None) == "replace"
+    return SampledSource(source, sample, person, options.seed, fixed=replaced)
+
+
+@contextmanager
+def _people(source: PrivateSource, schema: Schema) -> Iterator[None]:
+    """Draw a sample of people if there is one, and forget at the end who was drawn."""
+    if not isinstance(source, SampledSource):
+        yield
+        return
+    try:
+        source.draw(schema.published[0].name)
+        yield
+    finally:
+        source.destroy()
 
 
 def _opened(
@@ -261,7 +309,9 @@ def _part(
 
 
 def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Ledger) -> Bill:
-    part = rows.source if isinstance(rows.source, PartOfSource) else None
+    sampled = rows.source if isinstance(rows.source, SampledSource) else None
+    source = rows.source if sampled is None else sampled.source
+    part = source if isinstance(source, PartOfSource) else None
     return bill_of(
         mechanism,
         rows.schema,
@@ -270,6 +320,7 @@ def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Led
         seeded=options.seed is not None,
         part=None if part is None else part.label,
         column=None if part is None else part.attribute,
+        sample=None if sampled is None else sampled.sample,
     )
 
 
@@ -293,7 +344,12 @@ def _owned(
 ) -> OwnedRelease:
     """The release of this evidence; `facts` are added to the report of its manifest."""
     manifest = manifest_of(
-        mechanism, evidence, rows.schema, outside=rows.outside, seeded=noise.seeded
+        mechanism,
+        evidence,
+        rows.schema,
+        outside=rows.outside,
+        seeded=noise.seeded,
+        sample=rows.source.sample if isinstance(rows.source, SampledSource) else None,
     )
     keyed = {"noise": KEYED} if isinstance(mechanism, Publisher) else {}
     report = {**manifest.report, **facts, **_part_read(rows), **keyed}
@@ -334,6 +390,7 @@ def _too_noisy(mechanism: Mechanism, schema: Schema, evidence: Evidence) -> tupl
 
 def _part_read(rows: Rows) -> dict[str, str]:
     """For the report: which part of the table was read, if it was not all of it."""
-    if not isinstance(rows.source, PartOfSource):
+    source = rows.source.source if isinstance(rows.source, SampledSource) else rows.source
+    if not isinstance(source, PartOfSource):
         return {}
-    return {PART_OF_TABLE: f"{rows.source.attribute.name} = {rows.source.label}"}
+    return {PART_OF_TABLE: f"{source.attribute.name} = {source.label}"}

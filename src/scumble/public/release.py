@@ -22,10 +22,11 @@ from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.closing import queryable
-from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from scumble.public.estimation.estimators import Estimator
     from scumble.public.estimation.list_verbs import ListReader
+    from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import ReleaseRows
@@ -149,16 +151,20 @@ class Release:
         `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
+        self._check_whole("marginal")
         from scumble.public.estimation.measurements.marginals import marginal_table
 
-        return marginal_table(
-            self.evidence,
-            self._queryable,
-            self._sandbox,
-            names,
-            nonnegative=nonnegative,
-            integers=integers,
-        )
+        held = self.evidence, self._queryable, self._sandbox
+        return marginal_table(*held, names, nonnegative=nonnegative, integers=integers)
+
+    def sorted_counts(self, level: float = LEVEL) -> pa.Table:
+        """Return the counts of a histogram in falling order, with limits that hold for all ranks
+        at once. Which cell has a rank is not told.
+        """
+        self._check_whole("sorted_counts")
+        from scumble.public.estimation.selecting.sorted_counts import sorted_counts
+
+        return sorted_counts(self.evidence, self._sandbox, level)
 
     def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
         """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
@@ -172,6 +178,7 @@ class Release:
 
     @property
     def _synthetic(self) -> ReleaseRows:
+        self._check_whole("rows")
         from scumble.public.synthesis.release_rows import rows_of
 
         with _readable_data():
@@ -188,6 +195,13 @@ class Release:
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         return self._reader_with("rules").rules(support, confidence)
+
+    def generalised(self) -> GeneralisedRows:
+        """Return the rows of a release by generalise: their labels, and what was changed."""
+        from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
+
+        with _readable_data():
+            return GeneralisedRows.read(self.schema, self.evidence, self.folder)
 
     def _reader_with(self, verb: str) -> ListReader:
         from scumble.public.estimation.list_verbs import reader_with
@@ -298,7 +312,20 @@ class Release:
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
 
-        return Estimator(self.evidence, self._queryable, sandbox)
+        if SAMPLED not in self.manifest.report:
+            return Estimator(self.evidence, self._queryable, sandbox)
+        from scumble.public.estimation.synthetic.sampled import SampledEstimator
+
+        sample = Sample.from_dict(self.manifest.report[SAMPLED])
+        return SampledEstimator(self.evidence, self._queryable, sandbox, sample)
+
+    def _check_whole(self, verb: str) -> None:
+        """Refuse what would tell about the sample as if it were the table."""
+        if SAMPLED in self.manifest.report:
+            raise ReleaseError(
+                f"This release is about a sample of the people, and {verb} would tell about those "
+                "alone. Ask by SQL: answers are about the whole table."
+            )
 
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
@@ -325,7 +352,9 @@ class Release:
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
-        most = math.inf if self.evidence.rows is None else self.evidence.rows
+        sample = self.manifest.report.get(SAMPLED, {})
+        rows = sample.get("people") if sample else self.evidence.rows
+        most = math.inf if rows is None else rows
         return estimate.clamped(0.0, most)
 
 

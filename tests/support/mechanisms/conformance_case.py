@@ -20,7 +20,8 @@ class Case:
     """A mechanism, how to make it, and parameters that it must refuse with their names in the
     sentence; and tables to which it cannot keep its promise, which it must refuse. `ages` is the
     size of the domain of one attribute, for mechanisms that need a large one; `jobs` is that of
-    another, for those that need small ones. `columns` are those that it publishes.
+    another, for those that need small ones. `columns` are those that it publishes. `random` says
+    that two releases of one table differ.
     """
 
     make: Callable[[], Mechanism]
@@ -29,6 +30,7 @@ class Case:
     ages: int = 10
     jobs: tuple[str, ...] = JOBS
     columns: tuple[str, ...] = ("age", "sex", "job")
+    random: bool = True
 
     def asked(self, *questions: str) -> list[str]:
         """The questions about columns that it publishes."""

@@ -337,6 +337,7 @@ FULL = {
     "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
+    "generalise": {"k": 2},
     "histogram": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "marginals": {"attributes": ["age"], "ways": 1, "epsilon": 1, "neighbours": "replace"},
     "fourier": {"attributes": ["sex"], "ways": 1, "epsilon": 1, "neighbours": "replace"},

@@ -1,7 +1,10 @@
-"""The command rows: synthetic rows of a release, and how near they are to what was measured."""
+"""The commands rows and export: synthetic rows of a release, and how near they are to what was
+measured; generalised rows, and what was changed in them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -57,6 +60,28 @@ def rows(
     if output is not None:
         console.say(f"Wrote {table.num_rows:,} rows to {output}.")
     for sentence in _quality(report):
+        console.say(sentence)
+
+
+def export(
+    folder: options.ReleaseFolder,
+    output: RowsOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Write the rows of a release by generalise, and say what was changed in each column."""
+    from scumble.public.archive.archive import load
+
+    refuse_existing(output, force=force)
+    found = load(folder).generalised()
+    changes = found.changes()
+    if as_json:
+        console.print_json(asdict(changes))
+    if output is not None or not as_json:
+        write_table(found.labelled(), output)
+    if output is not None:
+        console.say(f"Wrote {changes.rows:,} rows to {output}.")
+    for sentence in changes.sentences():
         console.say(sentence)
 
 

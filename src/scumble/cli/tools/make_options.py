@@ -17,6 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+from scumble.cli.publish_options import option_of
 from scumble.private.mechanism import ParameterInfo, constructor_parameters, mechanisms
 
 _SHORT = {"epsilon": "-e", "attributes": "-a"}
@@ -72,7 +73,8 @@ def _uses() -> dict[str, dict[str, ParameterInfo]]:
     found: dict[str, dict[str, ParameterInfo]] = {}
     for method, kind in mechanisms().items():
         for parameter in constructor_parameters(kind):
-            found.setdefault(parameter.name, {})[method] = parameter
+            name = option_of(method, parameter.name)
+            found.setdefault(name, {})[method] = parameter
     return found
 
 

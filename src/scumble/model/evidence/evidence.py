@@ -5,6 +5,7 @@
 | Records      | true rows, except for columns that went through a known channel          |
 | Tuples       | whole tuples, true and false, with their inclusion probabilities         |
 | Groups       | true rows without their sensitive values, which are published by group   |
+| Generalised  | true rows, in which groups of values stand for some values               |
 | Measurements | noisy linear counts of cells, with their design and the law of the noise |
 | Synthetic    | rows drawn at random by a known law, and the strata they were drawn in   |
 
@@ -25,6 +26,7 @@ from scumble.model import stored
 from scumble.model.designs.registry import Design, design_from_dict
 from scumble.model.designs.sparse import Sparse
 from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
+from scumble.model.evidence.generalised import Generalised
 from scumble.model.evidence.parts import Parts
 from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
@@ -291,9 +293,9 @@ class Synthetic:
 
 _EXACT = 1 << 53  # up to here every whole number is a float
 
-Evidence = Records | Tuples | Groups | Measurements | Synthetic
+Evidence = Records | Tuples | Groups | Generalised | Measurements | Synthetic
 _KINDS: Mapping[str, Any] = {
-    kind.kind: kind for kind in (Records, Tuples, Groups, Measurements, Synthetic)
+    kind.kind: kind for kind in (Records, Tuples, Groups, Generalised, Measurements, Synthetic)
 }
 
 

@@ -16,6 +16,7 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
+from scumble.model.schema.hierarchies import Levels, Rule, default_levels, read_rule, resolve
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.open_category import OpenCategory
@@ -43,7 +44,7 @@ class Attribute:
     (a set or a sequence) and an open category have no codes: see `tabular`.
     `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
     `to_fill_in` is the role of a column whose domain the owner must write; it is an identifier
-    until then.
+    until then. `hierarchy` is a rule that joins values into larger groups: see `levels`.
 
     >>> from scumble.model.schema.domains import IntegerRange
     >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
@@ -57,6 +58,7 @@ class Attribute:
     missing: bool = False
     null_words: tuple[str, ...] = ()
     from_data: bool = False
+    hierarchy: Rule | None = None
     note: str = field(default="", compare=False)
     to_fill_in: Role | None = field(default=None, compare=False)
 
@@ -76,10 +78,26 @@ class Attribute:
                 f"{self}: the role must be one of {known}. Got {self.role!r} instead."
             )
         if self.domain is None:
+            if self.hierarchy is not None:
+                raise SchemaError(f"{self}: an identifier is never published; no hierarchy.")
             if self.role != "identifier":
                 raise SchemaError(f"{self}: a {self.role} attribute needs a domain; give its type.")
             return
         self._check_domain(self.domain)
+        if self.hierarchy is not None:
+            self._check_hierarchy()
+
+    def _check_hierarchy(self) -> None:
+        if not self.tabular:
+            raise SchemaError(f"{self}: a column of lists or of open values has no hierarchy.")
+        try:
+            labels = {label for level in self.levels.labels for label in level}
+        except SchemaError as error:
+            sentence = str(error)
+            raise SchemaError(f"{self}: {sentence[0].lower()}{sentence[1:]}") from None
+        for label in labels:
+            if mark := control_character(label):
+                raise SchemaError(f"{self}: a label of the hierarchy has {mark}; remove it.")
 
     def _check_domain(self, domain: AnyDomain) -> None:
         members = domain.members if isinstance(domain, ListDomain) else domain
@@ -166,6 +184,14 @@ class Attribute:
         """Whether a published value stands for several values: a bin, a month or a year."""
         domain = self.domain
         return isinstance(domain, Bins) or (isinstance(domain, Dates) and domain.by != "day")
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The levels of its hierarchy; of one without, those of `default_levels`."""
+        domain = self._required_domain
+        if self.hierarchy is None:
+            return default_levels(domain, ordered=self.ordered, missing=self.missing)
+        return resolve(self.hierarchy, domain, missing=self.missing)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -273,6 +299,8 @@ class Attribute:
             table |= domain_to_table(self.domain)
         if self.missing:
             table["missing"] = list(self.null_words) or True
+        if self.hierarchy is not None:
+            table["hierarchy"] = self.hierarchy.spec()
         return table | {"from_data": True} if self.from_data else table
 
     def to_table(self) -> dict[str, Any]:
@@ -294,6 +322,7 @@ class Attribute:
             missing=missing is not False and not identifier,
             null_words=() if isinstance(missing, bool) or identifier else missing,
             from_data=read_flag(name, "from_data", table) and not identifier,
+            hierarchy=_read_hierarchy(name, table),
         )
 
     @property
@@ -317,3 +346,13 @@ class Attribute:
             f"{several}: use a column that is derived from it: {order}"
             f"length({self.name}) or contains({self.name}, VALUE)."
         )
+
+
+def _read_hierarchy(name: object, table: Mapping[str, Any]) -> Rule | None:
+    if "hierarchy" not in table:
+        return None
+    try:
+        return read_rule(table["hierarchy"])
+    except SchemaError as error:
+        sentence = str(error)
+        raise SchemaError(f"Attribute '{name}': {sentence[0].lower()}{sentence[1:]}") from None

@@ -16,6 +16,7 @@ from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import Category
+from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
@@ -281,7 +282,7 @@ class Schema:
             reason = "it is not UTF-8 text" if isinstance(error, ValueError) else error.strerror
             raise SchemaError(f"The schema file '{path}' cannot be read: {reason}.") from None
         try:
-            return cls.loads(text)
+            return cls.loads(text, folder=Path(path).parent)
         except SchemaError as error:
             if not str(error).startswith(_NO_TOML):
                 raise
@@ -289,8 +290,8 @@ class Schema:
         raise SchemaError(f"The schema file '{path}' is not valid TOML{found}")
 
     @classmethod
-    def loads(cls, text: str) -> Schema:
-        """Read a schema from TOML text."""
+    def loads(cls, text: str, *, folder: str | Path | None = None) -> Schema:
+        """Read a schema from TOML text. Hierarchy files that it names are read from `folder`."""
         import tomllib
 
         try:
@@ -318,7 +319,9 @@ class Schema:
                 raise SchemaError(
                     f"Attribute '{name}': write its role and type in a table [attributes.{name}]."
                 )
-        return cls._read([{**table, "name": name} for name, table in tables.items()])
+        place = None if folder is None else Path(folder)
+        named = [{**table, "name": name} for name, table in tables.items()]
+        return cls._read([with_files(table, place) for table in named])
 
     @classmethod
     def _read(cls, tables: Sequence[Mapping[str, Any]]) -> Schema:
@@ -379,6 +382,7 @@ class Schema:
         insensitive: str | Iterable[str] = (),
         types: Mapping[str, str] | None = None,
         limit: int = 1000,
+        hierarchies: bool = False,
         table: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Schema:
@@ -389,7 +393,8 @@ class Schema:
         numbers are taken for amounts. A column with a role or a type for which no domain can be
         proposed is in `to_fill_in`. Every domain except a boolean one is marked `from_data`, and a
         release made with it says so until the owner declares it public. A text column with more
-        than `limit` distinct values is proposed as an identifier. `table` names the table of a
+        than `limit` distinct values is proposed as an identifier. With `hierarchies`, numbers,
+        dates and codes of quasi-identifiers get a hierarchy by a rule. `table` names the table of a
         DuckDB file. `progress` is called with the number of rows read.
         """
         from scumble.private.tables.infer import infer_schema  # the one import of a higher layer
@@ -401,6 +406,7 @@ class Schema:
             insensitive=insensitive,
             types=types,
             limit=limit,
+            hierarchies=hierarchies,
             table=table,
             progress=progress,
         )

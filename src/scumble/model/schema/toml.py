@@ -34,7 +34,7 @@ _KEYS = {
 }
 KINDS = tuple(_KEYS)
 FILL_IN = "FILL IN"  # stands for a type that the owner must write
-_COMMON = ("name", "role", "type", "missing", "from_data")
+_COMMON = ("name", "role", "type", "missing", "from_data", "hierarchy")
 _HEADER = """\
 # What each column may hold, and what is done with it. Domains are public: write what is possible.
 #   identifier   never published (names, numbers of people)
@@ -143,10 +143,23 @@ def to_toml(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | Non
         for line in note.splitlines():
             parts.extend(f"# {part}\n" for part in textwrap.wrap(line, _WIDTH - 2))
         for key, value in table.items():
-            if key != "name":
+            if key != "name" and not isinstance(value, dict):
                 bare = table.get("type") == "date" and key == "range"
                 parts.append(_line(key, value, bare, most))
+        for key, value in table.items():  # after all other keys, as TOML wants it
+            if isinstance(value, dict):
+                parts += _table(f"attributes.{_key(table['name'])}.{key}", key, value, most)
     return "".join(parts)
+
+
+def _table(path: str, key: str, value: Mapping[str, Any], most: int | None) -> list[str]:
+    """Return a table in a table: on one line if it is short, else with one line for each key."""
+    line = f"{key} = {_value(value)}\n"
+    if len(line) <= _WIDTH:
+        return [line]
+    shown = list(value.items())[:most]
+    more = [f"# {len(value)} in all\n"] if len(shown) < len(value) else []
+    return [f"\n[{path}]\n", *(_line(_key(k), v, False, most) for k, v in shown), *more]
 
 
 def _domain(kind: str, table: Mapping[str, Any]) -> AnyDomain:
@@ -285,5 +298,9 @@ def _key(name: str) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a scalar as TOML: the same as JSON, except for one control character."""
+    """Return a value as TOML: a scalar as in JSON, except for one control character."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

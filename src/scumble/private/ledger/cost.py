@@ -16,6 +16,7 @@ from scumble.model import stored
 from scumble.model.errors import LedgerError, named
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.privacy.sampling import Sample
 from scumble.private.ledger.terms import LedgerTerms, Relation, group_loss
 from scumble.private.mechanism import Mechanism, Publisher
 
@@ -124,14 +125,18 @@ def bill_of(
     seeded: bool,
     part: str | None = None,
     column: Attribute | None = None,
+    sample: Sample | None = None,
 ) -> Bill:
     """Return the bill of a release by a mechanism, before any row is read.
 
-    With `part`, only people with this value of `column` are published. `outside` and `seeded` are
-    the parameters of `publish`.
+    With `sample`, only people who were drawn are published, which costs less. With `part`, only
+    people with this value of `column` are published. `outside` and `seeded` are the parameters of
+    `publish`.
     """
     _check_protected(schema, terms)
     claims, reason = _claims(mechanism, schema)
+    if sample is not None:
+        claims = [_sampled(each, mechanism, schema, sample) for each in claims]
     weak = _weakness(mechanism, schema, outside, seeded)
     shown = _shown(schema, terms)
     found = _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
@@ -229,6 +234,18 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
     ]
     words = " and ".join(dict.fromkeys(each.statement for each in stated)) or "nothing in numbers"
     return found, "" if found else f"It promises {words}, which is no loss that adds up to others."
+
+
+def _sampled(
+    claim: ReleaseClaim, mechanism: Mechanism, schema: Schema, sample: Sample
+) -> ReleaseClaim:
+    """The claim for a sample. A ρ is charged as the (ε, δ) that it keeps: no ρ follows from it."""
+    loss = claim.loss
+    if loss.rho:
+        [stated, *_] = mechanism.guarantee(schema)
+        loss = _loss(mechanism, stated)
+    epsilon, delta = sample.loss(loss.epsilon, loss.delta)
+    return replace(claim, loss=PrivacyLoss(epsilon, delta=delta))
 
 
 def _claims_of_tuples(

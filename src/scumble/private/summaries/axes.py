@@ -46,7 +46,8 @@ class AxisSummary(WithDelta):
     all combinations add up to 1, and the variances of their noises are products over the axes.
 
     Parameters:
-        taxonomy: values in nested lists, by attribute.
+        taxonomy: values in nested lists, by attribute; by default the schema's hierarchy of an
+            attribute without order.
     """
 
     for_ranges: ClassVar[bool] = True
@@ -58,6 +59,17 @@ class AxisSummary(WithDelta):
         self.taxonomies = written(type(self).__name__, self.taxonomy, self.names)
         self.taxonomy = self.taxonomies or None
         check_scale(self._law(1, 1, Fraction(1), nonnegative_gram=True))
+
+    def tree(self, schema: Schema, name: str) -> Taxonomy | None:
+        """Return the taxonomy of an attribute: that of the parameter; without one, the hierarchy
+        that the schema declares for an attribute without order. None if there is neither.
+        """
+        if name in self.taxonomies:
+            return taxonomy(type(self).__name__, schema, name, self.taxonomies[name])
+        attribute = schema[name]
+        if attribute.hierarchy is None or attribute.ordered or attribute.levels.height < 2:
+            return None
+        return Taxonomy.of(attribute.levels.nested())
 
     @abstractmethod
     def planned(self, schema: Schema, name: str) -> Planned:

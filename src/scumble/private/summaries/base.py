@@ -49,6 +49,7 @@ class ProtectedSummary(Summary):
         person: identifier that names people.
     """
 
+    not_sampled: ClassVar[str] = "its answers would be about the people who were drawn."
     proof: ClassVar[str] = "noise on sums of counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     gaussian_proof: ClassVar[str] = (
         "discrete Gaussian noise: Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; "
@@ -193,6 +194,8 @@ class AttributeSummary(ProtectedSummary):
     Parameters:
         attributes: what to count by, as age,sex.
     """
+
+    not_sampled: ClassVar[str] = ""
 
     attributes: Sequence[str] = field(kw_only=False)
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scumble.model.designs.axis import IdentityAxis
-from scumble.model.designs.taxonomy import TaxonomyTree
+from scumble.model.designs.taxonomy import Taxonomy, TaxonomyTree
 from scumble.model.designs.tree import Budget, Tree, tree_plan
 from scumble.model.errors import ParameterError
 from scumble.model.parameters import flag, whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import SMALL_DELTA, Claim, protection
-from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
 LARGEST_FANOUT = 10**6
@@ -28,10 +27,10 @@ class Hierarchy(AxisSummary):
     Every ordered attribute has a tree over its values: `fanout` is the number of children of its
     nodes, by default the one whose ranges have the least mean error. `root` also measures the count
     of all values. `budget` is "uniform" over the levels of a tree, or "optimal" for ranges.
-    `taxonomy` gives the tree of an attribute without order, as nested lists of its values; without
-    one it is counted value by value. Several attributes are measured by the product of their trees:
-    every block of one with every block of the other. `neighbours`, `contribution` and `person` are
-    as for Histogram.
+    `taxonomy` gives the tree of an attribute without order, as nested lists of its values; else the
+    hierarchy of the schema is its tree, and without both it is counted value by value. Several
+    attributes are measured by the product of their trees: every block of one with every block of
+    the other. `neighbours`, `contribution` and `person` are as for Histogram.
 
     Parameters:
         fanout: children of a node of its trees.
@@ -69,8 +68,8 @@ class Hierarchy(AxisSummary):
         flag("Hierarchy", "root", self.root)
 
     def planned(self, schema: Schema, name: str) -> Planned:
-        if name in self.taxonomies:
-            return self._taxonomy(schema, name)
+        if (tree := self.tree(schema, name)) is not None:
+            return self._taxonomy(tree)
         size = schema[name].size
         if not schema[name].ordered:
             return Planned(IdentityAxis(size), (Fraction(1),))
@@ -79,9 +78,8 @@ class Hierarchy(AxisSummary):
         )
         return Planned(Tree(size, plan.fanouts, plan.weights), plan.measured)
 
-    def _taxonomy(self, schema: Schema, name: str) -> Planned:
+    def _taxonomy(self, tree: Taxonomy) -> Planned:
         """Return the levels of a taxonomy, with equal shares."""
-        tree = axes.taxonomy("Hierarchy", schema, name, self.taxonomies[name])
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
         return Planned(TaxonomyTree(tree, tuple(weights)), (Fraction(1, levels),) * levels)

@@ -95,6 +95,7 @@ class Keys(AttributeSummary):
     """
 
     name = "keys"
+    not_sampled = "that a key is not named tells about the people who were drawn."
     data_dependent = True
     contribution: ClassVar[int] = 1  # type: ignore[misc]  # `keys` says how much a person adds
     gaussian_proof = (

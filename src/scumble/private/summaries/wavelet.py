@@ -15,7 +15,6 @@ from scumble.model.errors import ParameterError
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, protection
-from scumble.private.summaries import axes
 from scumble.private.summaries.axes import AxisSummary, Planned
 
 Transformed = Literal["large", "all"]
@@ -28,7 +27,8 @@ class Wavelet(AxisSummary):
 
     `transform` says which attributes are: "large" ones, for which it pays (Privelet+), or "all"
     (Privelet). The others are counted value by value, as are attributes without order that have no
-    `taxonomy`: nested lists of the values, whose nodes are compared with their siblings' mean.
+    `taxonomy` (nested lists of the values) and no hierarchy in the schema; the nodes of one are
+    compared with their siblings' mean.
     `neighbours`, `contribution` and `person` are as for Histogram.
 
     Parameters:
@@ -65,8 +65,7 @@ class Wavelet(AxisSummary):
 
     def _axis(self, schema: Schema, name: str) -> Axis:
         size = schema[name].size
-        if name in self.taxonomies:
-            tree = axes.taxonomy("Wavelet", schema, name, self.taxonomies[name])
+        if (tree := self.tree(schema, name)) is not None:
             nominal = Nominal.balanced(tree, squares=self.gaussian)
             spread = Fraction(1 if self.gaussian else 4)
             return nominal if self._pays(nominal, spread) else IdentityAxis(size)

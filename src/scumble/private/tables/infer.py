@@ -25,6 +25,7 @@ from scumble.model import errors
 from scumble.model.errors import ParameterError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
@@ -98,6 +99,7 @@ def infer_schema(
     insensitive: str | Iterable[str] = (),
     types: Mapping[str, str] | None = None,
     limit: int = 1000,
+    hierarchies: bool = False,
     table: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Schema:
@@ -127,7 +129,10 @@ def infer_schema(
             kind = kinds.get(name) or _kind_in_role(profiles[name], name in roles)
             attribute = _attribute(name, profiles[name], limit, kind)
         role = roles.get(name, "quasi" if name in kinds else None)
-        found.append(attribute if role is None else _in_role(attribute, role))
+        attribute = attribute if role is None else _in_role(attribute, role)
+        if hierarchies and attribute.role == "quasi":
+            attribute = replace(attribute, hierarchy=proposed_hierarchy(attribute))
+        found.append(attribute)
     return Schema(tuple(found))
 
 

@@ -18,6 +18,7 @@ from scumble.model import stored
 from scumble.model.errors import ReleaseError, ScumbleError, named, setting
 from scumble.model.evidence.evidence import evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
@@ -188,6 +189,8 @@ def manifest_from_json(data: Mapping[str, Any]) -> Manifest:
     known = {*schema.names, *(attribute.name for attribute in evidence.added)}
     if not known.issuperset(evidence.columns) or not evidence.columns:
         raise ValueError("a column of the evidence is not in the schema")
+    if SAMPLED in data["report"]:
+        Sample.from_dict(data["report"][SAMPLED])  # raises for any other content
     if not data["guarantees"]:
         raise ValueError("no guarantee is stated")
     return Manifest(

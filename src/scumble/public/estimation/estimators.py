@@ -28,6 +28,7 @@ _ESTIMATORS = {
     "records": ("rows.answer", "rows.answer_many"),
     "tuples": ("tuples.answer", "tuples.answer"),
     "groups": ("anatomy.answer", "anatomy.answer_many"),
+    "generalised": ("rows.generalised.answer", "rows.generalised.answer"),
     "measurements": ("measurements.answer", "measurements.answer"),
     "synthetic": ("synthetic.answer", "synthetic.answer"),
 }

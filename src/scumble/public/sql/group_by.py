@@ -135,6 +135,7 @@ class GroupReader:
             return Key(attribute.name, expression, attribute.name)
         expression = self.reader.expression((start, end))
         text = question.text[tokens[0].start : tokens[-1].end + 1]
+        text = question.written.get(f"({text})", text)
         name = column.text if len(tokens) in (1, 3) and is_word(column) else text
         if not expression.attributes:
             raise question.error("GROUP BY needs a column here, not a constant.", tokens[0])

@@ -15,6 +15,7 @@ from sqlglot import TokenType as T
 
 from scumble.model.query import Aggregate, Expression, Query
 from scumble.model.schema.schema import Schema
+from scumble.public.level_function import spell_levels
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.conditions import Span, read_clauses
@@ -91,6 +92,7 @@ def read_select_tokens(
 ) -> Query | SelectPlan:
     """Parse a question that is tokenized already; see `read_select`."""
     fold_derived(question, schema)
+    spell_levels(question, schema)
     names = NameResolver(question, schema, tables)
     _ = question.closing  # unbalanced parentheses are rejected first
     refuse_unsupported(question, names.attributes)

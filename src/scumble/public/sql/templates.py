@@ -21,6 +21,7 @@ from scumble.model.cache import Cache
 from scumble.model.query import Comparison, Expression, ParsedQuestion, Query
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.public.level_function import spell_levels
 from scumble.public.sql.conditions import comparison_of
 from scumble.public.sql.parse import read_select_tokens, refuse_plan
 from scumble.public.sql.select_plan import SelectPlan
@@ -62,6 +63,7 @@ class TemplateParser:
 
     def _read(self, question: TokenizedSql) -> ParsedQuestion | SelectPlan:
         fold_derived(question, self.schema)
+        spell_levels(question, self.schema)
         kinds = [token.token_type for token in question.tokens]
         literals = [
             token for token, kind in zip(question.tokens, kinds, strict=True) if kind in _LITERALS

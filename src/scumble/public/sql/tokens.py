@@ -63,6 +63,7 @@ class TokenizedSql:
         if not isinstance(text, str):
             raise QueryError(f"A question must be SQL text. Got {type(text).__name__} instead.")
         self.text = text
+        self.written: dict[str, str] = {}  # by a text that replaced it
         if len(text) > LONGEST:
             raise QueryError(
                 f"The question is too long: {len(text)} characters, of at most {LONGEST}."
@@ -79,6 +80,7 @@ class TokenizedSql:
         """Return a part of the tokens as a question of its own; errors point into the whole."""
         found = object.__new__(TokenizedSql)
         found.text, found.tokens = self.text, self.tokens[start:end]
+        found.written = self.written
         return found
 
     @cached_property

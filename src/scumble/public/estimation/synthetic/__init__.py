@@ -1,1 +1,1 @@
-"""Answers from synthetic rows, whose errors follow from the law by which they were drawn."""
+"""Answers from what was drawn: synthetic rows, counts chosen in rounds, samples of people."""

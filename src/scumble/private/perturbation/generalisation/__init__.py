@@ -1,0 +1,1 @@
+"""Generalisation: k-anonymity, l-diversity and t-closeness by coarser values."""

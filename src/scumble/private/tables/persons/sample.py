@@ -1,0 +1,126 @@
+"""A secret sample of the people of a table: drawn once, and the same in every pass."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model.errors import ParameterError, PromiseError, named, setting
+from scumble.model.privacy.guarantee import read_share
+from scumble.model.privacy.sampling import Sample
+from scumble.private.mechanism import Mechanism
+from scumble.private.tables.source import Source
+
+MOST_PEOPLE = 1 << 28  # of a sample of a fixed size, which is drawn in memory
+_BITS = 128
+
+
+def sample_for(mechanism: Mechanism, rate: object, outside: str, part: bool) -> Sample:
+    """Return how people are drawn for this mechanism; refuse where no proof holds."""
+    share = read_share("publish", "sample", rate)
+    unit = getattr(mechanism, "unit", None)
+    if mechanism.not_sampled or unit is None:
+        raise PromiseError(f"{type(mechanism).__name__} takes no sample: {mechanism.not_sampled}")
+    if unit.neighbours == "add_remove":
+        if unit.rows > 1 and unit.column is None:
+            raise PromiseError(
+                f"Of a person with {unit.rows} rows single rows would be drawn, which no proof "
+                f"covers: name the people by {named('person')}."
+            )
+        return Sample(share, unit.rows)
+    if not unit.keeps_rows:
+        raise PromiseError(
+            "If people are replaced, a sample has a fixed number of rows, one of each person: use "
+            f"{setting('neighbours', 'add_remove')}, or one row per person without "
+            f"{named('person')}."
+        )
+    if outside == "drop" or part:
+        raise PromiseError(
+            "If people are replaced, the number of rows to draw from must be public, and here the "
+            f"values decide it: use {setting('neighbours', 'add_remove')}."
+        )
+    return Sample(share)
+
+
+class SampledSource(Source):
+    """The rows of people who were drawn, in the order of the table."""
+
+    def __init__(
+        self, source: Source, sample: Sample, person: str | None, seed: int | None, *, fixed: bool
+    ) -> None:
+        self.source = source.ordered()
+        self.sample, self._person = sample, person
+        self.description, self.columns, self.hint = source.description, source.columns, source.hint
+        repeated = None if seed is None else hashlib.sha256(b"scumble sample %d" % seed).digest()
+        self._key = os.urandom(32) if repeated is None else repeated
+        self._fixed = fixed
+        self._chosen: npt.NDArray[np.bool_] | None = None
+
+    def ordered(self) -> Source:
+        return self
+
+    def draw(self, column: str) -> None:
+        """Draw a sample of a fixed size, if there is no person to add or remove; `column` is any
+        of the table. Other samples are drawn while the rows are read.
+        """
+        if not self._fixed:
+            return
+        from scumble.private.sampling.source import Keystream
+        from scumble.private.sampling.without_replacement import shuffle
+
+        people = sum(batch.num_rows for batch in self.source.batches([column]))
+        if people > MOST_PEOPLE:
+            raise ParameterError(
+                f"A sample without replacement is drawn from at most {MOST_PEOPLE} rows; use "
+                f"{setting('neighbours', 'add_remove')}."
+            )
+        drawn = int(self.sample.rate * people)
+        order = np.arange(people)
+        shuffle(Keystream.derived(self._key, "sample"), order, np.array([0, people]))
+        self._chosen = np.zeros(people, bool)
+        self._chosen[order[:drawn]] = True
+        self.sample = replace(self.sample, people=people, drawn=drawn)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        from scumble.private.sampling.bits import bernoulli
+        from scumble.private.sampling.source import Keystream
+
+        wanted = list(dict.fromkeys([*columns, *([self._person] if self._person else [])]))
+        stream, before = Keystream.derived(self._key, "sample"), 0
+        for batch in self.source.batches(wanted):
+            if self._chosen is not None:
+                kept = self._chosen[before : before + batch.num_rows]
+            elif self._person is not None:
+                kept = self._drawn_people(batch.column(self._person))
+            else:
+                kept = bernoulli(stream, self.sample.rate, batch.num_rows)
+            before += batch.num_rows
+            yield batch.select(list(columns)).filter(pa.array(kept))
+
+    def _drawn_people(self, people: pa.Array) -> npt.NDArray[np.bool_]:
+        """Return which rows belong to people who were drawn, by a keyed hash of the identifier.
+
+        The probability is the rate, rounded down to a multiple of 2^-128.
+        """
+        coded = people.dictionary_encode()
+        limit = int(self.sample.rate * (1 << _BITS))
+        drawn = [self._hash(str(name)) < limit for name in coded.dictionary.to_pylist()]
+        codes = coded.indices.fill_null(len(drawn)).to_numpy(zero_copy_only=False)
+        missing = self._hash("") < limit  # rows without an identifier are one person
+        found: npt.NDArray[np.bool_] = np.array([*drawn, missing], bool)[codes]
+        return found
+
+    def _hash(self, name: str) -> int:
+        mac = hmac.new(self._key, b"person " + name.encode(), hashlib.sha256).digest()
+        return int.from_bytes(mac[: _BITS // 8], "big")
+
+    def destroy(self) -> None:
+        """Forget who was drawn."""
+        self._key, self._chosen = b"", None
