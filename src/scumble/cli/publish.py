@@ -86,8 +86,8 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
-        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         console.progress("Publishing", options.rows_of(rows)) as progress,
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         _mention_charge(ledger),
     ):
         named["progress"] = progress

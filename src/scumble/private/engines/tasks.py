@@ -257,7 +257,8 @@ class WriteJob:
 
     def run(self, content: RangeToWrite, note: Note) -> Path:
         runs = [Run(*each) for each in content.runs]
-        part = content.path.with_name(f"{content.path.name}.part")
+        # Of its own: a cluster may run a task twice at a time.
+        part = content.path.with_name(f"{content.path.name}.{secrets.token_hex(4)}.part")
         writer.write_sorted(
             part,
             self.output.attributes,
