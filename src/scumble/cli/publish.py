@@ -69,7 +69,8 @@ def publish(
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
-    said = () if as_json else _show_outlook(mechanism, known)
+    # What to expect is computed for whole tables, not for a sample.
+    said = () if as_json or sample is not None else _show_outlook(mechanism, known)
     rows = open_source(source, table=table, query=query)
     warning = _noise_warning(mechanism, known, rows.rows)
     if not as_json:  # a program that fails wants one object on stderr
@@ -86,8 +87,8 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
-        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         console.progress("Publishing", options.rows_of(rows)) as progress,
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         _mention_charge(ledger),
     ):
         named["progress"] = progress

@@ -47,7 +47,7 @@ pytestmark = [
 CASES = cases()
 PUBLISHERS = [name for name, case in CASES.items() if isinstance(case.make(), Publisher)]
 MAPPED = [name for name in PUBLISHERS if name.split(",")[0] not in ("anatomy", "alphabeta")]
-SOURCES = ["file", "folder", "frame", "csv", "gzip", "duckdb", "arrow", "pandas", "sqlite"]
+SOURCES = "file folder frame csv gzip duckdb arrow pandas sqlite postgres".split()
 # Every mechanism and every source once; the full product in `make test-soak`.
 PAIRS = list(zip(CASES, cycle(SOURCES), strict=False))
 PRODUCT = [
@@ -145,8 +145,13 @@ def parquet(name: str, folder) -> Path:
 
 
 @pytest.mark.parametrize(("name", "kind"), PRODUCT)
-def test_the_same_bits(name: str, kind: str, engine, tmp_path) -> None:
-    given = stored(kind, CASES[name].table("ordinary"), tmp_path, engine.session)
+def test_the_same_bits(name: str, kind: str, engine, tmp_path, request) -> None:
+    if kind == "postgres":
+        server = request.getfixturevalue("server")
+        given = server.database()
+        server.ingest(given, "people", CASES[name].table("ordinary"))
+    else:
+        given = stored(kind, CASES[name].table("ordinary"), tmp_path, engine.session)
     table = CASES[name].table("ordinary") if kind == "frame" else given
     local, found = published(name, table), published(name, given, engine=engine)
     assert digest(found) == digest(local)
@@ -194,6 +199,17 @@ def test_persons_levels_and_records(engine, tmp_path) -> None:
 
 
 @pytest.mark.slow
+def test_the_session_of_the_caller_stays_as_it_was(engine, session) -> None:
+    from pyspark.sql import SparkSession
+
+    name = "spark.sql.leafNodeDefaultParallelism"
+    before = session.conf.get(name, None)
+    sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+    assert session.conf.get(name, None) == before
+    assert SparkSession.getActiveSession() is session
+
+
+@pytest.mark.slow
 def test_answers_without_spark(engine, tmp_path) -> None:
     given = stored("frame", people(400, schema()), tmp_path, engine.session)
     release = sc.publish(given, schema(), sc.Uniform(epsilon=1), engine=engine)
@@ -232,6 +248,13 @@ class TestFaults:
         monkeypatch.setattr(SparkExecutor, "__init__", reversed_)
         assert digest(published(name, path, engine=engine)) == local
         assert digest(published(name, path, engine=engine, seed=2)) != local
+
+    def test_waves_of_one_task(self, engine, tmp_path, monkeypatch) -> None:
+        path = parquet("partition", tmp_path)
+        local = digest(published("partition", path))
+        monkeypatch.setattr(spark, "_ANSWER_BYTES", 1)
+        monkeypatch.setattr(spark, "_SENT_BYTES", 1)
+        assert digest(published("partition", path, engine=engine)) == local
 
     @pytest.mark.parametrize("fault", ["Dies", "KillsExecutor"])
     @pytest.mark.parametrize("name", ["uniform", "partition"])
@@ -297,7 +320,7 @@ class TestFaults:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 240)
+            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 600)
             assert list(tmp_path.glob("scumble-staging-*/staging-*"))
             driver.send_signal(number)
             driver.wait(60)

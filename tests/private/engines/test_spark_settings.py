@@ -6,12 +6,15 @@ import pickle
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.cli.publish_options import opened_engine
+from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
 from tests.support.people import people, schema
@@ -105,35 +108,48 @@ def test_a_process_that_serves_several_releases_sees_a_new_file(tmp_path, monkey
         monkeypatch.chdir("/")  # where a worker of a cluster may be
         assert sum(batch.num_rows for batch in sent.batches(["age"])) == rows
         monkeypatch.chdir(tmp_path)
+    missing = pickle.loads(pickle.dumps(unit))
+    (tmp_path / "people.parquet").unlink()
+    with pytest.raises(sc.SourceError, match="not on a machine that is to read it"):
+        list(missing.batches(["age"]))
 
 
 class TestCommand:
-    def refused(self, *words: str) -> str:
-        command = [sys.executable, "-c", _COMMAND, "publish", "people.csv", "-s", "schema.toml"]
-        more = ["-m", "uniform", "-e", "1", "-o", "view", *words]
-        done = subprocess.run([*command, *more], capture_output=True, text=True, check=False)
-        assert done.returncode == 2, done.stderr
-        return " ".join(done.stderr.split())
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            (("flink", None, None, False), "'local' or 'spark'"),
+            (("spark", None, None, False), "needs --master"),
+            (("local", "spark://host:7077", None, False), "are for --engine spark"),
+            (("local", None, Path("/"), False), "are for --engine spark"),
+            (("local", None, None, True), "are for --engine spark"),
+        ],
+    )
+    def test_options(self, options, sentence: str) -> None:
+        with pytest.raises(sc.ParameterError, match=sentence), opened_engine(*options):
+            pass
 
-    @pytest.fixture(autouse=True)
-    def files(self, tmp_path, monkeypatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "schema.toml").write_text(schema().dumps())
-        (tmp_path / "people.csv").write_text("age,sex,job\n1,f,cook\n")
+    def test_one_process_is_the_default(self) -> None:
+        with opened_engine("local", None, None, False) as engine:
+            assert engine is None
 
-    def test_options(self) -> None:
-        assert "'local' or 'spark'" in self.refused("--engine", "flink")
-        assert "needs --master" in self.refused("--engine", "spark")
-        assert "are for --engine spark" in self.refused("--master", "spark://host:7077")
+    def test_masters(self) -> None:
+        pytest.importorskip("pyspark", reason="needs scumble[spark]")
+        for wrong in ("host:7077", "flink://host:7077", "locals"):
+            with (
+                pytest.raises(sc.ParameterError, match="'master' parameter"),
+                spark_session(wrong),
+            ):
+                pass
+        for nobody in ("spark://127.0.0.1:1", "spark://127.0.0.1", "spark://127.0.0.1:1,[::1]:1"):
+            with pytest.raises(sc.ScumbleError, match="Nobody answers"), spark_session(nobody):
+                pass
 
-    def test_without_pyspark(self) -> None:
-        told = self.refused("--engine", "spark", "--master", "spark://host:7077")
-        assert "pyspark or pandas is not installed: install scumble[spark], and Java 17." in told
-
-
-_COMMAND = """
-import sys
-sys.modules["pyspark"] = sys.modules["pyspark.sql"] = None
-from scumble.cli.app import main
-main()
-"""
+    def test_without_pyspark(self, monkeypatch) -> None:
+        for name in ("pyspark", "pyspark.sql"):
+            monkeypatch.setitem(sys.modules, name, None)
+        with (
+            pytest.raises(sc.ParameterError, match=r"install scumble\[spark\], and Java 17\."),
+            opened_engine("spark", "spark://host:7077", None, False),
+        ):
+            pass

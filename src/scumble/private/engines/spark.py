@@ -13,7 +13,7 @@ import secrets
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,11 +25,15 @@ from scumble.model.errors import ParameterError, ScumbleError, setting
 from scumble.private.engines import spark_task
 from scumble.private.engines.spark_frame import SparkFrame
 from scumble.private.engines.staging import StagingFolder
+from scumble.private.engines.worker import Failure
 from scumble.private.engines.workers import ATTEMPTS, Job, Task
 from scumble.private.tables.frames import is_spark
 
-_WAVE_BYTES = 1 << 26  # of what is sent to, and of what comes back from, the tasks of one Spark job
-_WAVE_TASKS = 1 << 10
+# Tasks are sent in waves, each of which is one job of Spark.
+_FIRST_WAVE = 16  # tasks, while nobody knows how long an answer is
+_MOST_TASKS = 1 << 10  # of a wave
+_SENT_BYTES = 1 << 26  # of all tasks of a wave
+_ANSWER_BYTES = 1 << 28  # ... of their answers, if they are as long as those before
 _PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
 _LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
 _STOPPED = "its session was stopped, or its master cannot be reached"
@@ -44,6 +48,7 @@ _REASONS = (
     ("stopped SparkContext", _STOPPED),
     ("Python worker exited unexpectedly", _LOST),
     ("ExecutorLostFailure", _LOST),
+    ("maxResultSize", "counts of so many cells need a larger spark.driver.maxResultSize"),
 )
 
 
@@ -129,6 +134,8 @@ class SparkExecutor:
 
     def __enter__(self) -> SparkExecutor:
         """Look whether the workers have what they need, before anything is read or charged."""
+        self._session = self._session.newSession()  # the caller's own stays as it is
+        self._stack.enter_context(_active_session_kept())
         self._stack.enter_context(self._staging)
         try:
             number = min(self._parallelism, _PROBES)
@@ -160,73 +167,37 @@ class SparkExecutor:
         """Yield every task with its answer. Spark gets the tasks in waves, one after the other, so
         that neither they nor the answers take much memory.
         """
-        given = iter(tasks if self.order is None else self.order(list(tasks)))
         self._jobs += 1
-        notes = self._staging.path / f"notes{self._jobs}"
-        again: deque[Task] = deque()
-        failures: dict[int, BaseException] = {}
-        most = self._parallelism
-        while wave := self._wave(job, notes, given, again, failures, most):
-            size = 0
-            for number, answer in self._answers([(each.number, sent) for each, sent in wave]):
-                size += len(answer)
-                task = next(each for each, _ in wave if each.number == number)
+        given = tasks if self.order is None else self.order(list(tasks))
+        run = _Run(job, given, self._staging.path, f"notes{self._jobs}")
+        most = min(self._parallelism, _FIRST_WAVE)
+        while wave := run.wave(most):
+            answers = self._answers([(task.number, sent) for task, sent in wave.values()])
+            for number, answer in answers:
+                task, _ = wave[number]
                 kind, found = pickle.loads(answer)  # noqa: S301 (from a task of this release)
                 if kind == "done":
-                    task.notes = spark_task.noted(notes / str(number))
+                    task.notes = run.noted(task)
                     yield task, found
-                    continue
-                task.attempt += 1
-                if found.again and task.attempt < ATTEMPTS:
-                    again.append(task)
                 else:
-                    failures[number] = found.error()
-            fitting = _WAVE_BYTES * len(wave) // max(1, size)
-            most = max(1, min(_WAVE_TASKS, 8 * self._parallelism, fitting))
-        if failures:
-            raise failures[min(failures)]
-
-    def _wave(
-        self,
-        job: Job,
-        notes: Path,
-        given: Iterator[Task],
-        again: deque[Task],
-        failures: dict[int, BaseException],
-        most: int,
-    ) -> list[tuple[Task, bytes]]:
-        """Return the next tasks, pickled. After an error only the tasks before it are of use: they
-        may have errors of their own.
-        """
-        found: list[tuple[Task, bytes]] = []
-        size = 0
-        while len(found) < most and size < _WAVE_BYTES:
-            task = again.popleft() if again else next(given, None)
-            if task is None:
-                break
-            if failures and task.number > min(failures):
-                continue
-            order = spark_task.Order(
-                __version__,
-                str(self._staging.path),
-                str(notes / str(task.number)),
-                _pickled(job, task.content()),
-            )
-            found.append((task, pickle.dumps(tuple(order), protocol=5)))
-            size += len(order.work)
-        return found
+                    run.failed(task, found)
+            size = sum(len(answer) for _, answer in answers)
+            fitting = _ANSWER_BYTES * len(wave) // max(1, size)
+            most = max(1, min(_MOST_TASKS, 8 * self._parallelism, fitting))
+        run.end()
 
     def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Let Spark do some tasks, each in a partition of its own."""
-        numbers, sent = zip(*orders, strict=True)
+        numbers, contents = zip(*orders, strict=True)
         table = pa.table(
-            {"number": pa.array(numbers, pa.int64()), "task": pa.array(sent, pa.binary())}
+            {"number": pa.array(numbers, pa.int64()), "task": pa.array(contents, pa.binary())}
         )
-        session = self._session.newSession()  # the settings of the caller's own stay as they are
-        session.conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
-        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+        conf = self._session.conf
         with _failures_told(), self._cancelled_on_error(), _no_advice():
-            frame = session.createDataFrame(table).mapInArrow(spark_task.work, spark_task.ANSWERS)
+            conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
+            conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+            sent = self._session.createDataFrame(table)
+            frame = sent.mapInArrow(spark_task.work, spark_task.ANSWERS)
             return [(row["number"], bytes(row["answer"])) for row in frame.collect()]
 
     @property
@@ -241,17 +212,64 @@ class SparkExecutor:
         try:
             yield
         except BaseException:
-            self._context.cancelJobsWithTag(tag)
+            with suppress(Exception):  # Spark itself may have ended
+                self._context.cancelJobsWithTag(tag)
             raise
         finally:
-            self._context.removeJobTag(tag)
+            with suppress(Exception):
+                self._context.removeJobTag(tag)
 
 
-def _pickled(job: Job, content: Any) -> bytes:
-    try:
-        return pickle.dumps((job, content), protocol=5)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        raise ParameterError(spark_task.UNSENT) from None
+class _Run:
+    """The tasks of one job: those to send, and the errors."""
+
+    def __init__(self, job: Job, tasks: Iterable[Task], staging: Path, notes: str) -> None:
+        self._job, self._tasks = job, iter(tasks)
+        self._staging, self._notes = staging, staging / notes
+        self._again: deque[Task] = deque()
+        self._failures: dict[int, BaseException] = {}
+
+    def wave(self, most: int) -> dict[int, tuple[Task, bytes]]:
+        """Return the next tasks as they are sent, by their numbers.
+
+        After an error only the tasks before it are of use: they may have errors of their own.
+        """
+        found: dict[int, tuple[Task, bytes]] = {}
+        size = 0
+        while len(found) < most and size < _SENT_BYTES:
+            task = self._again.popleft() if self._again else next(self._tasks, None)
+            if task is None:
+                break
+            if not self._failures or task.number < min(self._failures):
+                found[task.number] = task, self._sent(task)
+                size += len(found[task.number][1])
+        return found
+
+    def _sent(self, task: Task) -> bytes:
+        try:
+            work = pickle.dumps((self._job, task.content()), protocol=5)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            raise ParameterError(spark_task.UNSENT) from None
+        notes = self._notes / str(task.number)
+        order = spark_task.Order(__version__, str(self._staging), str(notes), work)
+        return pickle.dumps(tuple(order), protocol=5)
+
+    def noted(self, task: Task) -> list[Any]:
+        """Return what all attempts at a task have noted."""
+        return spark_task.noted(self._notes / str(task.number))
+
+    def failed(self, task: Task, failure: Failure) -> None:
+        """Try a task again, or keep its error."""
+        task.attempt += 1
+        if failure.again and task.attempt < ATTEMPTS:
+            self._again.append(task)
+        else:
+            self._failures[task.number] = failure.error()
+
+    def end(self) -> None:
+        """Raise the error of the first task that has one."""
+        if self._failures:
+            raise self._failures[min(self._failures)]
 
 
 @contextmanager
@@ -268,6 +286,22 @@ def _failures_told() -> Iterator[None]:
     # Raised outside of the except clause, so that the context of the exception is not kept either.
     reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
     raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")
+
+
+@contextmanager
+def _active_session_kept() -> Iterator[None]:
+    """Make the session that is active here active again at the end of the block."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    try:
+        yield
+    finally:
+        with suppress(PySparkException, Py4JError, OSError), _no_advice():  # if it was stopped
+            if before is not None:
+                before.createDataFrame([], "number long")  # which activates it
 
 
 @contextmanager

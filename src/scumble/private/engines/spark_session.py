@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.no_pandas import allow_pandas
 
+_SECONDS = 10  # in which a master must answer
 # What an application may decide for itself. The secret by which the machines of a cluster know each
 # other, and with which they encrypt what they send, is in their configuration.
 _SETTINGS = {
@@ -39,6 +42,7 @@ def spark_session(master: str) -> Iterator[Any]:
         raise ParameterError(
             "pyspark or pandas is not installed: install scumble[spark], and Java 17."
         ) from None
+    _check(master)
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise ParameterError("Spark needs Java 17: install it, or set JAVA_HOME to its folder.")
     builder = SparkSession.builder.master(master).appName("scumble")
@@ -52,13 +56,30 @@ def spark_session(master: str) -> Iterator[Any]:
             session = None
     if session is None:
         raise ScumbleError(
-            f"No session could be started on the Spark master '{master}': it does not answer, has "
-            "another version or another secret (spark.authenticate), or the address is wrong."
+            f"No session could be started on the Spark master '{master}': it has another "
+            "version of Spark or another secret (spark.authenticate), or is no Spark master."
         )
     try:
         yield session
     finally:
         session.stop()
+
+
+def _check(master: str) -> None:
+    """Refuse what is no address of a master, and one that nobody listens at: Spark would try for
+    more than a minute.
+    """
+    if not re.match(r"(spark|k8s)://.|local$|local\[|yarn$", master):
+        allowed = "spark://host:7077, yarn, k8s://https://host:443 or local[2]"
+        raise ParameterError.of("publish", "master", allowed, master)
+    if not master.startswith("spark://"):
+        return
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        with suppress(OSError, ValueError, OverflowError):
+            socket.create_connection((host, int(port)), _SECONDS).close()
+            return
+    raise ScumbleError(f"Nobody answers at the Spark master '{master}'.")
 
 
 @contextmanager

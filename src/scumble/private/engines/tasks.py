@@ -15,6 +15,7 @@ import pyarrow as pa
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Codes, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprinter
@@ -145,6 +146,22 @@ class CodesJob:
         return list(rows.batches(self.names)), seen()
 
 
+_ROW = PrivacyUnit("add_remove", 1, None)  # no limit on the rows of a person
+
+
+@dataclass(frozen=True)
+class ListsJob:
+    """Returns the lists of a unit; several of a row belong together."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
+        rows, seen = self.reading.rows(content, note)
+        return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
+
+
 @dataclass(frozen=True)
 class UnitCellsJob:
     """Finds the non-empty cells of a unit, and its fingerprint."""
@@ -257,7 +274,8 @@ class WriteJob:
 
     def run(self, content: RangeToWrite, note: Note) -> Path:
         runs = [Run(*each) for each in content.runs]
-        part = content.path.with_name(f"{content.path.name}.part")
+        # Of its own: a cluster may run a task twice at a time.
+        part = content.path.with_name(f"{content.path.name}.{secrets.token_hex(4)}.part")
         writer.write_sorted(
             part,
             self.output.attributes,

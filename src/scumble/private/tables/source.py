@@ -43,6 +43,7 @@ _SENTENCES = (
     (r"convert|expected (bytes|a string)", "its values are of several types; make them all text"),
     (r"lock|different configuration", "another connection holds it open"),
     (r"permission denied", "permission is denied"),
+    (r"no such file", "a file of it is not there, or not on a machine that is to read it"),
 )
 
 Result = TypeVar("Result")
