@@ -39,6 +39,7 @@ NAMES = (
     "audit",
     "axes",
     "sparse",
+    "lists",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")
