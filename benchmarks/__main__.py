@@ -34,11 +34,13 @@ NAMES = (
     "database",
     "journal",
     "publishers",
+    "generalise",
     "tuples",
     "relaxation",
     "audit",
     "axes",
     "sparse",
+    "lists",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ from scumble.server.tokens import TokenStore
 
 PEOPLE = 100_000
 CLIENTS = 32
+SLOW = 500
 SECONDS = 4.0
 ATTRIBUTES = ["age", "income", "condition"]
 RUN = "from scumble.cli.app import main; main()"
@@ -49,16 +53,22 @@ def run() -> list[dict[str, Any]]:
             ).close()
         local = _local(folder)
         with _Server(folder) as server:
-            new, late = _load(server.clients(lambda rng: ("answer", question(rng))))
-            repeats, _ = _load(server.clients(lambda _: ("answer", question(random.Random(1)))))
-            costs, _ = _load(server.clients(lambda rng: ("cost", question(rng))))
-    detail = f"{new:,.0f} answers/s, in one process {local:,.0f}/s; p99 {late:.0f} ms"
+            new, late, of_new = server.load(lambda rng: ("answer", question(rng)))
+            repeats, before, of_repeat = server.load(_repeated)
+            costs, _, of_cost = server.load(lambda rng: ("cost", question(rng)))
+            with server.slow_connections(SLOW):
+                _, beside, _ = server.load(_repeated)
+    spent = f"CPU of the server: {of_new:.2f} ms an answer, {of_repeat:.2f} a repeat, "
+    spent += f"{of_cost:.2f} a cost"
+    detail = f"{new:,.0f} answers/s, in one process {local:,.0f}/s; p99 {late:.0f} ms; {spent}"
+    abuse = f"p99 of a repeat {beside:.0f} ms beside {SLOW} slow connections, {before:.0f} without"
     return [
         at_least(f"{CLIENTS} connections, new answers/s / 400", 1, new / 400, detail),
         at_least("answers/s over HTTP / in one process", 0.6, new / local, detail),
         at_most("p99 of an answer, in ms / 150", 1, late / 150, detail),
         at_least("repeats/s / 1,500", 1, repeats / 1500, f"{repeats:,.0f} repeats/s"),
         at_least("costs/s / 1,500", 1, costs / 1500, f"{costs:,.0f} costs/s"),
+        at_most(f"p99 beside {SLOW} slow connections / without", 2, beside / before, abuse),
     ]
 
 
@@ -69,6 +79,10 @@ def question(rng: random.Random) -> str:
         f"SELECT COUNT(*) FROM t WHERE age BETWEEN {low} AND {rng.randrange(low, 91)} "
         f"AND income >= {rich} AND condition <> '{rng.choice(['Asthma', 'Cancer', 'Allergy'])}'"
     )
+
+
+def _repeated(_: random.Random) -> tuple[str, str]:
+    return "answer", question(random.Random(1))
 
 
 def _local(folder: Path) -> float:
@@ -118,6 +132,41 @@ class _Server:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         self._process.stdout.readline()
+
+    def load(self, make: Callable[[random.Random], tuple[str, str]]) -> tuple[float, float, float]:
+        """Return requests per second, their 99th percentile and the server's CPU of one, in ms."""
+        begun = self._cpu()
+        rate, late = _load(self.clients(make))
+        return rate, late, 1000 * (self._cpu() - begun) / (rate * SECONDS)
+
+    def _cpu(self) -> float:
+        """Return the seconds that the process of the server has used."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @contextmanager
+    def slow_connections(self, number: int) -> Iterator[None]:
+        """Connections that send the head of a request byte by byte, and never end it."""
+        opened = [socket.create_connection(("127.0.0.1", 8479), 60) for _ in range(number)]
+        for each in opened:
+            each.sendall(b"POST /api/v1/datasets/people/answer HTTP/1.1\r\nX-Slow: ")
+        ended = threading.Event()
+
+        def drip() -> None:
+            while not ended.wait(1.0):
+                for each in opened:
+                    with suppress(OSError):  # the server ends those that take too long
+                        each.send(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            for each in opened:
+                each.close()
 
     def clients(self, make: Callable[[random.Random], tuple[str, str]]) -> list[Callable[[], None]]:
         return [self._client(seed, make) for seed in range(CLIENTS)]

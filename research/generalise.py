@@ -96,13 +96,14 @@ def questions(schema: sc.Schema, table: pa.Table) -> tuple[list[str], np.ndarray
     rng = np.random.default_rng(SEED)
     names = [attribute.name for attribute in schema.quasi]
     columns = {name: table[name].to_numpy() for name in [*names, "occupation"]}
+    values = {name: np.unique(column.astype(str)) for name, column in columns.items()}
     found: dict[str, int] = {}
     while len(found) < QUESTIONS:
         chosen = [str(name) for name in rng.choice(names, 2, replace=False)]
         met = np.ones(table.num_rows, bool)
         conditions = []
         for name in (*chosen, "occupation"):
-            condition, mask = _condition(name, columns[name], rng)
+            condition, mask = _condition(name, columns[name], values[name], rng)
             conditions.append(condition)
             met &= mask
         if met.sum() >= LEAST * table.num_rows:
@@ -110,12 +111,14 @@ def questions(schema: sc.Schema, table: pa.Table) -> tuple[list[str], np.ndarray
     return list(found), np.array(list(found.values()))
 
 
-def _condition(name: str, column: np.ndarray, rng: np.random.Generator) -> tuple[str, np.ndarray]:
+def _condition(
+    name: str, column: np.ndarray, values: np.ndarray, rng: np.random.Generator
+) -> tuple[str, np.ndarray]:
     if name == "age":
         width = int(rng.integers(5, 31))
         low = int(rng.integers(17, 90 - width))
         return f"age BETWEEN {low} AND {low + width}", (column >= low) & (column <= low + width)
-    value = rng.choice(np.unique(column))
+    value = str(rng.choice(values))
     return f"\"{name}\" = '{value}'", column == value
 
 

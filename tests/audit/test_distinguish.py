@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scumble.audit.distinguish import distinguish
-from scumble.audit.report import clopper_pearson_lower, clopper_pearson_upper
+from scumble.model.laws.probabilities import clopper_pearson_lower, clopper_pearson_upper
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 

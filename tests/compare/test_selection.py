@@ -38,7 +38,7 @@ def _select(schema: sc.Schema, **changed):
         (LINE, {"rows": 10**4}, "mosaic"),
         (LINE, {"rows": 10**6}, "hierarchy"),
         (LINE, {"rows": 10**6, "occupied": 0.03}, "mosaic"),
-        (LINE, {"rows": 10**4, "occupied": 0.03}, "mosaic"),
+        (LINE, {"rows": 10**4, "occupied": 0.03}, "privtree"),
         (LINE, {"rows": 10**5, "occupied": 1}, "hierarchy"),
         (GRID, {"rows": 1000}, "mosaic"),
         (GRID, {"rows": 10**7}, "mosaic"),

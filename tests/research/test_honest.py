@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +24,7 @@ def _table() -> honest.Table:
 def test_answers_are_those_that_a_release_gives() -> None:
     """Both intervals of every range are those of the SQL answer of the same release."""
     table, ranges = _table(), honest.Ranges((64,), 12, 1)
-    mechanism = honest.method("privtree", table.schema, 1.0)
+    mechanism = honest.method("privtree", table.schema, 1.0, "add_remove")
     values = np.repeat(np.arange(64), table.counts)
     release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=3)
     engine = Sandbox(table.schema, view=release.folder / release.evidence.file)
@@ -45,10 +47,11 @@ def test_answers_are_those_that_a_release_gives() -> None:
     assert cut
 
 
-def test_a_histogram_has_the_half_widths_of_its_release() -> None:
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_histogram_has_the_half_widths_of_its_release(neighbours: Any) -> None:
     table, ranges = _table(), honest.Ranges((64,), 5, 1)
-    found = honest._histogram(ranges, 0.5)
-    mechanism = sc.Histogram(["x"], epsilon=0.5, neighbours="add_remove")
+    found = honest._histogram(ranges, 0.5, neighbours)
+    mechanism = sc.Histogram(["x"], epsilon=0.5, neighbours=neighbours)
     values = np.repeat(np.arange(64), table.counts)
     release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=1)
     for place in range(5):
@@ -62,7 +65,7 @@ def _cell(table: str, method: str, half: float, holds: tuple[bool, bool]) -> Cel
     truths = np.array(holds)
     cut = np.ones(2, bool)
     return Cell(
-        table, (4096,), 10**6, 0.9, 0.1, method,
+        table, (4096,), 10**6, 0.9, 0.1, "add_remove", method,
         Answers(both, half * both / 2, half * both, truths, cut, cut),
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from scumble.audit.report import Finding, Verdict
 from scumble.model.errors import ScumbleError
+from scumble.model.laws.probabilities import binomial_at_least
 from scumble.model.privacy.guarantee import percent_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -157,9 +158,7 @@ class Outcome:
     @property
     def surprise(self) -> float:
         """An upper bound of the probability of at least `right` right guesses under the promise."""
-        from scipy.stats import binom
-
-        return float(binom.sf(self.right - 1, self.people, self.allowed))
+        return binomial_at_least(self.right, self.people, self.allowed)
 
     def finding(self, confidence: float) -> Finding:
         """Return the finding about the promise."""

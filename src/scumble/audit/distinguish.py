@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.audit.release_claims import CONFIDENCE
-from scumble.audit.report import Finding, Verdict, clopper_pearson_lower, clopper_pearson_upper
+from scumble.audit.report import Finding, Verdict
+from scumble.model.laws.probabilities import clopper_pearson_lower, clopper_pearson_upper
 
 
 @dataclass(frozen=True)

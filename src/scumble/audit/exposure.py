@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from scumble.audit.anonymity.generalised import candidate_shares
 from scumble.audit.evidence_checks import Pattern, multiset_counts, patterns
-from scumble.audit.report import Finding, clopper_pearson_lower
+from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
     Channel,
@@ -37,6 +37,12 @@ from scumble.model.evidence.channels import (
 from scumble.model.evidence.evidence import Groups, Records, Tuples
 from scumble.model.evidence.generalised import Generalised
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.laws.probabilities import (
+    binomial_masses,
+    binomial_range,
+    clopper_pearson_lower,
+    poisson_masses,
+)
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
@@ -467,23 +473,21 @@ def _most(others: int, values: int, each: float) -> float | None:
 
     These rows are the target's and those of the others that fall on the tuples.
     """
-    from scipy.stats import binom, poisson
-
-    law = binom(others, values * each)
-    fewest, most = int(law.ppf(_TAIL)), int(law.isf(_TAIL))
+    fewest, most = binomial_range(others, values * each, _TAIL)
     if most > MOST_BALLS:
         return None
     balls = np.arange(1, most + 2)
-    mean = float(law.mean()) + 1
-    whole = poisson.pmf(balls, mean)
+    mean = others * values * each + 1
+    whole = poisson_masses(balls, mean)
     largest = np.ones(len(balls))
     for least in range(1, most + 2):  # at most this many rows show the same tuple
-        below = _power(poisson.pmf(np.arange(least + 1), mean / values), values, most + 2)[1:]
+        below = _power(poisson_masses(np.arange(least + 1), mean / values), values, most + 2)[1:]
         over = np.where(whole > 0, 1 - below / np.where(whole > 0, whole, 1), 0)
         largest += np.clip(over, 0, 1)
         if over[fewest:].max() < _TAIL:
             break
-    return float((law.pmf(balls - 1) * largest / balls).sum())
+    chances = binomial_masses(balls - 1, others, values * each)
+    return float((chances * largest / balls).sum())
 
 
 def _power(series: Floats, times: int, size: int) -> Floats:

@@ -23,6 +23,7 @@ from scumble.model.evidence.channels import (
 )
 from scumble.model.evidence.evidence import Groups, Records, Synthetic, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.laws.probabilities import binomial_at_most
 from scumble.model.privacy.guarantee import (
     PROBABILISTIC,
     Guarantee,
@@ -397,8 +398,6 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     A row shows any value with a probability of at least (1 - keep) / values, independently of other
     rows. The minimum over all values is tested, hence the factor `values` (a union bound).
     """
-    from scipy.stats import binom
-
     schema, names = release.schema, channel.attributes
     table = pq.read_table(release.folder / file, columns=list(names))
     codes = [schema[name].encode(table[name])[0] for name in names]
@@ -406,7 +405,7 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     found = np.unique(schema.cell_keys(names).pack(codes), return_counts=True)[1]
     fewest = int(found.min()) if len(found) == values else 0
     share = float(1 - channel.keep) / values
-    refuted = values * float(binom.cdf(fewest, rows, share)) < 1 - CONFIDENCE
+    refuted = values * binomial_at_most(fewest, rows, share) < 1 - CONFIDENCE
     verdict: Verdict = "refuted" if refuted else "stands"
     sentence = (
         f"Of {rows} rows {fewest} show the rarest of {values} values of {', '.join(names)}; the "

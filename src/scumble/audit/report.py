@@ -220,26 +220,3 @@ def _plain(value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return ", ".join(value)
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-# Confidence limits of a probability (Clopper and Pearson, 1934).
-
-
-def clopper_pearson_lower(times: int, tries: int, confidence: float) -> float:
-    """Return a lower limit of the probability of an event that happened `times` in `tries`.
-
-    The true probability is below it with a probability of at most 1 - `confidence`.
-    """
-    from scipy.stats import beta
-
-    return 0.0 if times == 0 else float(beta.ppf(1 - confidence, times, tries - times + 1))
-
-
-def clopper_pearson_upper(times: int, tries: int, confidence: float) -> float:
-    """Return an upper limit of the probability of an event that happened `times` in `tries`.
-
-    The true probability is above it with a probability of at most 1 - `confidence`.
-    """
-    from scipy.stats import beta
-
-    return 1.0 if times == tries else float(beta.ppf(confidence, times + 1, tries - times))

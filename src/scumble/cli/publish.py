@@ -69,7 +69,8 @@ def publish(
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
-    said = () if as_json else _show_outlook(mechanism, known)
+    # What to expect is computed for whole tables, not for a sample.
+    said = () if as_json or sample is not None else _show_outlook(mechanism, known)
     rows = open_source(source, table=table, query=query)
     warning = _noise_warning(mechanism, known, rows.rows)
     if not as_json:  # a program that fails wants one object on stderr

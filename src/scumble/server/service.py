@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar
 
 from scumble.public.limits import MEMORY, SECONDS
@@ -72,19 +71,31 @@ class Service:
         ended = self.uses.begin(prefix)
         self._waiting += 1
         loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, partial(work, *arguments))
-        future.add_done_callback(self._left)
-        future.add_done_callback(lambda _: ended())
+        future: asyncio.Future[Value] = loop.create_future()
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            self._waiting -= 1
+            ended()
+            if future.done():
+                return  # it was given up
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        def call() -> None:
+            try:
+                found, error = work(*arguments), None
+            except BaseException as raised:
+                found, error = None, raised
+            loop.call_soon_threadsafe(finish, found, error)
+
+        self._threads.submit(call)
         try:
             async with asyncio.timeout(self.limits.seconds + _GRACE):
-                return await asyncio.shield(future)
+                return await future
         except TimeoutError:
             raise Problem(408, LATE) from None
-
-    def _left(self, future: asyncio.Future[Any]) -> None:
-        self._waiting -= 1
-        if not future.cancelled():
-            future.exception()  # it was given up: nobody else asks for it
 
     async def login(self, text: str) -> Token:
         """Return the token with a text. A failure is slow, and counted."""

@@ -229,6 +229,16 @@ def test_both_ways_to_solve_agree(weight: int) -> None:
     )
 
 
+@pytest.mark.parametrize("cells", [60, 61])
+def test_the_bound_of_many_cells_holds(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for workload in (prefixes(cells)[0], ranges(cells)[0], np.eye(cells)):
+        exact = singular_value_bound(workload)
+        monkeypatch.setattr(strategies, "_SMALL", 50)
+        found = singular_value_bound(workload)
+        monkeypatch.undo()
+        assert 0.24 * exact < found < exact * (1 + 1e-9)
+
+
 def test_one_cell() -> None:
     assert choose_strategy(np.ones((1, 1)), gaussian=True).strategy.name == "cells"
     assert choose_strategy(np.ones((1, 1)), gaussian=False).strategy.name == "cells"

@@ -151,9 +151,11 @@ def test_names_without_counts():
     assert "query 1" in release.closed(SCHEMA)["query"].domain.values
 
 
-def test_two_levels():
+@pytest.mark.parametrize(("rule", "epsilon"), [("auto", 4), ("korolova", 40)])
+def test_two_levels(rule, epsilon):
     rows = table()
-    mechanism = sc.Keys("url", within="query", keys=6, **{**GIVEN, "epsilon": 4})
+    given = {**GIVEN, "rule": rule, "epsilon": epsilon}
+    mechanism = sc.Keys("url", within="query", keys=6, **given)
     release = sc.publish(rows, SCHEMA, mechanism, seed=3)
     first = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
     second = release.answer("SELECT query, url, COUNT(*) FROM t GROUP BY query, url")

@@ -143,6 +143,40 @@ def test_random_words():
     assert accepted > 300
 
 
+LITERALS = """
+0 007 1.50 1. 00.5 123456789012345 1234567890123456 'F' 'it''s' '' '--' '/*' 'ß' '5'
+'small' 'é' '\\'
+""".split()
+CHARACTERS = [
+    "\t",
+    "\r\n",
+    "\x0b",
+    "\xa0",
+    "\ufeff",
+    "\0",
+    "/**/",
+    "--",
+    *"'\"();,.=<>-*$?@#`[]:\\|~!_5aé",
+]
+
+
+def test_strange_literals_and_characters():
+    """Comparisons with literals of all kinds, and a character more or less anywhere."""
+    draws = random.Random(13)
+    accepted = 0
+    for _ in range(6000):
+        column = draws.choice(["age", '"Age"', "PAY", "sex", "level", '"hours a week"', "count"])
+        operator = draws.choice(["=", "<>", "!=", "<", ">=", "==", " IN ", " NOT IN "])
+        given = ", ".join(draws.choices(LITERALS, k=draws.randint(1, 2)))
+        value = f"({given})" if "IN" in operator else draws.choice(LITERALS)
+        text = f"SELECT COUNT(*) FROM t WHERE {column}{operator}{value}"
+        for _ in range(draws.choice([0, 0, 1, 2])):
+            at = draws.randrange(len(text) + 1)
+            text = text[:at] + draws.choice(["", *CHARACTERS]) + text[at + draws.randint(0, 1) :]
+        accepted += checked(text)
+    assert accepted > 1000
+
+
 def test_keywords_are_those_of_the_tokenizer():
     words = {
         word

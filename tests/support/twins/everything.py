@@ -17,6 +17,7 @@ from scumble.audit.report import Finding
 from tests.support.twins import (
     adaptive_twins,
     basket_twins,
+    generalised_twins,
     key_twins,
     ledger_twins,
     list_twins,
@@ -33,6 +34,7 @@ TWINS = [
     *basket_twins.TWINS,
     *trip_twins.TWINS,
     *row_twins.TWINS,
+    *generalised_twins.TWINS,
     *ledger_twins.TWINS,
     *key_twins.TWINS,
     *synthetic_twins.TWINS,

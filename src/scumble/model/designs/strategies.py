@@ -192,9 +192,19 @@ def _at(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
 
 
 def singular_value_bound(workload: Floats) -> float:
-    """Return (Σ singular values of W)² / n, a lower bound on the error with Gaussian noise."""
+    """Return (Σ singular values of W)² / n, a lower bound on the error with Gaussian noise.
+
+    Many cells are summed in pairs first, P'W'WP with orthonormal P, for an eighth of the time: its
+    eigenvalues are at most the largest of W'W (Cauchy), so that the bound holds and is smaller.
+    """
+    cells = len(workload)
+    if cells > _SMALL:
+        firsts = np.arange(0, cells, 2)
+        length = np.sqrt(np.diff(np.append(firsts, cells)))
+        workload = np.add.reduceat(np.add.reduceat(workload, firsts, axis=0), firsts, axis=1)
+        workload = workload / length / length[:, None]
     values = np.maximum(np.linalg.eigvalsh(workload), 0.0)
-    return float(np.sqrt(values).sum()) ** 2 / len(workload)
+    return float(np.sqrt(values).sum()) ** 2 / cells
 
 
 # --- fixed strategies: cells, hierarchies of intervals, the Haar wavelet -------------------------

@@ -106,7 +106,12 @@ def probabilistic(stated: Guarantee) -> tuple[Guarantee, Guarantee]:
     if stated.statement != PROBABILISTIC or not {"epsilon", "delta"} <= set(stated.parameters):
         raise ParameterError.of("probabilistic", "stated", f"a promise of {PROBABILISTIC}", stated)
     proof = f"from the probabilistic promise, with the same ε and δ; {stated.proof}"
-    return stated, replace(stated, statement="(ε, δ)-DP", proof=proof)
+    epsilon, delta = (at_most(stated.parameters[name]) for name in ("epsilon", "delta"))
+    sentence = (
+        "So nothing that can be published is more than e^ε times as likely after a change of one "
+        f"person, but for a probability of δ (ε = {epsilon}, δ = {delta})."
+    )
+    return stated, replace(stated, statement="(ε, δ)-DP", proof=proof, sentence=sentence)
 
 
 class Guarantees(tuple[Guarantee, ...]):

@@ -71,7 +71,7 @@ class Schema:
         for attribute in self.attributes:
             if attribute.name == name:
                 return attribute
-        if (derived := self._derived(name)) is not None:
+        if isinstance(name, str) and (derived := self._derived(name)) is not None:
             return derived
         known = ", ".join(repr(known) for known in self.names)
         hint = nearest(str(name), self.names)

@@ -93,6 +93,12 @@ class Engine(Protocol):
         """Yield the codes of these attributes, in the order of the rows."""
         ...
 
+    def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
+        """Yield the sets or sequences of these attributes, in the order of the rows; several of a
+        row belong together value by value.
+        """
+        ...
+
     def map(
         self,
         names: Sequence[str],
@@ -141,16 +147,12 @@ class EngineCounter:
         return found
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
-        from scumble.private.tables.counter import RowCounter
-
-        return RowCounter(self._engine.rows).lists(name, unit)
+        return (lists for [lists] in self._engine.lists([name], unit))
 
     def paired_lists(
         self, names: Sequence[str], unit: PrivacyUnit
     ) -> Iterator[Sequence[EncodedLists]]:
-        from scumble.private.tables.counter import RowCounter
-
-        return RowCounter(self._engine.rows).paired_lists(names, unit)
+        return self._engine.lists(names, unit)
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.counter import RowCounter

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.lists import EncodedLists
 from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprinter, Fingerprints
 from scumble.private.sampling.source import FINGERPRINT
@@ -48,6 +49,9 @@ class LocalEngine:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Codes]]:
         return self.rows.batches(names)
+
+    def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
+        return RowCounter(self.rows).all_lists(names, unit)
 
     def map(
         self,

@@ -20,6 +20,7 @@ import numpy as np
 
 from scumble.model.errors import ScumbleError
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.lists import EncodedLists
 from scumble.private.engines import tasks
 from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprints
@@ -95,13 +96,25 @@ class PoolEngine:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Codes]]:
         job = tasks.CodesJob(self._reading, tuple(names))
-        waiting: dict[int, list[list[Codes]]] = {}
+        return self._in_order(self._read(job, names, lambda unit: unit))
+
+    def _in_order(self, answers: Iterator[tuple[Task, Any]]) -> Iterator[Any]:
+        """Yield the pieces that the tasks of all units return, in the order of the units."""
+        waiting: dict[int, Any] = {}
         following = 0
-        for task, pieces in self._read(job, names, lambda unit: unit):
+        for task, pieces in answers:
             waiting[task.number] = pieces
             while following in waiting:
                 yield from waiting.pop(following)
                 following += 1
+
+    def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
+        if unit.column is not None:
+            yield from self._local().lists(names, unit)
+            return
+        job = tasks.ListsJob(self._reading, tuple(names))
+        self.rows.begin_lists(names)
+        yield from self._in_order(self._answers(job, names, lambda each: each))
 
     def map(
         self,
@@ -172,8 +185,14 @@ class PoolEngine:
     def _read(
         self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
     ) -> Iterator[tuple[Task, Any]]:
-        """Yield the tasks of all units with their answers, and tell progress and remarks."""
+        """Begin a pass over these attributes; yield the tasks of all units with their answers."""
         self.rows.begin_pass(columns)
+        yield from self._answers(job, columns, content)
+
+    def _answers(
+        self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
+    ) -> Iterator[tuple[Task, Any]]:
+        """Yield the tasks of all units with their answers, and tell progress and remarks."""
         read = 0
         for task, answer in self._workers.run(job, self._tasks(columns, content)):
             *found, seen = answer

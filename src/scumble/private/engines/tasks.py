@@ -15,6 +15,7 @@ import pyarrow as pa
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Codes, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprinter
@@ -143,6 +144,22 @@ class CodesJob:
     def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
         rows, seen = self.reading.rows(content, note)
         return list(rows.batches(self.names)), seen()
+
+
+_ROW = PrivacyUnit("add_remove", 1, None)  # no limit on the rows of a person
+
+
+@dataclass(frozen=True)
+class ListsJob:
+    """Returns the lists of a unit; several of a row belong together."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
+        rows, seen = self.reading.rows(content, note)
+        return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ class Keys(AttributeSummary):
         search queries and clicks privately, WWW 2009.
     Differs: noise is exact, on whole numbers; weights are 2^20/√t, rounded down. "zealous" has the
         threshold that its noise needs, 1 + (2κ/ε) ln(κ/2δ) where a person is replaced, and not a
-        lower one. "korolova" counts people, not queries or clicks.
+        lower one. "korolova" counts people, not queries or clicks; clicks of found queries are a
+        second level (`within`) with its own threshold, since addresses are not public either.
     """
 
     name = "keys"

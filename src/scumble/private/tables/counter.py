@@ -118,6 +118,14 @@ class RowCounter:
     ) -> Iterator[Sequence[EncodedLists]]:
         return self._limited(unit).paired_lists(names)
 
+    def all_lists(
+        self, names: Sequence[str], unit: PrivacyUnit
+    ) -> Iterator[Sequence[EncodedLists]]:
+        """Yield one list of each row, or several that belong together."""
+        if len(names) > 1:
+            return self.paired_lists(names, unit)
+        return ([lists] for lists in self.lists(names[0], unit))
+
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
         from scumble.private.tables.key_pairs import KeyPairs
 

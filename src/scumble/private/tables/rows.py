@@ -172,12 +172,8 @@ class Rows:
         A value outside the domain of a list is treated as `outside` says: "drop" leaves out the row
         with the list, "missing" leaves the value out of the list.
         """
-        attribute = self.schema[name]
-        _ = attribute.lists  # raises SchemaError for any other column
-        self._require([name])
-        self.outside_columns.clear()
-        self.outside_counts.clear()
-        return (lists for _, _, [lists] in self._stream([attribute]))
+        self.begin_lists([name])
+        return (lists for _, _, [lists] in self._stream([self.schema[name]]))
 
     def paired_lists(self, names: Sequence[str]) -> Iterator[list[EncodedLists]]:
         """Yield several lists of each row, such as the x and the y of points, which belong together
@@ -187,14 +183,17 @@ class Rows:
         outside their domain. With "missing" all lists of such a row are read as empty ones, since
         it is not known which values belong together.
         """
-        attributes = [self.schema[name] for name in names]
-        for attribute in attributes:
-            _ = attribute.lists  # raises SchemaError for any other column
+        self.begin_lists(names)
+        for _, _, lists in self._stream([self.schema[name] for name in names]):
+            yield self._paired(names, lists)
+
+    def begin_lists(self, names: Sequence[str]) -> None:
+        """Check these lists and reset the counters of values outside of their domains."""
+        for name in names:
+            _ = self.schema[name].lists  # raises SchemaError for any other column
         self._require(list(names))
         self.outside_columns.clear()
         self.outside_counts.clear()
-        for _, _, lists in self._stream(attributes):
-            yield self._paired(names, lists)
 
     def _paired(self, names: Sequence[str], lists: list[EncodedLists]) -> list[EncodedLists]:
         gaps = [each.gaps for each in lists if each.gaps is not None]

@@ -11,12 +11,43 @@ _HEAD_SECONDS = 20.0
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
 
+class JoinedWrites:
+    """A transport that sends what is written in one turn of the event loop by one call.
+
+    Head and body of a response are written one after the other; each call of the system costs.
+    """
+
+    def __init__(self, transport: Any, loop: Any) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Keep data until the turn of the event loop ends."""
+        if not self._parts:
+            self._loop.call_soon(self._send)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, then close."""
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """A connection that ends if the head of a request is too long, in bytes or in seconds."""
 
     def connection_made(self, transport: Any) -> None:
         self._expect_head()
-        super().connection_made(transport)
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -166,8 +166,8 @@ class Dirichlet(Summary):
         shown = [name for name in self.given if schema[name].role == "sensitive"]
         if shown:
             raise SchemaError(
-                f"Dirichlet publishes {', '.join(self.given)} as they are, and {', '.join(shown)} "
-                f"is sensitive: put it into {named('target')}."
+                f"Dirichlet shows the columns of {named('given')} as they are, and "
+                f"{', '.join(shown)} is sensitive: put it into {named('target')}."
             )
         if schema.size(self.target) > MOST_VALUES or schema.size(self.names) >= _LARGEST_DOMAIN:
             raise ParameterError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -31,9 +31,11 @@ from scumble.public.estimation.rows.grouped_counts import (
 )
 from scumble.public.estimation.rows.inverse_channels import Flags, UniformInverse, flat
 from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.staged_reading import StagedReading, staged, staged_counts
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from scumble.public.estimation.rows.staged_reading import StagedReading
 
 Key = tuple[Any, ...]
 # The estimate of a group is None if rows are read by stages, and the group has too few for that.
@@ -46,7 +48,11 @@ def answer(
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
     plan = RowsPlan(evidence, schema, query)
-    reading = staged(evidence, schema, engine) if plan.joint_channel else None
+    reading = None
+    if isinstance(plan.joint_channel, MultisetChannel):
+        from scumble.public.estimation.rows.staged_reading import staged
+
+        reading = staged(evidence, schema, engine)
     if reading is None:
         return cast(Iterator[tuple[Key, Estimate]], _answer(plan, engine))
     found = dict(_answer(RowsPlan(reading.evidence, reading.schema, query), engine, reading))
@@ -99,6 +105,8 @@ def _count(
     """Count rows by unperturbed attributes and shown values, or by whether these are `hits`."""
     summed = plan.summed.sql if plan.summed else None
     if reading is not None:
+        from scumble.public.estimation.rows.staged_reading import staged_counts
+
         return staged_counts(engine, reading, plan.unperturbed, summed, plan.filters)
     if isinstance(plan.joint_channel, MultisetChannel):
         return multiset_counts(

@@ -26,7 +26,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records
@@ -190,6 +189,8 @@ def _scales(file: Path, reading: StagedReading) -> Floats:
 
 def _batches(file: Path, channel: MultisetChannel) -> Iterator[pa.RecordBatch]:
     rows = max((1 << 22) // channel.law.values, 1)
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(file) as opened:
         yield from opened.iter_batches(rows, columns=list(channel.columns), use_threads=False)
 
@@ -254,6 +255,8 @@ class StagedTables(MultisetTables):
         self._reading = reading
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint64]:
+        import pyarrow.parquet as pq
+
         from scumble.public.estimation.kernels import count_members
 
         reading, columns = self._reading, [name for name in layout.columns if name != _COLUMN]

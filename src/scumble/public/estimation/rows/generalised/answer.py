@@ -24,6 +24,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.bounds import Bounded, Limit
 from scumble.public.estimation.rows.generalised.boxes import parts
+from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -75,23 +76,12 @@ class PublishedRows:
         if engine.view is None:
             raise ReleaseError("The release is damaged: it has no rows.")
         table = pq.read_table(engine.view)
-        shown = dict(zip(evidence.generalised, evidence.shown, strict=True))
         nodes = {
-            name: nodes_of(schema[name], generalised=name in shown) for name in evidence.columns
+            name: nodes_of(schema[name], generalised=name in evidence.generalised)
+            for name in evidence.columns
         }
-        columns: dict[str, Integers] = {}
-        for name in evidence.columns:
-            if name in shown:
-                found = table[shown[name]].to_numpy().astype(np.int64)
-                strange = len(found) and (found.min() < 0 or found.max() >= len(nodes[name].size))
-            else:
-                codes, outside = schema[name].encode(table[name])
-                found, strange = codes.astype(np.int64), bool(outside.any())
-            if strange:
-                raise ReleaseError("The release is damaged: its data do not fit its manifest.")
-            columns[name] = found
-        if table.num_rows != evidence.rows:
-            raise ReleaseError("The release is damaged: its data do not fit its manifest.")
+        rows = GeneralisedRows.of(schema, evidence, table)
+        columns = {name: {**rows.nodes, **rows.codes}[name] for name in evidence.columns}
         first, count = _distinct(list(columns.values()), table.num_rows)
         columns = {name: column[first] for name, column in columns.items()}
         known = np.ones(len(count), bool)

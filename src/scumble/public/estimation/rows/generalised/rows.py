@@ -13,13 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
 from scumble.model.notebook import html_table, text_table
 from scumble.model.schema.schema import Schema
 
 Integers = npt.NDArray[np.int64]
+_DAMAGED = "The release is damaged: its data do not fit its manifest."
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +42,26 @@ class GeneralisedRows:
             raise ParameterError(
                 "Only a release by generalise has rows with groups of values; this one has none."
             )
-        table = pq.read_table(folder / evidence.file)
-        shown = zip(evidence.generalised, evidence.shown, strict=True)
-        others = [name for name in evidence.columns if name not in evidence.generalised]
-        return cls(
-            schema,
-            evidence,
-            {name: table[column].to_numpy().astype(np.int64) for name, column in shown},
-            {name: schema[name].encode(table[name])[0].astype(np.int64) for name in others},
-        )
+        return cls.of(schema, evidence, pq.read_table(folder / evidence.file))
+
+    @classmethod
+    def of(cls, schema: Schema, evidence: Generalised, table: pa.Table) -> GeneralisedRows:
+        """Return the rows of the published table; ReleaseError if they do not fit the schema."""
+        shown = dict(zip(evidence.generalised, evidence.shown, strict=True))
+        others = [name for name in evidence.columns if name not in shown]
+        sound = table.num_rows == evidence.rows
+        sound &= {*shown.values(), *others} <= set(table.column_names)
+        sound &= all(pa.types.is_integer(table[c].type) for c in shown.values() if sound)
+        if not sound:
+            raise ReleaseError(_DAMAGED)
+        nodes = {name: _nodes(schema, name, table[column]) for name, column in shown.items()}
+        codes: dict[str, Integers] = {}
+        for name in others:
+            found, outside = schema[name].encode(table[name])
+            if outside.any():
+                raise ReleaseError(_DAMAGED)
+            codes[name] = found.astype(np.int64)
+        return cls(schema, evidence, nodes, codes)
 
     def tree(self, name: str) -> Nodes:
         """Return the nodes of a generalised column."""
@@ -115,6 +127,17 @@ class GeneralisedRows:
                 )
             )
         return Changes(tuple(lines), self.evidence.rows, self.evidence.left_out, self.quality)
+
+
+def _nodes(schema: Schema, name: str, column: pa.ChunkedArray) -> Integers:
+    """Return the nodes of a column; ReleaseError if one of them is none of the schema."""
+    if column.null_count:
+        raise ReleaseError(_DAMAGED)
+    found: Integers = column.to_numpy().astype(np.int64)
+    most = len(nodes_of(schema[name]).size)
+    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < most:
+        raise ReleaseError(_DAMAGED)
+    return found
 
 
 @dataclass(frozen=True)
