@@ -34,6 +34,7 @@ NAMES = (
     "database",
     "journal",
     "publishers",
+    "generalise",
     "tuples",
     "relaxation",
     "audit",

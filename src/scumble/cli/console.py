@@ -347,8 +347,10 @@ def waiting(
     def draw() -> None:
         if done.wait(_SOON):
             return
-        with _bar() as bar:
-            task = bar.add_task(title, total=total() if callable(total) else total)
+        whole = total() if callable(total) else total
+        with _bar(estimated=whole is not None) as bar:
+            task = bar.add_task(title, total=whole)
+            bar.tasks[0].start_time = bar.get_time() - _SOON
             while not done.wait(0.1):
                 bar.update(task, completed=reached[0])
 
@@ -378,17 +380,17 @@ def steps(total: int | None = None) -> Iterator[Callable[[str], None]]:
         )
 
 
-def _bar() -> Progress:
-    """Return a progress bar with the time since the start, and the time that is left if known."""
+def _bar(*, estimated: bool = True) -> Progress:
+    """Return a progress bar with the time since the start and, if `estimated`, the time left."""
     from rich import progress as rich
 
+    left = [rich.TextColumn("left", style="progress.remaining"), rich.TimeRemainingColumn()]
     return rich.Progress(
         rich.SpinnerColumn(),
         rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         rich.TimeElapsedColumn(),
-        rich.TextColumn("left", style="progress.remaining"),
-        rich.TimeRemainingColumn(),
+        *(left if estimated else ()),
         console=stderr(),
         transient=True,
     )

@@ -204,6 +204,14 @@ def _rows(
         command = publish_command(table, "partition", rho1=float(prior), rho2=rho2)
         setting = f"ρ2 = {rho2:g}"
         yield Advice("partition", setting, None, rho2, None, False, reason, command, True)
+    if schema.quasi:
+        k = max(2, math.ceil(1 / success))
+        reason = (
+            f"makes groups of {k} or more who look alike: where all of a group have the same value "
+            "it is told, and what the best guess is on average depends on the table"
+        )
+        command = publish_command(table, "generalise", k=k)
+        yield Advice("generalise", f"k = {k}", None, None, 1.0, False, reason, command)
 
 
 def _summaries(

@@ -30,7 +30,8 @@ OWNER = (
 )
 PREVIEW = (
     "A preview on a synthetic stand-in: rows drawn from the schema alone, no private row was "
-    "read. The errors of your own table will differ, those of anatomy and partition most."
+    "read. The errors of your own table will differ, most those of anatomy, generalise and "
+    "partition."
 )
 _READING = (
     "To the left: the attacker learns less. Down: the answers are better. The attacker knows all "

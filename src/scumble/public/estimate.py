@@ -10,8 +10,9 @@ import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
@@ -190,6 +191,48 @@ class Estimate:
 
     def __float__(self) -> float:
         return float(self.value)
+
+    # Arithmetic with plain numbers, where the law of the result is known. Two estimates may share
+    # noise, so that the law of their sum is not theirs to tell.
+
+    def __mul__(self, factor: float) -> Self:
+        return self._changed("*", factor)
+
+    def __rmul__(self, factor: float) -> Self:
+        return self * factor
+
+    def __truediv__(self, divisor: float) -> Self:
+        return self._changed("/", divisor)
+
+    def __add__(self, offset: float) -> Self:
+        return self._changed("+", offset)
+
+    def __radd__(self, offset: float) -> Self:
+        return self + offset
+
+    def __sub__(self, offset: float) -> Self:
+        return self._changed("-", offset)
+
+    def __rsub__(self, other: float) -> Self:
+        return -self + other
+
+    def __neg__(self) -> Self:
+        return self * -1
+
+    def _changed(self, operator: str, other: object) -> Self:
+        """Return the estimate after an operation with a number, with its law."""
+        if not isinstance(other, Real) or not math.isfinite(other):
+            raise TypeError(
+                f"An estimate {operator} {type(other).__name__} has no law that is known here. "
+                "Use plain numbers, ask for the result in SQL (SELECT SUM(a) / COUNT(*) ...), or "
+                "compute without errors by float(estimate)."
+            )
+        from scumble.public.estimation.selecting.combined_laws import scaled
+
+        number = float(other)
+        if operator in "*/":
+            return scaled(self, number if operator == "*" else 1 / number)
+        return scaled(self, 1.0, number if operator == "+" else -number)
 
     def __repr__(self) -> str:
         notes = "".join(f"\n  note: {note}" for note in self.notes)

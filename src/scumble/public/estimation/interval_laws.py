@@ -240,7 +240,7 @@ def clipped(
 
 
 @dataclass(frozen=True)
-class Within:
+class Limited:
     """The law `law` of an estimate of a number between `least` and `most`; see `clipped`."""
 
     law: Law

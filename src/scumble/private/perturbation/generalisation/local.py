@@ -1,6 +1,8 @@
 """Local recoding: groups of rows are cut along hierarchies, each as fine as its rows allow.
 
-All rows start in one group, in which every quasi-identifier has its highest level. A cut of a group
+Rows whose values as they are satisfy the criteria are groups of their own from the start. All
+others are one group at first, in which every quasi-identifier has its highest level; so are all
+rows, if those others alone do not satisfy the criteria. A cut of a group
 takes one quasi-identifier one level down: rows whose new group satisfies the criteria move there,
 and the others stay together at the old level, if they satisfy the criteria, too; else the smallest
 of the new groups stays with them. In every round each group takes its best cut, until no group has
@@ -22,6 +24,7 @@ from scumble.private.perturbation.generalisation.coded import (
     loss_by_group,
 )
 from scumble.private.perturbation.generalisation.criteria import Criteria
+from scumble.private.perturbation.generalisation.lattice import grouped
 
 Flags = npt.NDArray[np.bool_]
 
@@ -51,10 +54,30 @@ class LocalRecoding:
         self.reference = np.bincount(table.secret, table.count, table.values).astype(np.int64)
         self.maps = [np.stack(each.groups) for each in table.levels]
         self.losses = [_loss_table(table, place) for place in range(len(table.levels))]
+        self._keep_values()
+
+    def _keep_values(self) -> None:
+        """Make groups of the rows that satisfy the criteria as they are, if the others do, too."""
+        table, every = self.table, np.arange(len(self.table.count))
+        lowest = [0] * len(table.levels)
+        _, part = np.unique(grouped(table, lowest)[0], return_inverse=True)
+        sizes = np.bincount(part, table.count).astype(np.int64)
+        values = self._values(every, part, len(sizes))
+        kept = self.criteria.satisfied(sizes, values, self.reference)[part]
+        others = table.count * ~kept
+        number = np.array([others.sum()])
+        shown = np.bincount(table.secret, others, table.values).astype(np.int64)[None, :]
+        fine = not number[0] or self.criteria.satisfied(number, shown, self.reference)[0]
+        if not kept.any() or not fine:
+            return
+        _, renamed = np.unique(part[kept], return_inverse=True)
+        self.group[kept] = 1 + renamed
+        alone = np.zeros((int(renamed.max()) + 1, len(lowest)), np.int64)
+        self.level = np.concatenate([self.level, alone])
 
     def run(self) -> None:
         """Cut until no group can be cut."""
-        active: Flags = np.ones(1, bool)
+        active: Flags = np.ones(len(self.level), bool)
         while active.any():
             cuts = [self._cut(place, active) for place in range(len(self.maps))]
             gains = np.stack([cut.gain for cut in cuts])

@@ -11,10 +11,13 @@ neighbours. No logarithm of a large factorial is taken, so no digit is lost for 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+_FEW = 4096  # trials, whose windows are kept
 
 Window = tuple[int, npt.NDArray[np.float64]]  # a number, and the probabilities from it on
 
@@ -23,7 +26,12 @@ def binomial_window(trials: int, probability: float) -> Window:
     """Return the first number of a window, and P(Bin(trials, probability) = number) in the window.
 
     Numbers outside of it have less than 1e-30 of the probability together (Bernstein's inequality).
+    Windows of few trials are kept, for the intervals of many counts need the same ones.
     """
+    return _kept(trials, probability) if trials <= _FEW else _window(trials, probability)
+
+
+def _window(trials: int, probability: float) -> Window:
     if probability > 0.5:
         first, mirrored = binomial_window(trials, 1 - probability)
         return trials - first - len(mirrored) + 1, mirrored[::-1]
@@ -32,6 +40,9 @@ def binomial_window(trials: int, probability: float) -> Window:
     numbers = np.arange(first, last)
     ratios = (float(trials) - numbers) * (probability / (1 - probability)) / (numbers + 1)
     return first, _from_ratios(ratios)
+
+
+_kept = lru_cache(maxsize=2048)(_window)  # of at most 7 kB each
 
 
 def poisson_window(mean: float) -> Window:
@@ -51,6 +62,7 @@ def _from_ratios(ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     weights[0] = 1.0
     np.cumprod(ratios, out=weights[1:])
     weights /= weights.sum()
+    weights.flags.writeable = False
     return weights
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scumble.model.evidence.channels import Tensor
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
-from scumble.public.estimation.interval_laws import Ratio, Within
+from scumble.public.estimation.interval_laws import Limited, Ratio
 from scumble.public.estimation.rows.count_laws import EXACT, CountModel, count_estimate
 from scumble.public.estimation.rows.grouped_counts import Floats, GroupedCounts, GroupIndex
 from scumble.public.estimation.rows.inverse_channels import Flags, Indices, InverseChannel, flat
@@ -75,7 +75,7 @@ class Sums:
         if model is None:
             law: Law = self._law(self.count_variance, self.count_largest, self._count_ratios, group)
             if isinstance(self.inverse, StagedInverse):
-                law = Within(law, 0.0, round(float(self.rows[group])))
+                law = Limited(law, 0.0, round(float(self.rows[group])))
             return Estimate(float(self.count[group]), law, SCORE, notes)
         rows, shown, known = (int(each[group]) for each in self._shown)
         return count_estimate(model, rows, shown, notes, known)

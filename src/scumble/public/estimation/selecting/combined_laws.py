@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from scumble.public.estimate import Estimate, Exact, Law
 from scumble.public.estimation.interval_laws import Scaled, Shifted
@@ -21,6 +22,8 @@ from scumble.public.estimation.selecting.interval_arithmetic import (
     apply_stderr,
 )
 from scumble.public.sql.arithmetic import Apply, Constant, Node
+
+Given = TypeVar("Given", bound=Estimate)
 
 COMBINED = "computed from {} estimates, each with its interval at 1 - α/{}"
 
@@ -36,10 +39,12 @@ class Within:
         return self.limits(level)
 
 
-def scaled(estimate: Estimate, factor: float, offset: float = 0.0) -> Estimate:
+def scaled(estimate: Given, factor: float, offset: float = 0.0) -> Given:
     """Return `factor` times an estimate, plus `offset`."""
     value, law = estimate.value, estimate.law
-    if factor != 1:
+    if factor == 0:
+        value, law = 0.0, Exact()
+    elif factor != 1:
         value, law = value * factor, law if isinstance(law, Exact) else Scaled(law, factor)
     if offset:
         value, law = value + offset, law if isinstance(law, Exact) else Shifted(law, offset)
