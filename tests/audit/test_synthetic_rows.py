@@ -175,7 +175,7 @@ def test_structure(steps, broken):
         handicaps = dict.fromkeys(pairs, 0)
         counts = one.copy()
         counts[2, 0, 1] += more
-        # The model of the second pair has the person: its distance falls by 1 where the other rises.
+        # The model of the second pair has the person: its distance falls where the other rises.
         models[pairs[1]] = np.array([0, 0, 0, 0, 0, 1, 0, 0])
         found = []
         for seed in range(RUNS):
