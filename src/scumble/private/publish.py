@@ -7,12 +7,12 @@ makes several releases in one pass over the rows (Aroma's levels).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
@@ -37,11 +37,24 @@ from scumble.private.tables.source import Source as PrivateSource
 
 if TYPE_CHECKING:
     from scumble.private.engines.spark import Spark, SparkExecutor
+    from scumble.public.synthesis.linked import LinkedRelease
 
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
+@overload
+def publish(
+    source: Mapping[str, Any],
+    schema: Mapping[str, Schema | str | Path],
+    mechanism: Mechanism,
+    *,
+    keys: Mapping[str, str],
+    children: Mapping[str, Sequence[str]] | None = None,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+) -> LinkedRelease: ...
+@overload
 def publish(
     source: Any,
     schema: Schema | str | Path,
@@ -61,7 +74,29 @@ def publish(
     engine: Spark | None = None,
     to: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> OwnedRelease:
+) -> OwnedRelease: ...
+def publish(
+    source: Any,
+    schema: Schema | str | Path | Mapping[str, Schema | str | Path],
+    mechanism: Mechanism,
+    *,
+    keys: Mapping[str, str] | None = None,
+    children: Mapping[str, Sequence[str]] | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    outside: Literal["error", "drop", "missing"] = "error",
+    reveal: bool = False,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    part: Any = None,
+    sample: float | None = None,
+    basket: str | None = None,
+    order: str | None = None,
+    jobs: int = 1,
+    engine: Spark | None = None,
+    to: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> OwnedRelease | LinkedRelease:
     """Publish a private table and return the release.
 
     `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
@@ -79,6 +114,13 @@ def publish(
     the release does not depend on them. `to` is the address of a table in PostgreSQL,
     `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
     checked before anything is charged. `progress` is called with the number of rows read.
+
+    Several tables about the same people are published under one promise: `source` and `schema` have
+    them by name, that of the people first, and `mechanism` is a Synthesis of columns of the people,
+    whose `contribution` is the most rows of one person in each other table. `keys` names the
+    identifier of people in each table, `children` the columns of each other table, with those of
+    the person that they depend on; without it these are all published ones. Of the other parameters
+    only `seed` and `ledger` are for several tables.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -98,6 +140,18 @@ def publish(
         engine=engine,
         progress=progress,
     )
+    if isinstance(source, Mapping):
+        from scumble.private.summaries.synthetic.linked import publish_linked
+
+        if to is not None or options != PublishOptions(seed=seed, ledger=ledger):
+            allowed = f"{named('keys')}, {named('children')}, {named('seed')} and {named('ledger')}"
+            raise ParameterError(f"Several tables are published with {allowed} only.")
+        return publish_linked(
+            source, schema, mechanism, keys=keys, children=children, seed=seed, ledger=ledger
+        )
+    if keys is not None or children is not None:
+        allowed = f"{named('keys')} and {named('children')}"
+        raise ParameterError(f"{allowed} are for several tables: give a dict of them by name.")
 
     def run(rows: Rows, noise: Keystream) -> list[OwnedRelease]:
         with new_folder() as folder:
@@ -169,7 +223,7 @@ def publish_views(
 
 def _run(
     source: Any,
-    schema: Schema | str | Path,
+    schema: Any,
     mechanism: Mechanism,
     options: PublishOptions,
     run: Callable[[Rows, Keystream], list[OwnedRelease]],
