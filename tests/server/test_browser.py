@@ -48,7 +48,7 @@ def open_page(server, browser):
 
     def opened(role: str, token: str = "", **more):
         context = browser.new_context(base_url=address, **more)
-        context.set_default_timeout(90_000)
+        context.set_default_timeout(150_000)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(error))

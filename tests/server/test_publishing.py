@@ -50,12 +50,18 @@ def owned(tmp_path_factory):
 
 def finished(front, response, state="done"):
     """Wait for the job of a response; return what it says at its end."""
+    job = ended(front, response)
+    assert job["state"] == state, job["problem"]
+    return job
+
+
+def ended(front, response):
+    """Wait for the job of a response, however it ends."""
     assert response.status_code == 202, response.text
     end = time.monotonic() + 300
     while time.monotonic() < end:
         job = front.call("owner", "GET", response.headers["location"]).json()
         if job["state"] not in ("waiting", "running"):
-            assert job["state"] == state, job["problem"]
             return job
         time.sleep(0.05)
     raise AssertionError(job)
@@ -265,3 +271,27 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
         assert service.catalogue.get("people").status(None)["batches"] == 1
     finally:
         service.close()
+
+
+def test_no_value_of_a_table_is_in_a_message_or_the_log(owned, caplog):
+    """A row outside its domain, and a broken file."""
+    secret = "CANARY-7391"
+    row = {"person": "1", "age": "41", "sex": "female", "region": secret}
+    rest = {"education": "Bachelor", "occupation": "x", "income": "1", "condition": secret}
+    header, line = ",".join([*row, *rest]), ",".join([*row.values(), *rest.values()])
+    with caplog.at_level("INFO", logger="scumble.server"):
+        for content in (
+            f"{header}\n{line}\n",
+            f'{header}\n"{secret}\n',
+            f"{secret},{secret}\n1,2\n",
+        ):
+            source = upload(owned, content.encode()).json()["source"]
+            begun = owned.call("owner", "POST", "schemas", json={"source": source})
+            assert secret not in ended(owned, begun)["problem"]
+            release = marginals(epsilon=0.1, attributes=["region", "sex"])
+            for body in (release, {"epsilon": 0.1, "noise": 50}):
+                made = make(owned, name="canary", source=source, **body)
+                assert secret not in finished(owned, made, "failed")["problem"]
+    assert secret not in caplog.text
+    assert secret not in owned.call("", "GET", "/metrics").text
+    assert owned.service.catalogue.get("canary") is None

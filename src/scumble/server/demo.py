@@ -43,7 +43,7 @@ def make_demo(
         folder=folder / "server",
         address=address,
         title="Demonstration",
-        limits=Limits(seconds=30),
+        limits=Limits(seconds=30, wire_quota=1),
         datasets=(
             DatasetSettings(
                 "people",

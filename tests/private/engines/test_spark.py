@@ -22,11 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.engines import spark, tasks
+from scumble.private.engines import spark, spark_task, tasks
 from scumble.private.engines.engine import Output
 from scumble.private.engines.pool import PoolEngine
 from scumble.private.engines.spark import SparkExecutor
-from scumble.private.engines.staging import StagingFolder
 from scumble.private.mechanism import Publisher, create
 from scumble.private.perturbation import partition_groups
 from scumble.private.sampling.source import FINGERPRINT, Keystream, ReleaseKey
@@ -384,12 +383,13 @@ class TestMessages:
             )
         assert not ledger.charges
 
-    def test_a_folder_that_workers_do_not_see(self, session, tmp_path, monkeypatch) -> None:
-        monkeypatch.setattr(StagingFolder, "path", tmp_path / "nowhere")
+    def test_a_folder_that_workers_do_not_see(self, engine, monkeypatch) -> None:
+        def elsewhere(version, staging, *rest):
+            return version, f"{staging}-of-another-machine", *rest
+
+        monkeypatch.setattr(spark_task, "Order", elsewhere)  # in the driver only
         with pytest.raises(sc.ScumbleError, match="cannot write to the folder"):
-            sc.publish(
-                people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=sc.Spark(session)
-            )
+            sc.publish(people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
 
     def test_a_mechanism_that_workers_cannot_import(self, engine, monkeypatch) -> None:
         """One module is known here and not there, another is not even known here."""

@@ -14,6 +14,7 @@ import pytest
 
 import scumble as sc
 from scumble.cli.publish_options import opened_engine
+from scumble.private.engines import spark_task
 from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
@@ -95,6 +96,17 @@ def test_the_staging_folder_of_a_process_that_is_killed(tmp_path) -> None:
     end = time.monotonic() + 30
     while list(tmp_path.iterdir()) and time.monotonic() < end:
         time.sleep(0.05)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_late_task_does_not_make_the_folder_again(tmp_path) -> None:
+    with StagingFolder(tmp_path) as staging:
+        notes = staging.path / "notes1"
+        notes.mkdir()
+        spark_task._keep(notes / "0", b"print")
+        assert spark_task.noted(notes / "0") == [b"print"]
+    with pytest.raises(FileNotFoundError):
+        spark_task._keep(notes / "0", b"print")
     assert not list(tmp_path.iterdir())
 
 

@@ -226,6 +226,7 @@ class _Run:
     def __init__(self, job: Job, tasks: Iterable[Task], staging: Path, notes: str) -> None:
         self._job, self._tasks = job, iter(tasks)
         self._staging, self._notes = staging, staging / notes
+        self._notes.mkdir()
         self._again: deque[Task] = deque()
         self._failures: dict[int, BaseException] = {}
 

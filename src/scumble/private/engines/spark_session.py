@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -49,7 +52,8 @@ def spark_session(master: str) -> Iterator[Any]:
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = None
-    with _quiet_java(), warnings.catch_warnings(action="ignore"):
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j would tell what Ctrl-C interrupts
+    with _own_interrupts(), _quiet_java(), warnings.catch_warnings(action="ignore"):
         try:
             session = builder.getOrCreate()
         except Exception:  # of many kinds, with many lines
@@ -63,6 +67,18 @@ def spark_session(master: str) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C, which pyspark replaces: tasks are cancelled without it."""
+    first = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if first and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _check(master: str) -> None:

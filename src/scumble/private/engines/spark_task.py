@@ -85,8 +85,11 @@ def _check(order: Order) -> None:
 
 
 def _keep(folder: Path, told: object) -> None:
-    """Write a note for the driver, which reads it also if this attempt does not come to its end."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a note for the driver, which reads it also if this attempt does not come to its end.
+
+    A task that nobody waits for any more must not make the staging folder again.
+    """
+    folder.mkdir(exist_ok=True)
     part = folder / f"{secrets.token_hex(8)}.part"
     part.write_bytes(pickle.dumps(told, protocol=5))
     part.rename(part.with_suffix(".note"))

@@ -23,7 +23,7 @@ Report = Callable[[int, int | None], None]
 _STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
 _REPEATS = 3
 _EVERY = 0.2  # seconds between two lines of progress
-_NICE = 10  # questions are answered first
+_NICE = 5  # questions are answered first
 
 
 def propose(report: Report, source: str, table: str | None) -> dict[str, Any]:
