@@ -188,10 +188,11 @@ class Generalise(Publisher):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """Sentences about the errors to expect."""
-        return (
+        said = (
             "To expect: no noise is added. The error of a count depends on how the condition cuts "
-            "the groups; every answer states limits that hold for certain.",
+            "the groups; every answer states limits that hold for certain."
         )
+        return (said,)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         return promises.of(self._criteria, schema)
