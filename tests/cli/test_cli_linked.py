@@ -58,7 +58,7 @@ def test_questions_about_one_table_have_an_error_and_joins_are_a_model(hospital:
     assert "model: counted in joined synthetic rows" in joined.err
     assert "no interval" in joined.out
     wrong = run("query", hospital, "SELECT COUNT(*) FROM doctors")
-    assert wrong.code == 2
+    assert wrong.code == 5
     assert "FROM names a table of this release: people, visits. Got doctors." in wrong.err
 
 

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -115,12 +116,9 @@ def publish(
     `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
     checked before anything is charged. `progress` is called with the number of rows read.
 
-    Several tables about the same people are published under one promise: `source` and `schema` have
-    them by name, that of the people first, and `mechanism` is a Synthesis of columns of the people,
-    whose `contribution` is the most rows of one person in each other table. `keys` names the
-    identifier of people in each table, `children` the columns of each other table, with those of
-    the person that they depend on; without it these are all published ones. Of the other parameters
-    only `seed` and `ledger` are for several tables.
+    Several tables about the same people, as dicts of sources and schemas with that of the people
+    first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
+    columns of the others with those of the person that they depend on (all, if it is left out).
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -140,30 +138,44 @@ def publish(
         engine=engine,
         progress=progress,
     )
-    if isinstance(source, Mapping):
-        from scumble.private.summaries.synthetic.linked import publish_linked
-
-        if to is not None or options != PublishOptions(seed=seed, ledger=ledger):
-            allowed = f"{named('keys')}, {named('children')}, {named('seed')} and {named('ledger')}"
-            raise ParameterError(f"Several tables are published with {allowed} only.")
-        return publish_linked(
-            source, schema, mechanism, keys=keys, children=children, seed=seed, ledger=ledger
-        )
-    if keys is not None or children is not None:
-        allowed = f"{named('keys')} and {named('children')}"
-        raise ParameterError(f"{allowed} are for several tables: give a dict of them by name.")
-
-    def run(rows: Rows, noise: Keystream) -> list[OwnedRelease]:
-        with new_folder() as folder:
-            evidence = _evidence(mechanism, rows, noise, folder)
-            return [_owned(mechanism, evidence, rows, noise, folder)]
-
+    if isinstance(source, Mapping) or keys is not None or children is not None:
+        return _linked(source, schema, mechanism, options, to, {"keys": keys, "children": children})
     if to is not None:
         _check_address(to, seed)
-    [release] = _run(source, schema, mechanism, options, run)
+    [release] = _run(source, schema, mechanism, options, partial(_published, mechanism))
     if to is not None:
         release.save(to)
     return release
+
+
+def _published(mechanism: Any, rows: Rows, noise: Keystream) -> list[OwnedRelease]:
+    """Return the release of a table, in a list."""
+    with new_folder() as folder:
+        evidence = _evidence(mechanism, rows, noise, folder)
+        return [_owned(mechanism, evidence, rows, noise, folder)]
+
+
+def _linked(
+    source: Any,
+    schema: Any,
+    mechanism: Mechanism,
+    options: PublishOptions,
+    to: str | None,
+    links: Mapping[str, Any],
+) -> LinkedRelease:
+    """Publish several tables; `links` are the parameters `keys` and `children`."""
+    from scumble.private.summaries.synthetic.linked import publish_linked
+
+    if not isinstance(source, Mapping):
+        raise ParameterError(
+            f"{named('keys')} and {named('children')} are for several tables: give a dict of them "
+            "by name."
+        )
+    charged: dict[str, Any] = {"seed": options.seed, "ledger": options.ledger}
+    if to is not None or options != PublishOptions(**charged):
+        allowed = f"{named('keys')}, {named('children')}, {named('seed')} and {named('ledger')}"
+        raise ParameterError(f"Several tables are published with {allowed} only.")
+    return publish_linked(source, schema, mechanism, **links, **charged)
 
 
 def _check_address(to: str, seed: int | None) -> None:
