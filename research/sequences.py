@@ -5,7 +5,7 @@ of the most frequent strings are found, from rows that are drawn from a release.
 
 The strings are those of the papers on prefix trees and suffix trees: 1 to 5 symbols, half of them
 taken from the data and half uniform. The error is |estimate - truth| / max(truth, 0.1 % of all
-sequences). The rows exist for this measurement only.
+sequences).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ import pyarrow as pa
 
 import scumble as sc
 from scumble.model.schema.lists import ListDomain
-from scumble.public.estimation.strings.models import ContextModel, RunModel
+from scumble.public.estimation.strings.models import RunModel
+from scumble.public.synthesis.list_rows import draw_sequences
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,39 +125,8 @@ def draw_rows(release: sc.Release, number: int, random: np.random.Generator) -> 
     model = reader.model
     if isinstance(model, RunModel):
         raise TypeError("rows are drawn from suffix trees")
-    symbols = model.design.alphabet
-    longest = model.design.length
-    cumulated = np.cumsum(model.leaf_probabilities, axis=1)
-    columns = np.full((number, longest), symbols, np.int64)
-    active = np.arange(number)
-    for place in range(longest):
-        leaf = _leaves(model, columns, active, place)
-        chosen = (random.random(len(active))[:, None] > cumulated[leaf]).sum(axis=1)
-        columns[active, place] = np.minimum(chosen, symbols)
-        active = active[chosen < symbols]
-    inside = columns < symbols
-    offsets = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
-    return Rows(columns[inside], offsets, symbols)
-
-
-def _leaves(model: ContextModel, columns: Integers, rows: Integers, place: int) -> Integers:
-    """Return the leaf of the context before `place` of each of these rows."""
-    fanout = model.inner.fanout
-    nodes = np.zeros(len(rows), np.int64)
-    leaves = np.zeros(len(rows), np.int64)
-    at = np.arange(len(rows)) if len(model.inner) else np.empty(0, np.int64)
-    back = 1
-    while len(at):
-        start = np.full(len(at), fanout - 1)
-        code = columns[rows[at], place - back] if back <= place else start
-        child = model.inner.child(nodes[at], code)
-        ended = child < 0
-        keys = nodes[at[ended]] * fanout + code[ended]
-        leaves[at[ended]] = np.searchsorted(model.leaves, keys)
-        at = at[~ended]
-        nodes[at] = child[~ended]
-        back += 1
-    return leaves
+    codes, offsets = draw_sequences(model, number, random)
+    return Rows(codes, offsets, model.design.alphabet)
 
 
 # --- the files -----------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ _HOME = {
     "open": "scumble.private.owner:open_release",
     "primitives": "scumble.private.primitives:*",
     "publish": "scumble.private.publish",
+    "publish_linked": "scumble.private.summaries.synthetic.linked",
     "select": "scumble.compare.selection",
 }
 

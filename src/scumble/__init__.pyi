@@ -46,6 +46,7 @@ from scumble.private.summaries.lists.trajectories import Trajectories as Traject
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
+from scumble.private.summaries.synthetic.linked import publish_linked as publish_linked
 from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
 from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
@@ -123,5 +124,6 @@ __all__ = [
     "open",
     "primitives",
     "publish",
+    "publish_linked",
     "select",
 ]

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from scumble.cli import generated_options
-from scumble.cli.publish_options import MECHANISM_OPTIONS, mechanism_parameters
+from scumble.cli.publish_options import MECHANISM_OPTIONS, mechanism_parameters, option_of
 from scumble.cli.tools import make_options
 from scumble.private.mechanism import constructor_parameters, mechanisms
 from tests.support.terminal import child_command, run
@@ -19,7 +19,11 @@ def test_the_generated_file_is_up_to_date():
 
 
 def test_every_parameter_of_every_mechanism_has_an_option():
-    wanted = {p.name for kind in mechanisms().values() for p in constructor_parameters(kind)}
+    wanted = {
+        option_of(name, parameter.name)
+        for name, kind in mechanisms().items()
+        for parameter in constructor_parameters(kind)
+    }
     assert set(MECHANISM_OPTIONS) == wanted
     assert tuple(mechanisms()) == generated_options.METHODS
     text = " ".join(run("publish", "--help").out.split())

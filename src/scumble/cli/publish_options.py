@@ -231,8 +231,11 @@ _TYPES: dict[str, Any] = {
     "sets": list[str],
 }
 _MAY_BE_WHOLE = ("k", "closeness")  # numbers that a manifest shows as they were written
-# A parameter that is a flag for one method and a share for another has two options.
-_RENAMED = {("generalise", "suppress"): "suppress_share"}
+# A parameter that is given in another way for another method has an option of its own.
+_RENAMED = {
+    ("generalise", "suppress"): "suppress_share",
+    ("generalise", "weights"): "column_weights",
+}
 MECHANISM_OPTIONS = {name: MechanismOption(*row) for name, row in OPTIONS.items()}
 
 

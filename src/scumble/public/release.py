@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
-    from scumble.public.synthesis.release_rows import ReleaseRows
+    from scumble.public.synthesis.release_rows import DrawnRows
 
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
@@ -170,14 +170,16 @@ class Release:
         """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
         private table has. They cost no privacy; no interval holds for what is computed from them.
         """
-        return self._synthetic.table(n, seed)
+        from scumble.public.synthesis.release_rows import drawn
+
+        return drawn(self._synthetic, n, seed)
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far synthetic rows are from the noisy tables, never from the data."""
         return self._synthetic.quality(rows)
 
     @property
-    def _synthetic(self) -> ReleaseRows:
+    def _synthetic(self) -> DrawnRows:
         self._check_whole("rows")
         from scumble.public.synthesis.release_rows import rows_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from math import pi, sqrt
 
 import pyarrow as pa
@@ -21,14 +22,14 @@ def quality(
     tables: Sequence[NoisyTable],
     total: float,
 ) -> pa.Table:
-    """Return, for every noisy table of up to three attributes, its L1 distance from the table of
+    """Return, for every noisy table of up to three attributes (of larger ones, for the sums by
+    their single attributes and pairs), its L1 distance from the table of
     the rows, both as shares, and the distance that the noise alone would make.
 
     A distance near that of the noise is all that can be asked for: the noisy table is that far from
     the truth. A larger one tells that the rows do not show what was measured.
     """
-    found = [each for each in tables if len(each.places) <= MOST_WAYS]
-    found = sorted(found, key=lambda each: (len(each.places), each.places))
+    found = sorted(_small(tables), key=lambda each: (len(each.places), each.places))
     number = max(len(columns[0]), 1)
     distances, noises = [], []
     for each in found:
@@ -47,3 +48,13 @@ def quality(
             "noise": pa.array(noises, pa.float64()),
         }
     )
+
+
+def _small(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
+    found = {each.places: each for each in tables if len(each.places) <= MOST_WAYS}
+    for each in tables:
+        if len(each.places) > MOST_WAYS:
+            for ways in (1, 2):
+                for places in combinations(each.places, ways):
+                    found.setdefault(places, each.along(places))
+    return list(found.values())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
+from scumble.public.estimation.measurements.frequent_sets import FrequentSets
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
 from scumble.public.sandbox import Sandbox
@@ -39,12 +40,9 @@ class ReleaseRows:
     names: tuple[str, ...]
     model: RowModel
 
-    def table(self, number: int | None, seed: int | None) -> pa.Table:
-        """Return `number` rows (by default as many as the private table has, about)."""
-        wanted = self.expected if number is None else whole("rows", "n", number, 0, MOST_ROWS)
-        if seed is not None:
-            whole("rows", "seed", seed, least=0)
-        return self.decoded(self.model.rows(wanted, seed))
+    def table(self, number: int, seed: int | None) -> pa.Table:
+        """Return `number` rows."""
+        return self.decoded(self.model.rows(number, seed))
 
     @property
     def expected(self) -> int:
@@ -76,26 +74,61 @@ class ReleaseRows:
         return quality(self.names, columns, model.sizes, model.tables, model.total)
 
 
-def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> ReleaseRows:
-    """Return what draws rows of a release; ParameterError if it publishes rows or lists."""
+class DrawnRows(Protocol):
+    """What draws rows of a release."""
+
+    @property
+    def expected(self) -> int:
+        """The estimated number of rows of the private table."""
+        ...
+
+    def table(self, number: int, seed: int | None) -> pa.Table:
+        """Return `number` rows."""
+        ...
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far rows are from the noisy counts."""
+        ...
+
+
+def drawn(source: DrawnRows, number: int | None, seed: int | None) -> pa.Table:
+    """Return `number` rows, by default about as many as the private table has."""
+    wanted = source.expected if number is None else whole("rows", "n", number, 0, MOST_ROWS)
+    if seed is not None:
+        whole("rows", "seed", seed, least=0)
+    return source.table(wanted, seed)
+
+
+def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> DrawnRows:
+    """Return what draws rows of a release; ParameterError if it publishes rows or keys."""
     if not isinstance(evidence, Measurements):
         raise ParameterError(
             "This release publishes rows itself, perturbed ones. Synthetic rows are drawn from "
             "releases of noisy counts, such as Synthesis, Marginals or Histogram."
         )
     if _KEPT not in engine.derived:
-        model = _model(evidence, schema, engine)
-        engine.derived[_KEPT] = ReleaseRows(schema, evidence.columns, model)
-    return cast(ReleaseRows, engine.derived[_KEPT])
+        engine.derived[_KEPT] = _rows_of(evidence, schema, engine)
+    return cast(DrawnRows, engine.derived[_KEPT])
+
+
+def _rows_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> DrawnRows:
+    kind = evidence.design.kind
+    if kind == "open":
+        raise ParameterError(
+            "This release names keys: it has no rows to draw. Close its category with "
+            "`release.closed(schema)` and publish with Synthesis."
+        )
+    baskets = FrequentSets.of(evidence, schema, engine) is not None
+    if kind == "strings" or baskets:
+        from scumble.public.synthesis.list_rows import list_rows
+
+        own = _model(evidence, schema, engine) if kind == "residuals" else None
+        return list_rows(evidence, schema, engine, own)
+    return ReleaseRows(schema, evidence.columns, _model(evidence, schema, engine))
 
 
 def _model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowModel:
     kind = evidence.design.kind
-    if kind in ("open", "strings", "itemsets"):
-        raise ParameterError(
-            "Synthetic rows are drawn from counts of columns with one value per row; this release "
-            "counts keys or lists."
-        )
     if kind == "chosen":
         chosen: Any = reader_of(evidence, schema, engine)
         return cast(RowModel, chosen.model)

@@ -1,0 +1,233 @@
+"""`publish_linked`: a table of people and tables with several rows for each of them, by Synthesis.
+
+The privacy unit is a person: one row of the table of people, with the person's rows in the other
+tables, at most `contribution` in each. The promise of the given Synthesis is for all tables
+together: each gets an equal share of its ρ.
+
+1. The table of people gets a column with the number of the person's rows in each other table.
+2. Rows of another table are joined to their person; those without one are left out. Adding or
+   removing a person then adds or removes at most `contribution` joined rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.privacy.accounting import epsilon_for, rho_for
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.ledger.ledger import Ledger
+from scumble.private.publish import publish
+from scumble.private.summaries.synthetic.synthesis import Synthesis
+from scumble.private.tables.open import open_source
+from scumble.public.release import SEEDED
+from scumble.public.synthesis.linked import LinkedRelease, number_of
+
+Integers = npt.NDArray[np.int64]
+
+TOGETHER = (
+    "The promise is for all tables together: the row of a person, and at most {} rows of that "
+    "person in each other table."
+)
+_CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
+
+
+def publish_linked(
+    sources: Mapping[str, Any],
+    schemas: Mapping[str, Schema | str | Path],
+    mechanism: Synthesis,
+    children: Mapping[str, Sequence[str]],
+    *,
+    keys: Mapping[str, str],
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+) -> LinkedRelease:
+    """Publish a table of people and other tables about them, under one promise.
+
+    `sources` and `schemas` have the tables by name, that of the people first. `mechanism` says what
+    is promised, and which columns of the people are published; its `contribution` is the most rows
+    of one person in each other table. `children` names the columns of each other table; those that
+    only the table of people has are the person's, so that rows depend on them. `keys` names the
+    identifier of people in each table. Rows of a key that no person has are left out.
+    """
+    known = {
+        name: each if isinstance(each, Schema) else Schema.load(each)
+        for name, each in schemas.items()
+    }
+    _check(sources, known, mechanism, children, keys)
+    people = next(iter(sources))
+    table, person_keys = _people(sources[people], mechanism.names, keys[people])
+    joined = {}
+    most = mechanism.unit.rows
+    for name, columns in children.items():
+        joined[name], numbers = _joined(
+            sources[name], columns, known[name], keys[name], table, person_keys
+        )
+        table = table.append_column(number_of(name), pa.array(np.minimum(numbers, most)))
+    parts = _plans(mechanism, people, known, children, keys)
+    for plan, schema in parts.values():
+        plan.check(schema)
+    given = {
+        name: tuple(each for each in columns if each not in known[name])
+        for name, columns in children.items()
+    }
+    releases = {
+        name: publish(
+            table if name == people else joined[name], schema, plan, seed=seed, ledger=ledger
+        )
+        for name, (plan, schema) in parts.items()
+    }
+    return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, seed))
+
+
+def _check(
+    sources: Mapping[str, Any],
+    schemas: Mapping[str, Schema],
+    mechanism: Synthesis,
+    children: Mapping[str, Sequence[str]],
+    keys: Mapping[str, str],
+) -> None:
+    """Refuse what does not fit together, before anything is read."""
+    owner, names = "publish_linked", list(sources)
+    if not isinstance(mechanism, Synthesis):
+        raise ParameterError.of(owner, "mechanism", "a Synthesis", mechanism)
+    if len(names) < 2 or list(children) != names[1:]:
+        allowed = "the columns of every table but the first, in the order of the sources"
+        raise ParameterError.of(owner, "children", allowed, list(children))
+    for what, given in (("schemas", schemas), ("keys", keys)):
+        if set(given) != set(names):
+            allowed = f"an entry for each table: {', '.join(names)}"
+            raise ParameterError.of(owner, what, allowed, list(given))
+    for name in names:
+        if schemas[name][keys[name]].role != "identifier":
+            allowed = f"an attribute of '{name}' with the role identifier"
+            raise ParameterError.of(owner, "keys", allowed, keys[name])
+    for name in children:
+        _check_columns(name, children[name], schemas[name], mechanism)
+        if number_of(name) in schemas[names[0]]:
+            raise SchemaError(f"A column of people is called '{number_of(name)}': rename it.")
+
+
+def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism: Synthesis) -> None:
+    """Refuse columns that neither the table `name` nor the published table of people has."""
+    if not any(each in schema for each in columns) or len(set(columns)) < len(columns):
+        allowed = f"different columns, at least one of them of '{name}'"
+        raise ParameterError.of("publish_linked", "children", allowed, list(columns))
+    for each in columns:
+        if each not in schema and each not in mechanism.names:
+            raise SchemaError(
+                f"'{each}' is neither a column of '{name}' nor a published one of people."
+            )
+
+
+def _people(source: Any, names: Sequence[str], key: str) -> tuple[pa.Table, npt.NDArray[Any]]:
+    """Return the table of people, and their keys, which must differ."""
+    table = _read(source, [*names, key])
+    keys = _texts(table[key])
+    if len(np.unique(keys)) < len(keys) or table[key].null_count:
+        raise ParameterError(
+            f"The key '{key}' of people must be different in every row and never missing."
+        )
+    return table, keys
+
+
+def _joined(
+    source: Any,
+    columns: Sequence[str],
+    schema: Schema,
+    key: str,
+    people: pa.Table,
+    person_keys: npt.NDArray[Any],
+) -> tuple[pa.Table, Integers]:
+    """Return the rows of another table with the given columns of their person, and the number of
+    rows of each person.
+    """
+    own = [each for each in columns if each in schema]
+    table = _read(source, [*own, key])
+    table = table.filter(table[key].is_valid())
+    keys = _texts(table[key])
+    order = np.argsort(person_keys)
+    place = np.searchsorted(person_keys[order], keys).clip(max=max(len(order) - 1, 0))
+    there = person_keys[order][place] == keys if len(order) else np.zeros(len(keys), bool)
+    owner = order[place[there]] if len(order) else np.zeros(0, np.int64)
+    table = table.filter(pa.array(there))
+    for name in columns:
+        if name not in schema:
+            table = table.append_column(name, people[name].take(pa.array(owner)))
+    return table, np.bincount(owner, minlength=people.num_rows)
+
+
+def _read(source: Any, columns: Sequence[str]) -> pa.Table:
+    opened = open_source(source)
+    opened.require(columns)
+    batches = list(opened.batches(columns))
+    if not batches:
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    return pa.Table.from_batches(batches).select(list(columns))
+
+
+def _texts(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    return np.array(column.cast(pa.string()).to_pylist(), dtype=np.str_)
+
+
+def _plans(
+    mechanism: Synthesis,
+    people: str,
+    schemas: Mapping[str, Schema],
+    children: Mapping[str, Sequence[str]],
+    keys: Mapping[str, str],
+) -> dict[str, tuple[Synthesis, Schema]]:
+    """Return the mechanism and the schema of every table; each has an equal share of ρ."""
+    number = 1 + len(children)
+    share = mechanism.promise.rho / number
+    epsilon = epsilon_for(share, mechanism.delta)
+    while rho_for(epsilon, mechanism.delta) > share:
+        epsilon *= _CLOSER
+    given: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": mechanism.delta,
+        "neighbours": mechanism.neighbours,
+        "extra": mechanism.extra,
+    }
+    first = schemas[people]
+    most = IntegerRange(0, mechanism.unit.rows)
+    counted = [Attribute(number_of(name), "quasi", most) for name in children]
+    names = [*mechanism.names, *(each.name for each in counted)]
+    workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
+    found = {people: (Synthesis(names, **given, **workload), Schema((*first, *counted)))}
+    for name, columns in children.items():
+        others = [first[each] for each in columns if each not in schemas[name]]
+        plan = Synthesis(
+            list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
+        )
+        found[name] = (plan, Schema((*schemas[name], *others)))
+    return found
+
+
+def _promise(
+    mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], seed: int | None
+) -> Guarantees:
+    """Return the promise of all tables together."""
+    last, schema = list(parts.values())[-1]
+    whole = Synthesis(
+        last.names,
+        epsilon=mechanism.epsilon,
+        delta=mechanism.delta,
+        neighbours=mechanism.neighbours,
+        contribution=mechanism.unit.rows,
+        person=last.person,
+    )
+    [found] = whole.guarantee(schema)
+    sentence = found.sentence if seed is None else f"{SEEDED} {found.sentence}"
+    limits = (TOGETHER.format(mechanism.unit.rows), *found.limits)
+    return Guarantees([replace(found, sentence=sentence, limits=limits)])

@@ -1,0 +1,230 @@
+"""LinkedRelease: a table of people and tables with several rows for each of them, with synthetic
+rows whose foreign keys join.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model import stored
+from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.parameters import whole
+from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.schema.schema import Schema
+from scumble.public.archive.archive import load
+from scumble.public.estimate import Estimate, Estimates, Unknown
+from scumble.public.estimate_table import EstimateTable
+from scumble.public.limits import one_question
+from scumble.public.release import Release
+from scumble.public.sandbox import Sandbox
+from scumble.public.synthesis.release_rows import MOST_ROWS
+
+Integers = npt.NDArray[np.int64]
+
+LINKS = "linked.json"
+JOINED = "model: counted in joined synthetic rows"
+_UNKNOWN = "computed from synthetic rows: a model, whose error is not known"
+_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedRelease:
+    """Releases of several tables about the same people, under one promise.
+
+    `tables` are the releases by name, that of the people first. `keys` are the key columns: the
+    people's own, and the foreign key of each other table. The table of people has the column
+    `number of NAME` for each other table; those have the columns `given` of their person.
+    """
+
+    tables: Mapping[str, Release]
+    keys: Mapping[str, str]
+    given: Mapping[str, tuple[str, ...]]
+    guarantees: Guarantees
+
+    def __getitem__(self, name: str) -> Release:
+        """Return the release of one table, which answers questions about it with exact errors."""
+        if name not in self.tables:
+            raise ParameterError.of("tables", "name", f"one of {', '.join(self.tables)}", name)
+        return self.tables[name]
+
+    @property
+    def people(self) -> str:
+        """The name of the table of people."""
+        return next(iter(self.tables))
+
+    def rows(self, n: int | None = None, *, seed: int | None = None) -> dict[str, pa.Table]:
+        """Return synthetic tables: `n` people with keys from 0 on, and the rows of each of them in
+        the other tables, with foreign keys that join.
+        """
+        if n is not None:
+            whole("rows", "n", n, least=0, most=MOST_ROWS)
+        people = self.tables[self.people].rows(n, seed=seed)
+        keys = pa.array(np.arange(people.num_rows))
+        found = {self.people: people.add_column(0, self.keys[self.people], keys)}
+        generator = np.random.default_rng(seed)
+        for name in list(self.tables)[1:]:
+            found[name] = self._children(name, people, generator)
+            place = found[self.people].column_names.index(number_of(name))
+            found[self.people] = found[self.people].remove_column(place)
+        return found
+
+    def _children(self, name: str, people: pa.Table, generator: np.random.Generator) -> pa.Table:
+        """Return the rows of another table: as many for each person as the person's number says,
+        each drawn among rows of the model that have the person's given columns.
+        """
+        numbers = people[number_of(name)].to_numpy()
+        owners = np.repeat(np.arange(people.num_rows), numbers)
+        release, given = self.tables[name], self.given[name]
+        drawn = release.rows(len(owners), seed=int(generator.integers(1 << 62)))
+        wanted = _cells(release.schema, given, people)[owners]
+        chosen = _matched(wanted, _cells(release.schema, given, drawn), generator)
+        kept = drawn.drop_columns(list(given)).take(pa.array(chosen))
+        return kept.add_column(0, self.keys[name], pa.array(owners))
+
+    def answer(self, sql: str) -> Estimate | Estimates | EstimateTable:
+        """Answer a question about one table by its release; one with a JOIN from synthetic rows,
+        marked as a model, with no interval.
+        """
+        names = _tables_in(sql)
+        unknown = [name for name in names if name not in self.tables]
+        if unknown or not names:
+            listed = ", ".join(self.tables)
+            raise QueryError(f"FROM names a table of this release: {listed}. Got {unknown}.")
+        if len(names) == 1:
+            return self.tables[names[0]].answer(sql)
+        with one_question():
+            return _estimates(self._sandbox.rows(sql))
+
+    @cached_property
+    def _sandbox(self) -> Sandbox:
+        found = Sandbox(self.tables[self.people].schema)
+        for name, table in self.rows(seed=_SEED).items():
+            found.add_table(name, table)
+        return found
+
+    def save(self, folder: str | Path, *, insecure: bool = False) -> Path:
+        """Write all tables to a new folder, completely or not at all; return the folder."""
+        path = Path(folder)
+        if path.exists():
+            raise ReleaseError(f"{path} exists already. Choose another folder.")
+        try:
+            path.mkdir(parents=True)
+            for name, release in self.tables.items():
+                release.save(path / name, insecure=insecure)
+            links = {
+                "tables": list(self.tables),
+                "keys": dict(self.keys),
+                "given": {name: list(each) for name, each in self.given.items()},
+                "guarantees": [each.to_dict() for each in self.guarantees],
+            }
+            (path / LINKS).write_text(json.dumps(links, ensure_ascii=False, indent=2), "utf-8")
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return path
+
+    def __repr__(self) -> str:
+        promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
+        return f"Linked releases of {', '.join(self.tables)}\n{promises}"
+
+
+def load_linked(folder: str | Path) -> LinkedRelease:
+    """Open a folder that `LinkedRelease.save` wrote."""
+    path = Path(folder)
+    try:
+        data: Any = stored.parse_json(stored.read_regular(path / LINKS).decode("utf-8"))
+        names = stored.items(stored.text, data["tables"])
+        keys = {name: stored.text(data["keys"][name]) for name in names}
+        given = {name: stored.items(stored.text, data["given"][name]) for name in names[1:]}
+        promises = Guarantees(stored.items(Guarantee.from_dict, data["guarantees"]))
+        if any("/" in name or name.startswith(".") for name in names):
+            raise ValueError("not the name of a table")
+    except (OSError, *stored.MALFORMED):
+        raise ReleaseError(f"{path} is not a release of linked tables, or is damaged.") from None
+    return LinkedRelease({name: load(path / name) for name in names}, keys, given, promises)
+
+
+def number_of(name: str) -> str:
+    """Return the name of the column with the number of rows of a person in another table."""
+    return f"number of {name}"
+
+
+def _cells(schema: Schema, names: tuple[str, ...], rows: pa.Table) -> Integers:
+    """Return the number of the cell of some columns that each row is in."""
+    if not names:
+        return np.zeros(rows.num_rows, np.int64)
+    codes = [schema[name].encode(rows[name])[0] for name in names]
+    return schema.cell_keys(names).pack(codes).astype(np.int64)
+
+
+def _matched(wanted: Integers, held: Integers, generator: np.random.Generator) -> Integers:
+    """Return for each wanted cell the place of a row that is in it, each row about as often as the
+    others of its cell; of a cell without rows, that of any row.
+    """
+    order = generator.permutation(len(held))
+    order = order[np.argsort(held[order], kind="stable")]
+    cells, starts, sizes = np.unique(held[order], return_index=True, return_counts=True)
+    if not len(cells):
+        return np.zeros(0, np.int64)
+    place = np.searchsorted(cells, wanted).clip(max=len(cells) - 1)
+    there = cells[place] == wanted
+    turn = _turns(wanted)
+    found = order[starts[place] + turn % sizes[place]]
+    anyone = generator.integers(len(held), size=len(wanted))
+    return np.where(there, found, anyone)
+
+
+def _turns(values: Integers) -> Integers:
+    """Return how often each value occurred before."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    sizes = np.diff(np.append(starts, len(values)))
+    found = np.empty(len(values), np.int64)
+    found[order] = np.arange(len(values)) - np.repeat(starts, sizes)
+    return found
+
+
+def _tables_in(sql: str) -> list[str]:
+    """Return the tables that one SELECT names, each once; QueryError for anything else."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        statements = sqlglot.parse(sql, dialect="duckdb")
+    except sqlglot.errors.SqlglotError:
+        raise QueryError("The question is not SQL that can be read.") from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        raise QueryError("Ask one SELECT.")
+    if any(each.name == "" or each.args.get("db") for each in statements[0].find_all(exp.Table)):
+        raise QueryError("FROM names tables of this release only, and calls no function.")
+    return list(dict.fromkeys(each.name for each in statements[0].find_all(exp.Table)))
+
+
+def _estimates(found: pa.Table) -> Estimate | Estimates:
+    """Return numbers that were computed from rows: the last column by those before it."""
+    kind = found.schema.types[-1]
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise QueryError("The last column of a question with a JOIN must be a number.")
+    *labels, numbers = [column.to_pylist() for column in found.columns]
+    rows = [
+        (tuple(key), Estimate(_number(number), Unknown(), JOINED, (_UNKNOWN,)))
+        for *key, number in zip(*labels, numbers, strict=True)
+    ]
+    if not labels and len(rows) == 1:
+        return rows[0][1]
+    return Estimates([(each.name, each.type) for each in list(found.schema)[:-1]], rows)
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)

@@ -1,0 +1,195 @@
+"""Several tables about the same people: joins, budgets, synthetic foreign keys."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.model.errors import ParameterError, QueryError, ReleaseError, SchemaError
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.public.synthesis.linked import _matched, _turns, load_linked
+
+PEOPLE = sc.Schema(
+    (
+        Attribute("id", "identifier"),
+        Attribute("age", "quasi", IntegerRange(0, 3)),
+        Attribute("sex", "quasi", Category(("f", "m"))),
+    )
+)
+VISITS = sc.Schema(
+    (
+        Attribute("person", "identifier"),
+        Attribute("ward", "sensitive", Category(("eye", "heart"))),
+        Attribute("days", "quasi", IntegerRange(0, 4)),
+    )
+)
+
+
+def _tables(number=3000):
+    generator = np.random.default_rng(1)
+    age = generator.integers(0, 4, number)
+    people = pa.table({"id": np.arange(number) + 7, "age": age, "sex": np.where(age > 1, "f", "m")})
+    owner = np.repeat(np.arange(number), np.minimum(generator.poisson(1 + age / 2), 5))
+    heart = generator.random(len(owner)) < 0.1 + 0.25 * age[owner]
+    visits = pa.table(
+        {
+            "person": owner + 7,
+            "ward": np.where(heart, "heart", "eye"),
+            "days": generator.integers(0, 3, len(owner)) + 2 * heart,
+        }
+    )
+    return people, visits
+
+
+def _published(seed=1, *, tables=None, epsilon=5, children=("ward", "days", "age"), **changed):
+    given = {"epsilon": epsilon, "delta": 1e-6, "neighbours": "add_remove", "contribution": 3}
+    people, visits = tables or _tables()
+    return sc.publish_linked(
+        {"people": people, "visits": visits},
+        {"people": PEOPLE, "visits": VISITS},
+        sc.Synthesis(["age", "sex"], **given),
+        {"visits": list(children)},
+        seed=seed,
+        **{"keys": {"people": "id", "visits": "person"}, **changed},
+    )
+
+
+def test_foreign_keys_join_and_rows_depend_on_their_person():
+    release = _published()
+    rows = release.rows(2000, seed=3)
+    people, visits = rows["people"], rows["visits"]
+    assert people.column_names == ["id", "age", "sex"]
+    assert visits.column_names == ["person", "ward", "days"]
+    assert set(visits["person"].to_pylist()) <= set(people["id"].to_pylist())
+    assert np.bincount(visits["person"].to_numpy()).max() <= 3
+    assert rows["visits"].equals(release.rows(2000, seed=3)["visits"])
+    age = people["age"].to_numpy()[visits["person"].to_numpy()]
+    heart = np.array(visits["ward"].to_pylist()) == "heart"
+    shares = [heart[age == value].mean() for value in range(4)]
+    # The truth is 0.1, 0.35, 0.6 and 0.85; the noise of ε = 5 moves a share by about 0.02.
+    assert np.abs(np.array(shares) - [0.1, 0.35, 0.6, 0.85]).max() < 0.12
+    each = [
+        np.bincount(age, minlength=4)[value] / (people["age"].to_numpy() == value).sum()
+        for value in range(4)
+    ]
+    assert each == sorted(each)
+
+
+def test_each_table_answers_with_its_error_and_joins_are_a_model():
+    release = _published()
+    people, _visits = _tables()
+    count = release.answer("SELECT COUNT(*) FROM people WHERE age = 1")
+    low, high = count.interval(0.9999)
+    assert low <= sum(value == 1 for value in people["age"].to_pylist()) <= high
+    hearts = release.answer("SELECT COUNT(*) FROM visits WHERE ward = 'heart'")
+    assert np.isfinite(hearts.stderr)
+    joined = release.answer(
+        "SELECT sex, COUNT(*) FROM people JOIN visits ON people.id = visits.person "
+        "WHERE ward = 'heart' GROUP BY sex ORDER BY sex"
+    )
+    assert [key for key, _ in joined] == [("f",), ("m",)]
+    assert all(each.interval() == (-np.inf, np.inf) for _, each in joined)
+    assert "no interval" in repr(joined)
+    one = release.answer("SELECT AVG(days) FROM people JOIN visits ON id = person WHERE age = 3")
+    assert one.method.startswith("model")
+    for wrong in (
+        "SELECT COUNT(*) FROM doctors",
+        "DROP TABLE people",
+        "SELECT * FROM people JOIN visits ON id = person; SELECT 1",
+        "SELECT COUNT(*) FROM people JOIN read_csv('/etc/passwd') ON true",
+        "SELECT ward FROM people JOIN visits ON id = person",
+        "not sql at all (",
+    ):
+        with pytest.raises(QueryError):
+            release.answer(wrong)
+
+
+def test_the_budgets_add_up_to_the_promise():
+    release = _published(epsilon=1)
+    whole = sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove").promise.rho
+    rhos = [Fraction(each.guarantees[0].parameters["rho"]) for each in release.tables.values()]
+    assert sum(rhos) <= whole * (1 + Fraction(1, 10**9))
+    assert float(rhos[0]) == pytest.approx(float(whole) / 2, rel=1e-6)
+    assert [each.manifest.parameters["contribution"] for each in release.tables.values()] == [1, 3]
+    assert release["visits"].manifest.parameters["person"] == "person"
+    [promise] = release.guarantees
+    assert promise.parameters["epsilon"] == 1
+    assert "all tables together" in promise.limits[0]
+
+
+def test_the_rows_of_one_person_change_no_count_by_more_than_the_bound(monkeypatch):
+    """A person with a hundred rows more: the true counts that are measured differ by one row of
+    people, and by three joined rows in all.
+    """
+    from scumble.private.meter import noise
+
+    def counts(tables):
+        found = []
+
+        def add(self, numbers, law):
+            found.append(numbers.copy())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(noise.NoisySteps, "add", add)
+            _published(tables=tables)
+        return found
+
+    people, visits = _tables(200)
+    more = pa.table({"person": [9999] * 100, "ward": ["heart"] * 100, "days": [4] * 100})
+    someone = pa.table({"id": [9999], "age": [3], "sex": ["f"]})
+    one = counts((people, visits))
+    other = counts((pa.concat_tables([people, someone]), pa.concat_tables([visits, more])))
+    # Single attributes come first: three of people (age, sex, number), then those of visits.
+    singles = [abs(a - b).sum() for a, b in zip(one[:3], other[:3], strict=True)]
+    assert singles == [1, 1, 1]
+    last = [abs(a.sum() - b.sum()) for a, b in zip(one[-3:], other[-3:], strict=True)]
+    assert max(last) <= 3
+    nobody = counts((people, pa.concat_tables([visits, more])))
+    assert all((a == b).all() for a, b in zip(one, nobody, strict=True))
+
+
+def test_saved_and_opened_again(tmp_path):
+    release = _published()
+    folder = release.save(tmp_path / "hospital", insecure=True)
+    again = load_linked(folder)
+    assert again.rows(50, seed=1)["visits"].equals(release.rows(50, seed=1)["visits"])
+    assert again.guarantees[0] == release.guarantees[0]
+    with pytest.raises(ReleaseError, match="exists already"):
+        release.save(folder, insecure=True)
+    with pytest.raises(ReleaseError, match="not a release of linked tables"):
+        load_linked(tmp_path)
+    (folder / "linked.json").write_text('{"tables": ["../people"]}')
+    with pytest.raises(ReleaseError, match="damaged"):
+        load_linked(folder)
+    with pytest.raises(ReleaseError, match="fixed seed"):
+        release.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_refusals():
+    people, visits = _tables(50)
+    with pytest.raises(ParameterError, match="different in every row"):
+        _published(tables=(pa.concat_tables([people, people]), visits))
+    with pytest.raises(ParameterError, match="'keys' parameter"):
+        _published(keys={"people": "id"})
+    with pytest.raises(ParameterError, match="role identifier"):
+        _published(keys={"people": "age", "visits": "person"})
+    with pytest.raises(ParameterError, match="at least one of them of 'visits'"):
+        _published(children=("age",))
+    with pytest.raises(SchemaError, match="neither a column of 'visits'"):
+        _published(children=("ward", "height"))
+    with pytest.raises(ParameterError, match="one of people, visits"):
+        _published()["doctors"]
+
+
+def test_rows_are_matched_by_cells_in_turn():
+    generator = np.random.default_rng(1)
+    assert _turns(np.array([5, 3, 5, 5, 3])).tolist() == [0, 0, 1, 2, 1]
+    held = np.array([1, 1, 2])
+    found = _matched(np.array([1, 1, 1, 1, 2, 7]), held, generator)
+    assert sorted(found[:4].tolist()) == [0, 0, 1, 1]
+    assert found[4] == 2
+    assert 0 <= found[5] < 3

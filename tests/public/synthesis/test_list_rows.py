@@ -1,0 +1,77 @@
+"""`release.rows` of releases of baskets and sequences."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import scumble as sc
+from scumble.model.errors import ParameterError
+from tests.support.terminal import run
+
+
+def _schema(kind, values):
+    return sc.Schema.loads(
+        f'[attributes.x]\nrole = "sensitive"\ntype = "{kind}"\nvalues = {values}'
+    )
+
+
+def _baskets(items, number=2000):
+    generator = np.random.default_rng(1)
+    has = generator.random((number, len(items))) < 0.8 / np.arange(2, len(items) + 2)
+    has[:, 3] |= has[:, 0] & (generator.random(number) < 0.8)
+    return [[item for item, there in zip(items, row, strict=True) if there] for row in has]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(8, "residuals"), (60, "itemsets")])
+def test_baskets_have_the_counts_of_items_and_of_pairs_that_go_together(number, kind):
+    """With next to no noise (ε = 50) counts agree within 4 % of all baskets."""
+    items = [f"i{place}" for place in range(number)]
+    lists = _baskets(items)
+    method = sc.Baskets("x", top=number, epsilon=50, neighbours="add_remove")
+    release = sc.publish(pa.table({"x": lists}), _schema("set", items), method, seed=1)
+    assert release.evidence.design.kind == kind
+    rows = release.rows(2000, seed=2)
+    assert rows.equals(release.rows(2000, seed=2))
+    assert abs(release.rows().num_rows - 2000) < 30
+    drawn = rows["x"].to_pylist()
+    for wanted in (["i0"], ["i3"], ["i0", "i3"], ["i1", "i2"]):
+        true, found = (sum(set(wanted) <= set(each) for each in some) for some in (lists, drawn))
+        assert abs(true - found) < 80
+    report = release.quality(rows)
+    assert report.num_rows > 0
+    assert max(report["distance"].to_pylist()) < 0.1
+
+
+def test_sequences_follow_the_chain_of_the_data(tmp_path):
+    """After a comes b nine times in ten, after b the end: 2,000 rows, 5 standard errors."""
+    generator = np.random.default_rng(1)
+    lists = [["a", "b"] if generator.random() < 0.9 else ["a"] for _ in range(4000)]
+    given = {"length": 3, "weigh": "symbol", "epsilon": 50, "neighbours": "add_remove"}
+    schema = _schema("sequence", ["a", "b"])
+    release = sc.publish(pa.table({"x": lists}), schema, sc.Sequences("x", **given), seed=1)
+    rows = release.rows(2000, seed=1)["x"].to_pylist()
+    both = sum(each == ["a", "b"] for each in rows)
+    assert abs(both - 1800) < 5 * (2000 * 0.09) ** 0.5 + 20
+    assert abs(release.rows().num_rows - 4000) < 40
+    assert release.quality(release.rows(2000, seed=1))["distance"][0].as_py() < 0.05
+    saved = release.save(tmp_path / "view", insecure=True)
+    done = run("rows", saved, "-n", 5, "--seed", 1)
+    assert done.code == 0
+    assert done.out.splitlines()[:1] == ['"x"']
+    assert "a b" in done.out
+
+
+def test_what_cannot_be_drawn_is_said():
+    lists = pa.table({"x": [["a"], ["a", "b"]]})
+    given = {"length": 3, "epsilon": 1, "neighbours": "add_remove", "model": "prefix", "depth": 2}
+    release = sc.publish(lists, _schema("sequence", ["a", "b"]), sc.Sequences("x", **given), seed=1)
+    with pytest.raises(ParameterError, match="the model suffix"):
+        release.rows(3)
+    keys = sc.publish(
+        pa.table({"x": ["a", "b"]}),
+        sc.Schema.loads('[attributes.x]\nrole = "sensitive"\ntype = "category"\nopen = true'),
+        sc.Keys(["x"], epsilon=1, delta=1e-3, keys=1, neighbours="add_remove"),
+        seed=1,
+    )
+    with pytest.raises(ParameterError, match="names keys"):
+        keys.rows(3)
