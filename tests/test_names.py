@@ -43,7 +43,6 @@ def test_public_names() -> None:
         "open",
         "primitives",
         "publish",
-        "publish_linked",
         "select",
     ]
     assert scumble.__all__ == sorted([*others, *class_names()])

@@ -44,10 +44,9 @@ _HOME = {
     "__version__": "scumble._version",
     "connect": "scumble.server.client",
     "mechanisms": "scumble.private.mechanism",
-    "open": "scumble.private.owner:open_release",
+    "open": "scumble.private.owner:open_saved",
     "primitives": "scumble.private.primitives:*",
     "publish": "scumble.private.publish",
-    "publish_linked": "scumble.private.summaries.synthetic.linked",
     "select": "scumble.compare.selection",
 }
 

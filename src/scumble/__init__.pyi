@@ -25,7 +25,7 @@ from scumble.private.database.database import Database as Database
 from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
-from scumble.private.owner import open_release as open
+from scumble.private.owner import open_saved as open
 from scumble.private.perturbation.alphabeta import AlphaBeta as AlphaBeta
 from scumble.private.perturbation.anatomy import Anatomy as Anatomy
 from scumble.private.perturbation.aroma import Aroma as Aroma
@@ -46,7 +46,6 @@ from scumble.private.summaries.lists.trajectories import Trajectories as Traject
 from scumble.private.summaries.marginals import Marginals as Marginals
 from scumble.private.summaries.sparse import Sparse as Sparse
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
-from scumble.private.summaries.synthetic.linked import publish_linked as publish_linked
 from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
 from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
 from scumble.private.summaries.trees.dawa import Dawa as Dawa
@@ -124,6 +123,5 @@ __all__ = [
     "open",
     "primitives",
     "publish",
-    "publish_linked",
     "select",
 ]

@@ -17,6 +17,8 @@ from scumble.audit.subjects import of_release
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import Sample
+from scumble.private.tables.frames import ArrowTable
+from scumble.private.tables.persons.sample import SampledSource
 from scumble.public.estimate import Exact
 from scumble.public.estimation.synthetic.sampled import SampledCount, SampledMean, SampledSum
 from tests.support.people import people, schema
@@ -137,6 +139,37 @@ def test_the_ledger_is_charged_less(tmp_path):
     sc.publish(TABLE, schema(), histogram(), sample=0.1, ledger=ledger)
     [charge] = ledger.charges
     assert float(charge.bill.loss.epsilon) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
+
+
+def _drawn(table: pa.Table, columns: list[str], person: str | None, rate=Fraction(1, 2)):
+    source = SampledSource(ArrowTable(table), Sample(rate), person, 7, fixed=False)
+    return [pa.table({c: b[c] for c in columns}) for b in source.batches(columns)], source
+
+
+def test_spellings_of_an_identifier_are_one_person():
+    """`contribution` takes "7", " 7" and 7.0 for one person: they are drawn together, else a person
+    would be drawn more often than the rate says.
+    """
+    texts = pa.table({"id": [text for i in range(200) for text in (f"{i}", f" {i} ")]})
+    numbers = pa.table({"id": pa.array(np.arange(200) * 1.0)})
+    kept = [_drawn(each, ["id"], "id")[0] for each in (texts, numbers)]
+    found = [[float(n) for piece in pieces for n in piece["id"].to_pylist()] for pieces in kept]
+    assert found[0] == [n for n in found[1] for _ in range(2)]
+    assert 50 < len(found[1]) < 150
+
+
+def test_every_pass_has_the_same_sample():
+    """Columns of a table may be chunked in different ways; batches then differ between passes."""
+    numbers = np.arange(300_000)
+    many = pa.chunked_array([numbers[i : i + 999] for i in range(0, len(numbers), 999)])
+    table = pa.table({"one": many, "other": pa.array(numbers)})
+    source = _drawn(table, ["one"], None, Fraction(1, 3))[1]
+    passes = [
+        np.concatenate([batch["other"].to_numpy() for batch in source.batches(names)])
+        for names in (["other"], ["one", "other"])
+    ]
+    assert np.array_equal(*passes)
+    assert 98_000 < len(passes[0]) < 102_000
 
 
 # --- answers -------------------------------------------------------------------------------------

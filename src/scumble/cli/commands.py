@@ -89,10 +89,13 @@ def infer(
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.archive import load_any
+    from scumble.public.release import Release
 
-    release = load(folder)
-    if as_json:
+    release = load_any(folder)
+    if not isinstance(release, Release):
+        printing.show_linked(release, folder, as_json)
+    elif as_json:
         console.print_json(printing.manifest(release))
     else:
         printing.show_release(release, folder)
@@ -109,10 +112,11 @@ def query(
 ) -> None:
     """Ask a release a question in SQL.
 
-    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name.
+    COUNT(*), SUM(e) or AVG(e), with WHERE and GROUP BY; the table may have any name. In a release
+    of several tables FROM names one of them, or joins them.
     """
     from scumble.model.laws.base import check_level
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.archive import load_any
     from scumble.public.limits import QuestionLimits
 
     console.keep_imported()
@@ -120,7 +124,7 @@ def query(
     level = check_level(level)
     most = QuestionLimits.current().seconds  # nobody knows how long it takes, but how long at most
     with console.waiting(f"Answering, for {most:g} seconds at most"):
-        answer = load(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
+        answer = load_any(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
     else:

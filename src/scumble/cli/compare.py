@@ -318,7 +318,10 @@ Source = Annotated[
 Methods = Annotated[
     list[str],
     typer.Option(
-        "--methods", "-m", metavar="NAMES", help="What to compare, as uniform,subset,histogram."
+        "--methods",
+        "-m",
+        metavar="NAMES",
+        help="What to compare, as uniform,synthesis,synthesis-rows.",
     ),
 ]
 Epsilons = Annotated[

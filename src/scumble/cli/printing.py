@@ -16,11 +16,12 @@ from scumble.cli import console
 
 if TYPE_CHECKING:
     from scumble.demo.story import Story
-    from scumble.model.privacy.guarantee import Guarantee
+    from scumble.model.privacy.guarantee import Guarantee, Guarantees
     from scumble.model.schema.attribute import Attribute
     from scumble.public.estimate import Estimate, Estimates
     from scumble.public.estimate_table import EstimateTable
     from scumble.public.release import Release
+    from scumble.public.synthesis.linked import LinkedRelease
 
 WIDEST = 100  # columns of a line that is read at a glance
 _SHOWN_VALUES = 20  # of a category; a longer list is described
@@ -67,12 +68,7 @@ def show_release(release: Release, folder: Path | str) -> None:
     out = console.stdout()
     out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
     _print_schema(release)
-    heading("Promised")
-    for guarantee in release.guarantees:
-        bullets([str(guarantee)])
-        hanging("   ", _fine_print(guarantee), style="dim")
-    heading("Not promised")
-    bullets(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
+    _print_promise(release.guarantees)
     if release.manifest.report:
         heading("Facts")
         bullets(f"{name}: {_short(value)}" for name, value in release.manifest.report.items())
@@ -81,6 +77,44 @@ def show_release(release: Release, folder: Path | str) -> None:
         bullets(alike)
     heading("How to ask")
     out.print(f"  {query_command(folder, _example(release))}", markup=False, soft_wrap=True)
+
+
+def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
+    """Print the release of several tables: keys, guarantees, and the commands for each table."""
+    from scumble.public.estimate import query_command
+
+    if as_json:
+        tables = {name: manifest(each) for name, each in release.tables.items()}
+        promises = [each.to_dict() for each in release.guarantees]
+        console.print_json({"keys": dict(release.keys), "guarantees": promises, "tables": tables})
+        return
+    out = console.stdout()
+    listed = ", ".join(release.tables)
+    out.print(f"{folder}: the tables {listed}, linked by keys", style="bold", markup=False)
+    people, *others = release.tables
+    bullets(
+        f"{name}.{release.keys[name]} is the {people}.{release.keys[people]} of a row"
+        for name in others
+    )
+    _print_promise(release.guarantees)
+    heading("Each table")
+    for name in release.tables:
+        out.print(f"  scumble show {shlex.quote(str(Path(folder) / name))}", markup=False)
+    heading("How to ask")
+    for name in release.tables:
+        sql = _example(release[name]).replace("FROM t ", f"FROM {name} ")
+        out.print(f"  {query_command(folder, sql)}", markup=False, soft_wrap=True)
+    rows = f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv"
+    out.print(rows, markup=False, soft_wrap=True)
+
+
+def _print_promise(guarantees: Guarantees) -> None:
+    heading("Promised")
+    for guarantee in guarantees:
+        bullets([str(guarantee)])
+        hanging("   ", _fine_print(guarantee), style="dim")
+    heading("Not promised")
+    bullets(dict.fromkeys(limit for each in guarantees for limit in each.limits))
 
 
 def _example(release: Release) -> str:

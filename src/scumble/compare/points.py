@@ -30,6 +30,7 @@ from scumble.compare.measures import (
     unrounded,
 )
 from scumble.compare.runs import Run
+from scumble.compare.settings import published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
 from scumble.private.hooks import PRIOR
@@ -338,6 +339,7 @@ def _number(value: float) -> float | None:
 
 # The command that publishes a table with a setting.
 
+_DRAW = "scumble rows view -o rows.csv"
 # The flag of an option that has another name than the parameter, for a value of the parameter.
 _FLAGS = {("adaptive", False): "uniform", ("several", "compound"): "compound"}
 
@@ -351,11 +353,13 @@ def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mappin
             options[flag or _dashed(name)] = True
         elif value is not False and value is not None:
             options[_dashed(name)] = _written(value)
-    if method == "workload":
+    if published_by(method) == "workload":
         options["queries"] = shlex.quote(str(about.get("file") or "QUESTIONS.sql"))
     options |= {name: _written(value) for name, value in about.get("reading", {}).items()}
     known = {"schema": str(about.get("schema") or "SCHEMA")}
-    return publish_command(str(about.get("source") or "TABLE"), method, **known, **options)
+    source = str(about.get("source") or "TABLE")
+    command = publish_command(source, published_by(method), **known, **options)
+    return command if method == published_by(method) else f"{command} && {_DRAW}"
 
 
 def _dashed(name: str) -> str:

@@ -36,6 +36,7 @@ from scumble.private.engines.interrupts import interrupts_blocked
 from scumble.private.hooks import PRIOR
 from scumble.private.mechanism import mechanisms
 from scumble.private.publish import publish
+from scumble.public.release import Release
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,13 @@ class Runner:
         _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
         release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
-        found = self.asked.answers(release)
-        values = self.asked.values(found)
-        share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
+        if choice.of_rows:
+            values = self._counted_in_rows(release, seed)
+            share, half, intervals = None, None, 0
+        else:
+            found = self.asked.answers(release)
+            values = self.asked.values(found)
+            share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
         place = release_exposure(release, self.table, PRIOR)
         return Run(
             method=choice.method,
@@ -135,10 +140,18 @@ class Runner:
             half=half,
         )
 
+    def _counted_in_rows(self, release: Release, seed: int) -> Floats:
+        """Return the answers of as many synthetic rows as the release says there are."""
+        drawn = release.rows(seed=seed)
+        schema = self.material.schema.select(drawn.column_names)
+        codes = {name: schema[name].encode(drawn[name])[0] for name in schema.names}
+        found = TrueTable(schema, codes, drawn.num_rows).answers(self.material.queries)
+        return np.asarray(np.nan_to_num(np.concatenate([*found, np.empty(0)])))
+
 
 def _check_columns(choice: Choice) -> None:
     """Refuse questions about more columns than a summary can measure."""
-    kind, names = mechanisms()[choice.method], choice.parameters.get("attributes", ())
+    kind, names = mechanisms()[choice.published], choice.parameters.get("attributes", ())
     most = getattr(kind, "most_attributes", len(names))
     if len(names) > most:
         takes = {1: "one column", 2: "two columns", 4: "four columns"}.get(most, f"{most} columns")
@@ -149,8 +162,10 @@ def _check_columns(choice: Choice) -> None:
 
 
 def _seed(seed: int, choice: Choice, repeat: int) -> int:
-    """Return a seed that is different for every run and depends on no other run."""
-    words = f"{seed}, {choice.name}, {repeat}"
+    """Return a seed that depends on no other run. It is different for every run, but for that of a
+    release and of its synthetic rows: these are drawn from the same release.
+    """
+    words = f"{seed}, {choice.published}, {choice.words}, {repeat}"
     return int.from_bytes(sha256(words.encode()).digest()[:8], "big")
 
 

@@ -8,7 +8,7 @@ computed from the release (`compare/exposure.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import ceil
 from typing import Any
@@ -19,22 +19,37 @@ from scumble.model.errors import ParameterError
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
 from scumble.private.hooks import Study
-from scumble.private.mechanism import Mechanism, create, mechanisms
+from scumble.private.mechanism import Mechanism, Summary, create, mechanisms
 
+ROWS = "-rows"  # after the name of a summary: its questions are counted in synthetic rows
 _SIGNS = {"epsilon": "ε", "rho1": "ρ1", "rho2": "ρ2", "gamma": "γ"}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One setting of one method. `words` distinguishes it from other settings of the method."""
+    """One setting of one method. `words` distinguishes it from other settings of the method.
+
+    The method `NAME-rows` is the release of NAME, with all questions counted in synthetic rows
+    that are drawn from it.
+    """
 
     method: str
     words: str
     parameters: Mapping[str, Any] = field(hash=False)
 
     @property
+    def published(self) -> str:
+        """The name of the mechanism that publishes."""
+        return published_by(self.method)
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether questions are counted in synthetic rows."""
+        return self.method != self.published
+
+    @property
     def mechanism(self) -> Mechanism:
-        return create(self.method, **self.parameters)
+        return create(self.published, **self.parameters)
 
     @property
     def name(self) -> str:
@@ -65,15 +80,27 @@ class Settings:
         known = {name: kind for name, kind in mechanisms().items() if not kind.of_lists}
         found: list[Choice] = []
         for method in methods:
-            if method not in known:
+            name = published_by(method)
+            if name not in known:
                 allowed = f"names among {', '.join(known)}"
                 refused = ParameterError.of("compare", "methods", allowed, method)
                 raise ParameterError(f"{refused}{nearest(method, known)}")
-            found += choices_of(known[method], self._study, epsilons, given.get(method))
+            if method != name and not issubclass(known[name], Summary):
+                raise ParameterError(
+                    f"{method} is not compared: synthetic rows are drawn from noisy counts, and "
+                    f"{name} publishes rows."
+                )
+            tried = choices_of(known[name], self._study, epsilons, given.get(method))
+            found += [replace(choice, method=method) for choice in tried]
         unused = sorted(set(given) - set(methods))
         if unused:
             raise ParameterError.of("compare", "setting", "of a method to compare", unused[0])
         return list(dict.fromkeys(found))  # two ε may give the same k or l
+
+
+def published_by(method: str) -> str:
+    """Return the name of the mechanism of a method to compare."""
+    return method.removesuffix(ROWS)
 
 
 def choices_of(

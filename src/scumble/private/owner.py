@@ -219,6 +219,17 @@ def open_release(folder: str | Path, *, book: str | Path | None = None) -> Owned
     return OwnedRelease(manifest, files, temporary=temporary, book=place)
 
 
+def open_saved(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease | Any:
+    """Open what `publish` saved: a release, or the releases of several tables (`LinkedRelease`).
+
+    What is damaged or was changed is refused. `book` is the file of the private record of a release
+    that can be updated. Only the owner has it.
+    """
+    if book is None and archive.is_linked(folder):
+        return archive.load_any(folder)
+    return open_release(folder, book=book)
+
+
 def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
     """Raise ReleaseError if the private record would be written inside a release folder (`folder`
     or another one), or, without `force`, over an existing file.

@@ -7,12 +7,13 @@ makes several releases in one pass over the rows (Aroma's levels).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
@@ -37,11 +38,24 @@ from scumble.private.tables.source import Source as PrivateSource
 
 if TYPE_CHECKING:
     from scumble.private.engines.spark import Spark, SparkExecutor
+    from scumble.public.synthesis.linked import LinkedRelease
 
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
+@overload
+def publish(
+    source: Mapping[str, Any],
+    schema: Mapping[str, Schema | str | Path],
+    mechanism: Mechanism,
+    *,
+    keys: Mapping[str, str],
+    children: Mapping[str, Sequence[str]] | None = None,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+) -> LinkedRelease: ...
+@overload
 def publish(
     source: Any,
     schema: Schema | str | Path,
@@ -61,7 +75,29 @@ def publish(
     engine: Spark | None = None,
     to: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> OwnedRelease:
+) -> OwnedRelease: ...
+def publish(
+    source: Any,
+    schema: Schema | str | Path | Mapping[str, Schema | str | Path],
+    mechanism: Mechanism,
+    *,
+    keys: Mapping[str, str] | None = None,
+    children: Mapping[str, Sequence[str]] | None = None,
+    table: str | None = None,
+    query: str | None = None,
+    outside: Literal["error", "drop", "missing"] = "error",
+    reveal: bool = False,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    part: Any = None,
+    sample: float | None = None,
+    basket: str | None = None,
+    order: str | None = None,
+    jobs: int = 1,
+    engine: Spark | None = None,
+    to: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> OwnedRelease | LinkedRelease:
     """Publish a private table and return the release.
 
     `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
@@ -79,6 +115,10 @@ def publish(
     the release does not depend on them. `to` is the address of a table in PostgreSQL,
     `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
     checked before anything is charged. `progress` is called with the number of rows read.
+
+    Several tables about the same people, as dicts of sources and schemas with that of the people
+    first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
+    columns of the others with those of the person that they depend on (all, if it is left out).
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -98,18 +138,44 @@ def publish(
         engine=engine,
         progress=progress,
     )
-
-    def run(rows: Rows, noise: Keystream) -> list[OwnedRelease]:
-        with new_folder() as folder:
-            evidence = _evidence(mechanism, rows, noise, folder)
-            return [_owned(mechanism, evidence, rows, noise, folder)]
-
+    if isinstance(source, Mapping) or keys is not None or children is not None:
+        return _linked(source, schema, mechanism, options, to, {"keys": keys, "children": children})
     if to is not None:
         _check_address(to, seed)
-    [release] = _run(source, schema, mechanism, options, run)
+    [release] = _run(source, schema, mechanism, options, partial(_published, mechanism))
     if to is not None:
         release.save(to)
     return release
+
+
+def _published(mechanism: Any, rows: Rows, noise: Keystream) -> list[OwnedRelease]:
+    """Return the release of a table, in a list."""
+    with new_folder() as folder:
+        evidence = _evidence(mechanism, rows, noise, folder)
+        return [_owned(mechanism, evidence, rows, noise, folder)]
+
+
+def _linked(
+    source: Any,
+    schema: Any,
+    mechanism: Mechanism,
+    options: PublishOptions,
+    to: str | None,
+    links: Mapping[str, Any],
+) -> LinkedRelease:
+    """Publish several tables; `links` are the parameters `keys` and `children`."""
+    from scumble.private.summaries.synthetic.linked import publish_linked
+
+    if not isinstance(source, Mapping):
+        raise ParameterError(
+            f"{named('keys')} and {named('children')} are for several tables: give a dict of them "
+            "by name."
+        )
+    charged: dict[str, Any] = {"seed": options.seed, "ledger": options.ledger}
+    if to is not None or options != PublishOptions(**charged):
+        allowed = f"{named('keys')}, {named('children')}, {named('seed')} and {named('ledger')}"
+        raise ParameterError(f"Several tables are published with {allowed} only.")
+    return publish_linked(source, schema, mechanism, **links, **charged)
 
 
 def _check_address(to: str, seed: int | None) -> None:
@@ -169,7 +235,7 @@ def publish_views(
 
 def _run(
     source: Any,
-    schema: Schema | str | Path,
+    schema: Any,
     mechanism: Mechanism,
     options: PublishOptions,
     run: Callable[[Rows, Keystream], list[OwnedRelease]],

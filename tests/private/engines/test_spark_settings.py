@@ -70,7 +70,7 @@ def test_options_that_do_not_go_together() -> None:
     with pytest.raises(sc.ParameterError, match="leave it out with engine"):
         sc.publish(table, schema(), mechanism, engine=sc.Spark(session(ENCRYPTED)), jobs=2)
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
-    with pytest.raises(sc.SourceError, match=r"engine=Spark\(session\)"):
+    with pytest.raises(sc.SourceError, match=r"give engine, Spark\(session\)"):
         sc.publish(frame, schema(), mechanism)
 
 

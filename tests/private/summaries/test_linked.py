@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.errors import ParameterError, QueryError, ReleaseError, SchemaError
+from scumble.model.errors import ParameterError, PromiseError, QueryError, ReleaseError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
+from scumble.public.archive.archive import load
 from scumble.public.synthesis.linked import _matched, _turns, load_linked
 
 PEOPLE = sc.Schema(
@@ -47,11 +48,11 @@ def _tables(number=3000):
 def _published(seed=1, *, tables=None, epsilon=5, children=("ward", "days", "age"), **changed):
     given = {"epsilon": epsilon, "delta": 1e-6, "neighbours": "add_remove", "contribution": 3}
     people, visits = tables or _tables()
-    return sc.publish_linked(
+    return sc.publish(
         {"people": people, "visits": visits},
         {"people": PEOPLE, "visits": VISITS},
         sc.Synthesis(["age", "sex"], **given),
-        {"visits": list(children)},
+        children=None if children is None else {"visits": list(children)},
         seed=seed,
         **{"keys": {"people": "id", "visits": "person"}, **changed},
     )
@@ -154,16 +155,19 @@ def test_the_rows_of_one_person_change_no_count_by_more_than_the_bound(monkeypat
 def test_saved_and_opened_again(tmp_path):
     release = _published()
     folder = release.save(tmp_path / "hospital", insecure=True)
-    again = load_linked(folder)
+    again = sc.open(folder)
     assert again.rows(50, seed=1)["visits"].equals(release.rows(50, seed=1)["visits"])
     assert again.guarantees[0] == release.guarantees[0]
     with pytest.raises(ReleaseError, match="exists already"):
         release.save(folder, insecure=True)
     with pytest.raises(ReleaseError, match="not a release of linked tables"):
         load_linked(tmp_path)
+    with pytest.raises(ReleaseError, match="several tables: give the folder of one"):
+        load(folder)
+    assert load(folder / "visits").schema == release["visits"].schema
     (folder / "linked.json").write_text('{"tables": ["../people"]}')
     with pytest.raises(ReleaseError, match="damaged"):
-        load_linked(folder)
+        sc.open(folder)
     with pytest.raises(ReleaseError, match="fixed seed"):
         release.save(tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -183,6 +187,49 @@ def test_refusals():
         _published(children=("ward", "height"))
     with pytest.raises(ParameterError, match="one of people, visits"):
         _published()["doctors"]
+    with pytest.raises(ParameterError, match="Several tables are published with keys"):
+        _published(outside="drop")
+    with pytest.raises(ParameterError, match="a Synthesis for several tables"):
+        sc.publish({"people": people}, {"people": PEOPLE}, sc.Uniform(epsilon=1), keys={})
+    with pytest.raises(ParameterError, match="give a dict of them by name"):
+        sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), keys={"people": "id"})
+    plan = sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove")
+    with pytest.raises(ParameterError, match="'schema' parameter"):
+        sc.publish({"people": people, "visits": visits}, PEOPLE, plan, keys={"people": "id"})
+
+
+def test_without_children_all_columns_are_published():
+    release = _published(children=None, epsilon=5)
+    assert release.given == {"visits": ("age", "sex")}
+    assert release.rows(20, seed=1)["visits"].column_names == ["person", "ward", "days"]
+
+
+def test_the_report_on_rows_sees_a_wrong_join():
+    """Rows are as near to the noisy tables as a tree allows; dealt out to others they are not."""
+    release = _published()
+    rows = release.rows(3000, seed=2)
+
+    def worst(name, tables):
+        report = release.quality(tables)[name].to_pylist()
+        return max(each["distance"] for each in report if "age" in each["attributes"])
+
+    assert worst("visits", rows) < 0.1
+    visits = rows["visits"]
+    shuffled = pa.array(np.random.default_rng(1).permutation(visits["person"].to_numpy()))
+    dealt = {"people": rows["people"], "visits": visits.set_column(0, "person", shuffled)}
+    assert worst("visits", dealt) > 0.3
+    assert worst("people", dealt) == worst("people", rows)
+
+
+def test_a_ledger_is_charged_for_all_tables_or_none(tmp_path):
+    given = {"neighbours": "add_remove", "delta": 1e-6}
+    small = sc.Ledger.create(tmp_path / "small", epsilon=1, **given)
+    with pytest.raises(PromiseError):  # it has room for one of the two tables
+        _published(None, tables=_tables(50), epsilon=1.3, ledger=small)
+    assert [each.counted for each in small.charges] == [False]
+    enough = sc.Ledger.create(tmp_path / "enough", epsilon=3, **given)
+    _published(None, tables=_tables(50), epsilon=1.3, ledger=enough)
+    assert [each.counted for each in enough.charges] == [True, True]
 
 
 def test_rows_are_matched_by_cells_in_turn():

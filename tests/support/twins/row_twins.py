@@ -60,7 +60,7 @@ class SameCoins(sc.AlphaBeta):
 
     def republish(self, evidence, published, rows, noise, folder):
         law = evidence.presence
-        true = true_tuples(rows, "error", 1)
+        true = true_tuples(rows, "error", 1, rows.batches)
         views = TupleViews(rows.schema, law)
         keys, masks = views.later(true, *views.read(published / evidence.file), 2, noise)
         own, first = np.isin(keys, true), (masks & np.uint64(1)).astype(bool)

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 import typer
 
 from scumble.cli import console, options
 from scumble.model.errors import ParameterError
+
+if TYPE_CHECKING:
+    from scumble.public.synthesis.linked import LinkedRelease
 
 Number = Annotated[
     int | None,
@@ -44,12 +47,17 @@ def rows(
     """Draw synthetic rows from the noisy counts of a release.
 
     They cost no privacy, however many are drawn. Nobody's row is among them but by chance, and no
-    interval holds for what is computed from them.
+    interval holds for what is computed from them. Of several tables each is a file: -o rows.csv
+    writes rows-people.csv and rows-visits.csv.
     """
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.archive import load_any
+    from scumble.public.release import Release
 
+    release = load_any(folder)
+    if not isinstance(release, Release):
+        _linked_rows(release, number, output, seed, force, as_json)
+        return
     refuse_existing(output, force=force)
-    release = load(folder)
     table = release.rows(number, seed=seed)
     report = release.quality(table)
     if as_json:
@@ -61,6 +69,45 @@ def rows(
         console.say(f"Wrote {table.num_rows:,} rows to {output}.")
     for sentence in _quality(report):
         console.say(sentence)
+
+
+def _linked_rows(
+    release: LinkedRelease,
+    number: int | None,
+    output: Path | None,
+    seed: int | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Draw synthetic rows of several tables, and write each to a file."""
+    if output is None and not as_json:
+        raise ParameterError(
+            "The release has several tables: say with --output FILE where they go, or --json."
+        )
+    files = {} if output is None else {n: _file_of(output, n) for n in release.tables}
+    for file in files.values():
+        refuse_existing(file, force=force)
+    tables = release.rows(number, seed=seed)
+    report = release.quality(tables)
+    if as_json:
+        fields = {
+            name: {
+                "rows": table.num_rows if files else table.to_pylist(),
+                "quality": report[name].to_pylist(),
+            }
+            for name, table in tables.items()
+        }
+        console.print_json(fields)
+    for name, file in files.items():
+        write_table(tables[name], file)
+        console.say(f"Wrote {tables[name].num_rows:,} rows to {file}.")
+    for name in tables:
+        for sentence in _quality(report[name]):
+            console.say(f"{name}: {sentence}")
+
+
+def _file_of(output: Path, name: str) -> Path:
+    return output.with_name(f"{output.stem}-{name}{output.suffix}")
 
 
 def export(

@@ -81,7 +81,9 @@ class Ledger:
             return cls(journal.place, LedgerTerms.from_dict(journal.promise, folder))
 
     @contextmanager
-    def paid(self, bill: Bill, harmless: type[Exception] = SourceError) -> Iterator[None]:
+    def paid(
+        self, bill: Bill, harmless: type[Exception] | tuple[type[Exception], ...] = SourceError
+    ) -> Iterator[None]:
         """Charge a bill, or refuse it; the release is made within the context.
 
         After a `harmless` failure the charge is returned: that a table cannot be read does not

@@ -163,11 +163,12 @@ class Aroma(Publisher):
     Estimate: w = c_A − (k−1)P(A) for a row whose multiset has c_A members in A, or with `closeness`
         the weights that invert the exact means of multisets drawn again; unbiased for counts and
         sums, with variance (k−1)P(A)(1−P(A)) a row; averages by Fieller's theorem. Where a group
-        has enough rows (some hundreds for a count at k = 5, thousands at k = 20) and there is no
-        `closeness`, rows are read by posterior probabilities instead, with shares learned from
-        other rows: unbiased, with a known variance. Of 20,000 rows and 11 values, one of which has
-        82 %, the standard error is 1.02 to 1.05 times the least that any unbiased weights of the
-        same multisets have (k = 5, 10, 20), and 1.00 for equal shares; without it 2.1, 1.8, 1.5.
+        has enough rows (some hundreds for a count at k = 5, thousands at k = 20), there are 100
+        rows for each value, and there is no `closeness`, rows are read by posterior probabilities
+        instead, with shares learned from other rows: unbiased, with a known variance. Of 20,000
+        rows and 11 values, one of which has 82 %, the standard error is 1.00 to 1.05 times the
+        least that any unbiased weights of the same multisets have (k = 5, 10, 20), and 1.00 for
+        equal shares; without it 2.1, 1.8, 1.5.
     Reference: Aroma in "Aroma: a new data protection method with differential privacy and accurate
         query answering" (CIKM 2014); closeness: its Theorem 4.1; `k_for`: its Theorem 4.4.
     Differs: the paper claims ε-DP from a normal approximation of one count; the view has none, and

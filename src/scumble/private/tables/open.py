@@ -76,7 +76,7 @@ def _open_frame(source: object) -> Source:
     if is_spark(source):
         # It speaks Arrow, but runs its plan again for every pass, in an order of its own.
         raise SourceError(
-            "A Spark DataFrame is read by its cluster: publish it with engine=Spark(session)."
+            f"A Spark DataFrame is read by its cluster: give {named('engine')}, Spark(session)."
         )
     if hasattr(source, "__arrow_c_stream__"):
         return ArrowStream(source)

@@ -12,7 +12,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, ScumbleError, named, setting
@@ -24,7 +24,11 @@ from scumble.model.schema.schema import Schema
 from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
 from scumble.public.release import FORMAT, Manifest, Release
 
+if TYPE_CHECKING:
+    from scumble.public.synthesis.linked import LinkedRelease
+
 MANIFEST = "manifest.json"
+LINKS = "linked.json"  # in a folder with the releases of several tables
 _CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
 FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
@@ -84,6 +88,20 @@ def load(place: str | Path) -> Release:
     return Release(manifest, folder, temporary=temporary)
 
 
+def is_linked(place: str | Path) -> bool:
+    """Return whether a folder holds the releases of several tables."""
+    return not (isinstance(place, str) and is_address(place)) and (Path(place) / LINKS).exists()
+
+
+def load_any(place: str | Path) -> Release | LinkedRelease:
+    """Open a release, or the folder with the releases of several tables."""
+    if not is_linked(place):
+        return load(place)
+    from scumble.public.synthesis.linked import load_linked
+
+    return load_linked(place)
+
+
 def read(place: str | Path) -> tuple[Manifest, Path, bool]:
     """Return the manifest of a release, the folder of its files, and whether it is temporary.
 
@@ -105,6 +123,7 @@ def _read_folder(folder: str | Path) -> tuple[Manifest, Path]:
         text = stored.read_regular(path / MANIFEST).decode("utf-8")
     except (OSError, ValueError):
         hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
+        hint = " It has several tables: give the folder of one." if is_linked(path) else hint
         raise ReleaseError(
             f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
         ) from None

@@ -21,7 +21,7 @@ from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.schema.schema import Schema
-from scumble.public.archive.archive import load
+from scumble.public.archive.archive import LINKS, load
 from scumble.public.estimate import Estimate, Estimates, Unknown
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
@@ -31,7 +31,6 @@ from scumble.public.synthesis.release_rows import MOST_ROWS
 
 Integers = npt.NDArray[np.int64]
 
-LINKS = "linked.json"
 JOINED = "model: counted in joined synthetic rows"
 _UNKNOWN = "computed from synthetic rows: a model, whose error is not known"
 _SEED = 0
@@ -91,17 +90,40 @@ class LinkedRelease:
         kept = drawn.drop_columns(list(given)).take(pa.array(chosen))
         return kept.add_column(0, self.keys[name], pa.array(owners))
 
-    def answer(self, sql: str) -> Estimate | Estimates | EstimateTable:
-        """Answer a question about one table by its release; one with a JOIN from synthetic rows,
-        marked as a model, with no interval.
+    def quality(self, rows: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """Return for every table how far its synthetic rows are from the noisy tables, never from
+        the data. `rows` are all tables, as `LinkedRelease.rows` draws them.
         """
-        names = _tables_in(sql)
+        people, found = rows[self.people], {}
+        for name in list(self.tables)[1:]:
+            owners = rows[name][self.keys[name]].to_numpy()
+            table = rows[name]
+            for each in self.given[name]:
+                table = table.append_column(each, rows[self.people][each].take(pa.array(owners)))
+            found[name] = self.tables[name].quality(table)
+            numbers = np.bincount(owners, minlength=people.num_rows)
+            people = people.append_column(number_of(name), pa.array(numbers))
+        return {self.people: self.tables[self.people].quality(people), **found}
+
+    def answer(
+        self, sql: str, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
+    ) -> Estimate | Estimates | EstimateTable:
+        """Answer a question about one table by its release; one with a JOIN from synthetic rows,
+        marked as a model, with no interval. `tables` and `clamp` are as in `Release.answer`, for
+        questions about one table.
+        """
+        side = tables or {}
+        asked = _tables_in(sql)
+        names = [name for name in asked if name not in side]
         unknown = [name for name in names if name not in self.tables]
         if unknown or not names:
             listed = ", ".join(self.tables)
-            raise QueryError(f"FROM names a table of this release: {listed}. Got {unknown}.")
+            got = f" Got {', '.join(unknown)}." if unknown else ""
+            raise QueryError(f"FROM names a table of this release: {listed}.{got}")
         if len(names) == 1:
-            return self.tables[names[0]].answer(sql)
+            return self.tables[names[0]].answer(sql, tables=tables, clamp=clamp)
+        if len(names) < len(asked):
+            raise QueryError("A question that joins tables of this release takes no other tables.")
         with one_question():
             return _estimates(self._sandbox.rows(sql))
 

@@ -125,7 +125,7 @@ class Connection:
         if code != VERSION_3:
             raise WireError("08P01", "Version 3 of the protocol is spoken here.", fatal=True)
         if self._tls is not None and self.service.settings.require_tls:
-            raise WireError("28000", "Only TLS is spoken here: say sslmode=require.", fatal=True)
+            raise WireError("28000", "Only TLS is spoken here: set sslmode to require.", fatal=True)
         given = _startup_fields(content)
         user, name = given.get("user", ""), given.get("database", given.get("user", ""))
         self.token = await self._authenticated(user)

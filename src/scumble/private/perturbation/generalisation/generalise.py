@@ -186,6 +186,14 @@ class Generalise(Publisher):
             if self._criteria.distance == "ordered" and not one.ordered:
                 raise SchemaError(f"{one} has no order; take distance 'equal' or 'hierarchical'.")
 
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        """Sentences about the errors to expect."""
+        said = (
+            "To expect: no noise is added. The error of a count depends on how the condition cuts "
+            "the groups; every answer states limits that hold for certain."
+        )
+        return (said,)
+
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         return promises.of(self._criteria, schema)
 

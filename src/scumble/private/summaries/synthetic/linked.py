@@ -12,6 +12,7 @@ together: each gets an equal share of its ρ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import (
+    LedgerError,
+    ParameterError,
+    PromiseError,
+    SchemaError,
+    SourceError,
+)
 from scumble.model.privacy.accounting import epsilon_for, rho_for
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.ledger.ledger import Ledger
+from scumble.private.ledger.cost import bill_of
+from scumble.private.ledger.ledger import Ledger, open_ledger
+from scumble.private.mechanism import Mechanism
 from scumble.private.publish import publish
 from scumble.private.summaries.synthetic.synthesis import Synthesis
 from scumble.private.tables.open import open_source
-from scumble.public.release import SEEDED
+from scumble.public.release import SEEDED, Release
 from scumble.public.synthesis.linked import LinkedRelease, number_of
 
 Integers = npt.NDArray[np.int64]
@@ -44,11 +53,11 @@ _CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
 
 def publish_linked(
     sources: Mapping[str, Any],
-    schemas: Mapping[str, Schema | str | Path],
-    mechanism: Synthesis,
-    children: Mapping[str, Sequence[str]],
+    schemas: Any,
+    mechanism: Mechanism,
     *,
-    keys: Mapping[str, str],
+    keys: Mapping[str, str] | None,
+    children: Mapping[str, Sequence[str]] | None = None,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
 ) -> LinkedRelease:
@@ -57,13 +66,18 @@ def publish_linked(
     `sources` and `schemas` have the tables by name, that of the people first. `mechanism` says what
     is promised, and which columns of the people are published; its `contribution` is the most rows
     of one person in each other table. `children` names the columns of each other table; those that
-    only the table of people has are the person's, so that rows depend on them. `keys` names the
-    identifier of people in each table. Rows of a key that no person has are left out.
+    only the table of people has are the person's, so that rows depend on them. Without it, all
+    columns are named. `keys` names the identifier of people in each table. Rows of a key that no
+    person has are left out.
     """
+    if not isinstance(mechanism, Synthesis):
+        raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
     known = {
         name: each if isinstance(each, Schema) else Schema.load(each)
-        for name, each in schemas.items()
+        for name, each in _of_tables("schema", schemas, sources).items()
     }
+    keys = _of_tables("keys", keys, sources)
+    children = _all_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
     people = next(iter(sources))
     table, person_keys = _people(sources[people], mechanism.names, keys[people])
@@ -81,13 +95,46 @@ def publish_linked(
         name: tuple(each for each in columns if each not in known[name])
         for name, columns in children.items()
     }
-    releases = {
-        name: publish(
-            table if name == people else joined[name], schema, plan, seed=seed, ledger=ledger
-        )
-        for name, (plan, schema) in parts.items()
-    }
+    with ExitStack() as stack:
+        for plan, schema in parts.values():
+            stack.enter_context(_paid(ledger, plan, schema, seed))
+        releases: dict[str, Release] = {
+            name: publish(table if name == people else joined[name], schema, plan, seed=seed)
+            for name, (plan, schema) in parts.items()
+        }
     return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, seed))
+
+
+def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a parameter that has an entry for each table, or refuse it."""
+    if not isinstance(given, Mapping) or set(given) != set(sources):
+        allowed = f"a dict with an entry for each table: {', '.join(sources)}"
+        raise ParameterError.of("publish", what, allowed, given)
+    return given
+
+
+def _paid(
+    ledger: Ledger | str | Path | None, plan: Synthesis, schema: Schema, seed: int | None
+) -> AbstractContextManager[None]:
+    """Charge a ledger, if there is one, for one of the tables. All are charged before any is
+    published: if one is refused, nothing is spent.
+    """
+    if ledger is None:
+        return nullcontext()
+    found = open_ledger(ledger)
+    bill = bill_of(plan, schema, found.terms, outside="error", seeded=seed is not None)
+    return found.paid(bill, harmless=(SourceError, LedgerError, PromiseError))
+
+
+def _all_columns(
+    sources: Mapping[str, Any], schemas: Mapping[str, Schema], mechanism: Synthesis
+) -> dict[str, list[str]]:
+    """Return for every table but the first its published columns and those of the people."""
+    found = {}
+    for name in list(sources)[1:]:
+        own = [each.name for each in schemas[name].published]
+        found[name] = own + [each for each in mechanism.names if each not in schemas[name]]
+    return found
 
 
 def _check(
@@ -98,16 +145,10 @@ def _check(
     keys: Mapping[str, str],
 ) -> None:
     """Refuse what does not fit together, before anything is read."""
-    owner, names = "publish_linked", list(sources)
-    if not isinstance(mechanism, Synthesis):
-        raise ParameterError.of(owner, "mechanism", "a Synthesis", mechanism)
+    owner, names = "publish", list(sources)
     if len(names) < 2 or list(children) != names[1:]:
         allowed = "the columns of every table but the first, in the order of the sources"
         raise ParameterError.of(owner, "children", allowed, list(children))
-    for what, given in (("schemas", schemas), ("keys", keys)):
-        if set(given) != set(names):
-            allowed = f"an entry for each table: {', '.join(names)}"
-            raise ParameterError.of(owner, what, allowed, list(given))
     for name in names:
         if schemas[name][keys[name]].role != "identifier":
             allowed = f"an attribute of '{name}' with the role identifier"
@@ -122,7 +163,7 @@ def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism:
     """Refuse columns that neither the table `name` nor the published table of people has."""
     if not any(each in schema for each in columns) or len(set(columns)) < len(columns):
         allowed = f"different columns, at least one of them of '{name}'"
-        raise ParameterError.of("publish_linked", "children", allowed, list(columns))
+        raise ParameterError.of("publish", "children", allowed, list(columns))
     for each in columns:
         if each not in schema and each not in mechanism.names:
             raise SchemaError(

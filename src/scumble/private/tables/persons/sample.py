@@ -15,11 +15,14 @@ import pyarrow as pa
 from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
+from scumble.model.schema import arrow_values
 from scumble.private.mechanism import Mechanism
+from scumble.private.tables.persons.limit import identifiers
 from scumble.private.tables.source import Source
 
 MOST_PEOPLE = 1 << 28  # of a sample of a fixed size, which is drawn in memory
 _BITS = 128
+_COINS = 1 << 16  # rows whose draws are made together
 
 
 def sample_for(mechanism: Mechanism, rate: object, outside: str, part: bool) -> Sample:
@@ -94,31 +97,36 @@ class SampledSource(Source):
 
         wanted = list(dict.fromkeys([*columns, *([self._person] if self._person else [])]))
         stream, before = Keystream.derived(self._key, "sample"), 0
+        coins = np.empty(0, bool)  # in pieces of one length: batches may differ between passes
         for batch in self.source.batches(wanted):
             if self._chosen is not None:
                 kept = self._chosen[before : before + batch.num_rows]
             elif self._person is not None:
                 kept = self._drawn_people(batch.column(self._person))
             else:
-                kept = bernoulli(stream, self.sample.rate, batch.num_rows)
+                while len(coins) < batch.num_rows:
+                    coins = np.append(coins, bernoulli(stream, self.sample.rate, _COINS))
+                kept, coins = coins[: batch.num_rows], coins[batch.num_rows :]
             before += batch.num_rows
             yield batch.select(list(columns)).filter(pa.array(kept))
 
     def _drawn_people(self, people: pa.Array) -> npt.NDArray[np.bool_]:
         """Return which rows belong to people who were drawn, by a keyed hash of the identifier.
 
-        The probability is the rate, rounded down to a multiple of 2^-128.
+        Two identifiers that are one person for `RowLimit` are one here. The probability is the
+        rate, rounded down to a multiple of 2^-128. Rows without an identifier stay, for `RowLimit`
+        to leave them out or to refuse them.
         """
-        coded = people.dictionary_encode()
+        coded = arrow_values.unwrap(people).dictionary_encode()
         limit = int(self.sample.rate * (1 << _BITS))
-        drawn = [self._hash(str(name)) < limit for name in coded.dictionary.to_pylist()]
+        names = identifiers(coded.dictionary).to_pylist()
+        drawn = [name is None or self._hash(name) < limit for name in names]
         codes = coded.indices.fill_null(len(drawn)).to_numpy(zero_copy_only=False)
-        missing = self._hash("") < limit  # rows without an identifier are one person
-        found: npt.NDArray[np.bool_] = np.array([*drawn, missing], bool)[codes]
+        found: npt.NDArray[np.bool_] = np.array([*drawn, True], bool)[codes]
         return found
 
-    def _hash(self, name: str) -> int:
-        mac = hmac.new(self._key, b"person " + name.encode(), hashlib.sha256).digest()
+    def _hash(self, name: bytes) -> int:
+        mac = hmac.new(self._key, b"person " + name, hashlib.sha256).digest()
         return int.from_bytes(mac[: _BITS // 8], "big")
 
     def destroy(self) -> None:

@@ -63,6 +63,7 @@ _COLUMN, _SCALE, _TABLE = "scumble stage", "scumble scale", "scumble stages"
 _FIRST_ROWS, _FIRST_SHARE = 128, 64
 _PILOT_ROWS, _PILOT_CELLS = 1 << 15, 1 << 21  # rows of all stages but the last, and times values
 _FEWEST, _MOST = 1024, 1 << 24  # rows of a release that is read so: those of each are in memory
+_FEWEST_EACH = 100  # rows for each value: fewer do not tell its share
 _COINS = 1 << 16  # a coin has two bytes
 _ROUNDS = 60  # of the EM algorithm
 _PRIOR = 1.0  # rows of each value that are added to those that were seen
@@ -93,7 +94,8 @@ def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading 
     channel = evidence.channels[0] if evidence.channels else None
     if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
         return None
-    if channel.law.caps is not None or not _FEWEST <= evidence.rows <= _MOST:
+    fewest = max(_FEWEST, _FEWEST_EACH * channel.law.values)
+    if channel.law.caps is not None or not fewest <= evidence.rows <= _MOST:
         return None
     if engine.view is None or not engine.view.is_file() or _COLUMN in schema:
         return None

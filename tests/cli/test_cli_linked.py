@@ -1,0 +1,90 @@
+"""Releases of several tables on the command line: show, query and rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import scumble as sc
+from tests.support.terminal import run
+
+JOIN = "SELECT COUNT(*) FROM people JOIN visits ON id = person WHERE ward = 'eye'"
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    category = 'type = "category"\nvalues = ["eye", "heart"]'
+    schemas = {
+        "people": '[attributes.id]\nrole = "identifier"\n[attributes.age]\nrole = "quasi"\n'
+        'type = "integer"\nrange = [0, 3]',
+        "visits": '[attributes.person]\nrole = "identifier"\n'
+        f'[attributes.ward]\nrole = "sensitive"\n{category}',
+    }
+    release = sc.publish(
+        {
+            "people": pa.table({"id": range(300), "age": [each % 4 for each in range(300)]}),
+            "visits": pa.table(
+                {"person": [each // 2 for each in range(600)], "ward": ["eye", "heart"] * 300}
+            ),
+        },
+        {name: sc.Schema.loads(text) for name, text in schemas.items()},
+        sc.Synthesis(["age"], epsilon=5, delta=1e-9, neighbours="add_remove", contribution=2),
+        keys={"people": "id", "visits": "person"},
+        seed=1,
+    )
+    return release.save(tmp_path_factory.mktemp("linked") / "hospital", insecure=True)
+
+
+def test_show_names_tables_keys_and_the_promise(hospital: Path) -> None:
+    shown = run("show", hospital).out
+    assert "visits.person is the people.id of a row" in shown
+    assert f"scumble show {hospital / 'visits'}" in shown.replace("\n", "")
+    assert "FROM visits WHERE ward = 'eye'" in shown
+    assert "all tables together" in " ".join(shown.split())
+    found = run("show", hospital, "--json").json
+    assert found["keys"] == {"people": "id", "visits": "person"}
+    assert found["tables"]["visits"]["mechanism"] == "synthesis"
+    assert "visits" in run("show", hospital / "visits").out
+
+
+def test_questions_about_one_table_have_an_error_and_joins_are_a_model(hospital: Path) -> None:
+    one = run("query", hospital, "SELECT COUNT(*) FROM people", "--json").json
+    assert one[0]["stderr"] is not None
+    joined = run("query", hospital, JOIN)
+    assert "model: counted in joined synthetic rows" in joined.err
+    assert "no interval" in joined.out
+    wrong = run("query", hospital, "SELECT COUNT(*) FROM doctors")
+    assert wrong.code == 5
+    assert "FROM names a table of this release: people, visits. Got doctors." in wrong.err
+
+
+def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> None:
+    words = ("rows", hospital, "-n", "50", "--seed", "1", "-o")
+    said = run(*words, tmp_path / "drawn.csv").err
+    assert "Wrote 50 rows to" in said
+    assert "visits: 2 noisy tables of 1 attribute" in said
+    people = pyarrow.csv.read_csv(tmp_path / "drawn-people.csv")
+    visits = pyarrow.csv.read_csv(tmp_path / "drawn-visits.csv")
+    assert set(visits["person"].to_pylist()) <= set(people["id"].to_pylist())
+    run(*words, tmp_path / "drawn.parquet")
+    typed = pyarrow.parquet.read_table(tmp_path / "drawn-visits.parquet")
+    assert typed.to_pylist() == visits.to_pylist()
+    again = run(*words, tmp_path / "drawn.csv")
+    assert again.code == 2
+    assert "drawn-people.csv' exists already" in again.err
+    nowhere = run("rows", hospital)
+    assert nowhere.code == 2
+    assert "--output FILE" in nowhere.err
+    fields = run("rows", hospital, "-n", "3", "--json").json
+    assert len(fields["people"]["rows"]) == 3
+    assert fields["visits"]["quality"]
+
+
+def test_commands_for_one_table_say_so(hospital: Path) -> None:
+    refused = run("marginal", hospital, "age")
+    assert refused.code != 0
+    assert "It has several tables: give the folder of one." in refused.err
