@@ -20,7 +20,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Claim, Study
+from scumble.private.hooks import CUBE, SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.chosen_tables import PrivateTables
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -77,9 +77,6 @@ class Synthesis(AttributeSummary):
     gaussian_proof: ClassVar[str] = (
         "exponential mechanism: Cesar, Rogers, ALT 2021 (bounded range); discrete Gaussian noise: "
         "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
-    )
-    not_audited: ClassVar[str] = (
-        "the auditor does not record choices among tables; their laws are tested by enumeration"
     )
 
     delta: float
@@ -205,4 +202,8 @@ class Synthesis(AttributeSummary):
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
-        return iter(())
+        given = protection(neighbours, delta=SMALL_DELTA)
+        yield Claim(cls(["a", "b", "c"], extra=1, **given), 1, SMALL_DELTA, CUBE)
+        if neighbours == "add_remove":
+            given |= {"workload": [["a", "b", "c"]], "contribution": 2}
+            yield Claim(cls(["a", "b", "c"], extra=3, **given), 1, SMALL_DELTA, CUBE)
