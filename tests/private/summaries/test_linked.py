@@ -255,3 +255,21 @@ def test_rows_are_matched_by_cells_in_turn():
     assert sorted(found[:4].tolist()) == [0, 0, 1, 1]
     assert found[4] == 2
     assert 0 <= found[5] < 3
+
+
+def test_a_key_is_the_person_that_the_limit_of_rows_knows():
+    """Two people whose keys are one person for the limit would share its rows: with one of them
+    removed, the rows of the other would come in, and the change would be twice the promised one.
+    """
+    people, visits = _tables(40)
+    spaced = [f"{key}" for key in range(38)] + ["7 ", " 8"]
+    with pytest.raises(ParameterError, match="different in every row"):
+        _published(tables=(people.set_column(0, "id", pa.array(spaced)), visits))
+    numbers = visits["person"].cast(pa.float64())
+    padded = pa.array([f" {key} " for key in visits["person"].to_pylist()])
+    texts = people.set_column(0, "id", people["id"].cast(pa.string()))
+    wanted = _published(tables=(people, visits)).rows(50, seed=1)
+    for keys in (numbers, padded):
+        written = visits.set_column(0, "person", keys)
+        for own in (people, texts):
+            assert _published(tables=(own, written)).rows(50, seed=1) == wanted

@@ -62,7 +62,8 @@ class Synthesis(AttributeSummary):
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
-        error; where rare values were merged, the interval allows for every way they may be spread.
+        error. A question that tells rare values apart which were merged is answered as if they were
+        equally frequent, which is a bias; the interval allows for every way they may be spread.
         What no table holds is counted in synthetic rows, marked as a model, with no interval.
     Reference: McKenna, Miklau, Sheldon, Winning the NIST Contest, JPC 2021 (MST); McKenna, Mullins,
         Sheldon, Miklau, AIM, VLDB 2022, for the choice of further tables; row fitting as in Zhang
