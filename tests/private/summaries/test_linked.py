@@ -204,6 +204,21 @@ def test_without_children_all_columns_are_published():
     assert release.rows(20, seed=1)["visits"].column_names == ["person", "ward", "days"]
 
 
+def test_columns_that_are_not_published_are_not_read():
+    people, visits = _tables(300)
+    broken = people.set_column(2, "sex", pa.array(["not in the domain"] * 300))
+    release = sc.publish(
+        {"people": broken, "visits": visits.drop_columns(["days"])},
+        {"people": PEOPLE, "visits": VISITS},
+        sc.Synthesis(["age"], epsilon=5, delta=1e-6, neighbours="add_remove", contribution=3),
+        keys={"people": "id", "visits": "person"},
+        children={"visits": ["ward"]},
+        seed=1,
+    )
+    rows = release.rows(20, seed=1)
+    assert [each.column_names for each in rows.values()] == [["id", "age"], ["person", "ward"]]
+
+
 def test_the_report_on_rows_sees_a_wrong_join():
     """Rows are as near to the noisy tables as a tree allows; dealt out to others they are not."""
     release = _published()

@@ -250,14 +250,20 @@ def _plans(
     counted = [Attribute(number_of(name), "quasi", most) for name in children]
     names = [*mechanism.names, *(each.name for each in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
-    found = {people: (Synthesis(names, **given, **workload), Schema((*first, *counted)))}
+    read = _only(first, [*mechanism.names, keys[people]])
+    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
     for name, columns in children.items():
         others = [first[each] for each in columns if each not in schemas[name]]
         plan = Synthesis(
             list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
         )
-        found[name] = (plan, Schema((*schemas[name], *others)))
+        found[name] = (plan, Schema((*_only(schemas[name], [*columns, keys[name]]), *others)))
     return found
+
+
+def _only(schema: Schema, names: Sequence[str]) -> list[Attribute]:
+    """Return the attributes of a schema with these names, which are all that is read."""
+    return [each for each in schema if each.name in names]
 
 
 def _promise(
