@@ -139,6 +139,7 @@ def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_
     elsewhere = postgresql.table("x").replace("/public.", "/nowhere.")
     for to, words in (
         (saved, "There is a release in table"),
+        (elsewhere, "There is no schema nowhere in"),
         (elsewhere.replace("host=", "host=/nowhere"), "the server cannot be reached"),
         ("postgresql://h/db", "is written postgresql://user@host/database/schema.table"),
     ):

@@ -125,7 +125,8 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
 def test_what_is_sent_is_private_and_limited(owned):
     source = upload(owned).json()["source"]
     folder = owned.service.settings.folder / "drafts" / source.partition(":")[2]
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for each in (folder, folder.parent):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o700
     for file in folder.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     before = sorted(folder.parent.iterdir())
@@ -188,6 +189,9 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
     assert "Choose a setting of the comparison first" in refused.text
     assert browser.post(f"{draft}/compare", epsilons="1").status_code == 422
+    for fields in ({"choice": "preview:²"}, {"kind": "database", "epsilon": "1", "noise": "1,2"}):
+        assert browser.post(f"{draft}/check", name="x", **fields).status_code == 422
+    assert browser.get("/publish/" + "a" * 5000).status_code == 404
     page = browser.post(f"{draft}/compare", **{"method-uniform": "1", "epsilons": "1"})
     assert '<meta http-equiv="refresh"' in page.text
     page = done(browser, draft)

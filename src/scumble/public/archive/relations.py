@@ -153,7 +153,13 @@ class _Connection:
         return self.run("SELECT to_regclass($1) IS NOT NULL", name) == [(True,)]
 
     def check_free(self, *, force: bool) -> None:
-        """Raise `ReleaseError` if there is a table that must not be replaced."""
+        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+        schema = self.target.schema
+        if self.run("SELECT to_regnamespace($1) IS NULL", f'"{schema}"') == [(True,)]:
+            raise ReleaseError(
+                f"There is no schema {schema} in {self.target.database}. Create it first, or name "
+                "another one."
+            )
         release = self.exists(_MANIFEST)
         if self.exists() and not release:
             raise ReleaseError(

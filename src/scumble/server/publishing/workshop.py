@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import threading
@@ -35,6 +36,7 @@ from scumble.server.publishing.jobs import CancelledError, Job, Jobs, in_process
 KINDS = (".csv", ".parquet")
 UPLOAD = "upload:"
 _MADE = "datasets.json"
+_NUMBER = re.compile(r"[0-9a-f]{12}")  # of a draft
 _STAYS = "If the ledger was charged for it before, the charge stays."
 
 
@@ -123,7 +125,7 @@ class Workshop:
         """Return a draft; raises `Problem` 404 if there is none."""
         folder = self._drafts / number
         try:
-            if not number.isalnum():
+            if not _NUMBER.fullmatch(number):
                 raise FileNotFoundError
             content = stored.parse_json(stored.read_regular(folder / "draft.json"))
         except FileNotFoundError:
@@ -394,7 +396,8 @@ class Workshop:
 
     def _new_folder(self) -> Path:
         folder = self._drafts / secrets.token_hex(6)
-        folder.mkdir(parents=True, mode=0o700)
+        for each in (self._drafts, folder):  # the mode is not that of parents
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
 
     def _save(self, draft: Draft) -> None:
