@@ -143,6 +143,7 @@ def test_link_publishes_the_tables_of_a_file(folder: Path) -> None:
         ('columns = ["age"]\n[', "[", "needs columns: what is published"),
         ("epsilon = 5", "epsilon = 5\nepsilom = 1", "[synthesis] in"),
         ("epsilon = 5", "epsilon = -5", "'epsilon' parameter"),
+        ("epsilon = 5", "", "needs epsilon"),
         ("[synthesis]", "[synth]", "needs the sections"),
         ("[synthesis]", "[synthesis", "is not TOML"),
         ("visits.parquet", "nothing.parquet", "nothing.parquet"),

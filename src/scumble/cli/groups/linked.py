@@ -18,6 +18,8 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases.")
 ]
 _OF_A_TABLE = {"source": str, "schema": str, "key": str, "columns": list}
+_PROMISE = ("epsilon", "delta", "neighbours")
+_CHOICES = ("contribution", "extra", "workload", "weights")
 _NEEDED = ("source", "schema", "key")
 
 
@@ -42,10 +44,8 @@ def link(
     (people, first), *others = found["tables"].items()
     if "columns" not in first:
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
-    try:
-        mechanism = Synthesis(first["columns"], **found["synthesis"])
-    except TypeError as error:
-        raise ParameterError(f"[synthesis] in '{tables}': {error}.") from None
+    _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
+    mechanism = Synthesis(first["columns"], **found["synthesis"])
     named = {name: each["columns"] for name, each in others if "columns" in each}
     if named and len(named) < len(others):
         raise ParameterError(f"Give columns of all tables in '{tables}', or of the people only.")
@@ -85,6 +85,16 @@ def _read(file: Path) -> dict[str, Any]:
     if not found["tables"]:
         raise ParameterError(f"'{file}' names no tables.")
     return found
+
+
+def _check_promise(where: str, given: dict[str, Any]) -> None:
+    """Refuse parameters that several tables do not have, and a promise that is not complete."""
+    known = (*_PROMISE, *_CHOICES)
+    if set(given) - set(known):
+        raise ParameterError(f"{where} has entries among {', '.join(known)} only.")
+    missing = [name for name in _PROMISE if name not in given]
+    if missing:
+        raise ParameterError(f"{where} needs {' and '.join(missing)}.")
 
 
 def _check_table(where: str, table: Any) -> None:
