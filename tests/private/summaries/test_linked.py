@@ -194,6 +194,8 @@ def test_refusals():
     with pytest.raises(ParameterError, match="give a dict of them by name"):
         sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), keys={"people": "id"})
     plan = sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove")
+    with pytest.raises(ParameterError, match="two tables or more"):
+        sc.publish({"people": people}, {"people": PEOPLE}, plan, keys={"people": "id"})
     with pytest.raises(ParameterError, match="'schema' parameter"):
         sc.publish({"people": people, "visits": visits}, PEOPLE, plan, keys={"people": "id"})
 

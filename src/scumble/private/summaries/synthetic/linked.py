@@ -148,7 +148,9 @@ def _check(
 ) -> None:
     """Refuse what does not fit together, before anything is read."""
     owner, names = "publish", list(sources)
-    if len(names) < 2 or list(children) != names[1:]:
+    if len(names) < 2:
+        raise ParameterError.of(owner, "source", "two tables or more, the people first", names)
+    if list(children) != names[1:]:
         allowed = "the columns of every table but the first, in the order of the sources"
         raise ParameterError.of(owner, "children", allowed, list(children))
     for name in names:
