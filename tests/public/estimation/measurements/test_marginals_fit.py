@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.public.estimation.measurements.marginals import moved, projected, raked, rounded
+from scumble.public.estimation.measurements.marginals import moved, raked, rounded
+from scumble.public.synthesis.noisy_tables import onto_simplex
 from tests.support.people import people, schema
 
 ROWS = 3000
@@ -24,7 +25,7 @@ def release() -> sc.Release:
 def test_projection_is_the_nearest_with_its_total() -> None:
     """Against the conditions of optimality: one number is taken from all cells that stay."""
     noisy = np.random.default_rng(1).normal(0, 10, (6, 7))
-    found = projected(noisy, 25.0)
+    found = onto_simplex(noisy, 25.0)
     assert found.min() == 0
     assert found.sum() == pytest.approx(25.0)
     taken = (noisy - found)[found > 0]
