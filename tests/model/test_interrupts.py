@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import duckdb
@@ -13,37 +11,39 @@ import pytest
 
 from scumble.model.interrupts import interruptible
 from scumble.private.tables.source import read_safely
+from scumble.public import sandbox as module
 from scumble.public.sandbox import Sandbox
 from tests.support import people
 
 SLOW = "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"
 
 
-@contextmanager
-def ctrl_c() -> Iterator[None]:
-    """Send SIGINT to this process in a moment, while the statement inside runs."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
-        signal.signal(signal.SIGINT, before)
+def test_a_statement_of_the_sandbox(monkeypatch) -> None:
+    """It is interrupted in a moment, and not because of a limit."""
+    watched = module.watched
 
+    @contextmanager
+    def stopping(interrupt: Callable[[], None]) -> Iterator[object]:
+        timer = threading.Timer(0.3, interrupt)
+        timer.start()
+        with watched(interrupt) as watch:
+            yield watch
+        timer.cancel()
 
-def test_a_statement_of_the_sandbox() -> None:
     sandbox = Sandbox(people.schema())
-    assert sandbox.rows("SELECT 1").num_rows == 1
-    with ctrl_c(), pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(module, "watched", stopping)
+    with pytest.raises(KeyboardInterrupt):
         sandbox.rows(SLOW)
+    monkeypatch.undo()
     assert sandbox.rows("SELECT 1").num_rows == 1
 
 
 def test_the_sandbox_while_it_opens(monkeypatch) -> None:
-    """A small table is read in no time, so that another statement takes its place."""
-    monkeypatch.setattr("scumble.public.sandbox.bounded_macros", lambda: [SLOW])
-    with ctrl_c(), pytest.raises(KeyboardInterrupt):
+    def stopped() -> list[str]:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(module, "bounded_macros", stopped)
+    with pytest.raises(KeyboardInterrupt):
         Sandbox(people.schema()).rows("SELECT 1")
 
 

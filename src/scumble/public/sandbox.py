@@ -362,7 +362,7 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
 
     with watched(cursor.interrupt) as watch:
         try:
-            return cursor.execute(sql).to_arrow_table()  # `sql` would not notice Ctrl-C
+            return cursor.sql(sql).to_arrow_table()
         except (duckdb.OutOfMemoryException, MemoryError):
             complaint = watch.limits.memory_message
         except (duckdb.InterruptException, RuntimeError):
