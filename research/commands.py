@@ -345,6 +345,23 @@ def synthetic(
         console.stdout().print(as_table(rows))
 
 
+@app.command("classifier")
+def classifier(
+    data: DataFolder,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Releases.")] = 5,
+    as_json: options.Json = False,
+) -> None:
+    """Synthesis: classifiers that learn from synthetic rows, tested on true ones."""
+    from research.synthetic_classifier import as_table, study
+
+    with console.steps() as step:
+        rows = list(study(data, step, seeds))
+    if as_json:
+        console.print_json({"rows": rows})
+    else:
+        console.stdout().print(as_table(rows))
+
+
 def _people(
     data: str | None, columns: str | None, known: Sequence[str], made_up: Sequence[str], count: int
 ) -> People:

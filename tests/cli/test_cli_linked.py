@@ -15,15 +15,16 @@ from tests.support.terminal import run
 JOIN = "SELECT COUNT(*) FROM people JOIN visits ON id = person WHERE ward = 'eye'"
 
 
+SCHEMAS = {
+    "people": '[attributes.id]\nrole = "identifier"\n[attributes.age]\nrole = "quasi"\n'
+    'type = "integer"\nrange = [0, 3]',
+    "visits": '[attributes.person]\nrole = "identifier"\n[attributes.ward]\nrole = "sensitive"\n'
+    'type = "category"\nvalues = ["eye", "heart"]',
+}
+
+
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    category = 'type = "category"\nvalues = ["eye", "heart"]'
-    schemas = {
-        "people": '[attributes.id]\nrole = "identifier"\n[attributes.age]\nrole = "quasi"\n'
-        'type = "integer"\nrange = [0, 3]',
-        "visits": '[attributes.person]\nrole = "identifier"\n'
-        f'[attributes.ward]\nrole = "sensitive"\n{category}',
-    }
     release = sc.publish(
         {
             "people": pa.table({"id": range(300), "age": [each % 4 for each in range(300)]}),
@@ -31,7 +32,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 {"person": [each // 2 for each in range(600)], "ward": ["eye", "heart"] * 300}
             ),
         },
-        {name: sc.Schema.loads(text) for name, text in schemas.items()},
+        {name: sc.Schema.loads(text) for name, text in SCHEMAS.items()},
         sc.Synthesis(["age"], epsilon=5, delta=1e-9, neighbours="add_remove", contribution=2),
         keys={"people": "id", "visits": "person"},
         seed=1,
@@ -88,3 +89,71 @@ def test_commands_for_one_table_say_so(hospital: Path) -> None:
     refused = run("marginal", hospital, "age")
     assert refused.code != 0
     assert "It has several tables: give the folder of one." in refused.err
+
+
+TABLES = """
+[synthesis]
+epsilon = 5
+delta = 1e-9
+neighbours = "add_remove"
+contribution = 2
+[tables.people]
+source = "people.parquet"
+schema = "people.toml"
+key = "id"
+columns = ["age"]
+[tables.visits]
+source = "visits.parquet"
+schema = "visits.toml"
+key = "person"
+columns = ["ward", "age"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    pyarrow.parquet.write_table(
+        pa.table({"id": range(60), "age": [each % 4 for each in range(60)]}),
+        tmp_path / "people.parquet",
+    )
+    pyarrow.parquet.write_table(
+        pa.table({"person": range(60), "ward": ["eye", "heart"] * 30}), tmp_path / "visits.parquet"
+    )
+    for name, text in SCHEMAS.items():
+        (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "tables.toml").write_text(TABLES)
+    return tmp_path
+
+
+def test_link_publishes_the_tables_of_a_file(folder: Path) -> None:
+    done = run("link", folder / "tables.toml", "-o", folder / "view")
+    assert done.code == 0, done.err
+    assert "visits.person is the people.id of a row" in done.out
+    assert sc.open(folder / "view").given == {"visits": ("age",)}
+    again = run("link", folder / "tables.toml", "-o", folder / "view")
+    assert again.code != 0
+    assert "exists already" in again.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('key = "id"', "", "[tables.people] in"),
+        ('key = "id"', "key = 3", "must be a text"),
+        ('columns = ["age"]\n[', "[", "needs columns: what is published"),
+        ("epsilon = 5", "epsilon = 5\nepsilom = 1", "[synthesis] in"),
+        ("epsilon = 5", "epsilon = -5", "'epsilon' parameter"),
+        ("epsilon = 5", "", "needs epsilon"),
+        ("[synthesis]", "[synth]", "needs the sections"),
+        ("[synthesis]", "[synthesis", "is not TOML"),
+        ("visits.parquet", "nothing.parquet", "nothing.parquet"),
+        ('"ward", "age"', '"ward", "height"', "neither a column of 'visits'"),
+    ],
+)
+def test_link_refuses_in_one_sentence(folder: Path, old: str, new: str, said: str) -> None:
+    assert old in TABLES
+    (folder / "tables.toml").write_text(TABLES.replace(old, new, 1))
+    done = run("link", folder / "tables.toml", "-o", folder / "view")
+    assert done.code not in (0, 1)
+    assert said in done.err
+    assert not (folder / "view").exists()

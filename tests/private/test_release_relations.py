@@ -139,6 +139,7 @@ def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_
     elsewhere = postgresql.table("x").replace("/public.", "/nowhere.")
     for to, words in (
         (saved, "There is a release in table"),
+        (elsewhere, "There is no schema nowhere in"),
         (elsewhere.replace("host=", "host=/nowhere"), "the server cannot be reached"),
         ("postgresql://h/db", "is written postgresql://user@host/database/schema.table"),
     ):
@@ -165,3 +166,28 @@ def test_the_shell_writes_reads_and_audits_it(address, tmp_path):
     assert "@" not in audited.out
     nowhere = run("publish", *source, "-e", "1")
     assert (nowhere.code, "--output FOLDER or --to ADDRESS" in nowhere.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "suffix", ['" UNION ALL SELECT * FROM OTHER AS "x', '_manifest", OTHER, "x', "_other"]
+)
+def test_a_manifest_names_no_other_table(saved, suffix):
+    """Somebody who may write the manifest cannot have another table read or dropped."""
+    target = read_target(saved, sc.ReleaseError)
+    manifest, other = target.relation("_manifest"), target.relation("_other")
+    psql(saved, f"CREATE TABLE {other} (kept int)")
+    [(content,)] = psql(saved, f"SELECT content FROM {manifest}")
+    data = json.loads(content)
+    for each in data["tables"].values():
+        each["suffix"] = suffix.replace("OTHER", other)
+    text = json.dumps(data).replace("'", "''").replace("{}", "{ }")
+    psql(
+        saved,
+        f"UPDATE {manifest} SET content = '{text}', "
+        f"digest = encode(sha256(convert_to('{text}', 'UTF8')), 'hex')",
+    )
+    view = sc.publish(people(200, schema()), schema(), sc.Uniform(epsilon=1))
+    for use in (lambda: view.save(saved, force=True), lambda: sc.open(saved)):
+        with pytest.raises(sc.ReleaseError, match="is damaged or was changed"):
+            use()
+    assert psql(saved, f"SELECT kept FROM {other}") == []

@@ -35,7 +35,7 @@ MECHANISMS = (
     "uniform subset frapp alphabeta partition anatomy aroma histogram hierarchy wavelet marginals "
     "fourier datacube sparse workload quadtree kdtree privtree grid mosaic dawa"
 ).split()
-# Mechanisms that are newer than these files; those of lists and keys: test_saved_lists.py.
+# Mechanisms that are newer than these files: test_saved_lists.py and test_saved_synthetic.py.
 LATER = {
     "baskets",
     "dirichlet",

@@ -125,7 +125,8 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
 def test_what_is_sent_is_private_and_limited(owned):
     source = upload(owned).json()["source"]
     folder = owned.service.settings.folder / "drafts" / source.partition(":")[2]
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for each in (folder, folder.parent):
+        assert stat.S_IMODE(each.stat().st_mode) == 0o700
     for file in folder.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     before = sorted(folder.parent.iterdir())
@@ -188,6 +189,9 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
     assert "Choose a setting of the comparison first" in refused.text
     assert browser.post(f"{draft}/compare", epsilons="1").status_code == 422
+    for fields in ({"choice": "preview:²"}, {"kind": "database", "epsilon": "1", "noise": "1,2"}):
+        assert browser.post(f"{draft}/check", name="x", **fields).status_code == 422
+    assert browser.get("/publish/" + "a" * 5000).status_code == 404
     page = browser.post(f"{draft}/compare", **{"method-uniform": "1", "epsilons": "1"})
     assert '<meta http-equiv="refresh"' in page.text
     page = done(browser, draft)
@@ -248,7 +252,7 @@ def test_a_job_can_be_cancelled(owned, monkeypatch):
     for each in (waiting.json()["job"], number):
         assert owned.call("owner", "DELETE", f"jobs/{each}").status_code == 200
     finished(owned, waiting, "cancelled")
-    finished(owned, begun, "cancelled")
+    assert "the charge stays" in finished(owned, begun, "cancelled")["problem"]
     assert owned.service.catalogue.get("never") is None
     assert owned.call("owner", "DELETE", "jobs/nothing").status_code == 404
 
@@ -268,9 +272,102 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     service = Service(settings)
     try:
         service.open()
-        assert service.catalogue.get("people").status(None)["batches"] == 1
+        people = service.catalogue.get("people")
+        assert people.status(None)["batches"] == 1
+        table, _ = census(50, seed=8)
+        part, complete = service.workshop.new_upload("more.csv")
+        csv.write_csv(table, part)
+        source = workshop.UPLOAD + complete().number
+        for _ in range(2):  # the second time the key is known
+            job = service.workshop.append(people, source, "once")
+            wait_for(job)
+            assert (job.state, job.result["batch"]) == ("done", 2)
+        assert len(list((settings.folder / "tables").iterdir())) == 1
     finally:
         service.close()
+    half = settings.folder / "drafts" / "half" / "part"  # a table, when the server was killed
+    half.parent.mkdir()
+    half.write_text("age")
+    again = Service(settings)
+    try:
+        again.open()
+        assert again.catalogue.get("people").status(None)["batches"] == 2
+        assert not half.parent.exists()
+    finally:
+        again.close()
+
+
+def wait_for(job):
+    """Wait until a job has ended."""
+    end = time.monotonic() + 300
+    while job.running:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_name_is_given_once(tmp_path, monkeypatch):
+    """Not to two owners at once, and not to another table after its data set was stopped."""
+    settings = make_settings(tmp_path)
+    service = Service(replace(settings, sources=(SourceSettings("more", "more.parquet"),)))
+    monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.read(); time.sleep(600)")
+    shop, schema = service.workshop, census(1)[1].dumps()
+    recipe = {"kind": "database", "epsilon": 1, "noise": 9, "attributes": None}
+    try:
+        one, other = (shop.new_draft("more") for _ in range(2))
+        shop.make("new", "", "more", schema, recipe, one)
+        for name in ("new", "rows"):  # `rows` is in the configuration, and not served here
+            with pytest.raises(workshop.Problem) as found:
+                shop.make(name, "", "more", schema, recipe, other)
+            assert found.value.status == 409
+    finally:
+        service.close()
+
+
+def test_a_table_that_cannot_be_kept_leaves_nothing(owned, monkeypatch):
+    def full(*_):
+        raise OSError("no space left")
+
+    drafts = owned.service.settings.folder / "drafts"
+    before = set(drafts.iterdir())
+    monkeypatch.setattr(workshop, "_write", full)
+    assert upload(owned).status_code == 503
+    assert set(drafts.iterdir()) == before
+
+
+@pytest.mark.parametrize(("end", "counts"), [("}\\n", True), ("", False)])
+def test_a_result_that_is_there_before_it_is_cancelled_counts(end, counts, monkeypatch):
+    """A release that is charged and written is served; half a line is no result."""
+
+    class Late(jobs.Job):
+        def report(self, done, total=None):
+            self.cancelled = True
+
+    lines = f'{{"done": 1}}\\n{{"result": 5{end}'
+    monkeypatch.setattr(jobs, "_RUN", f"import sys; sys.stdin.read(); print('{lines}', end='')")
+    job = Late("1", "release", "x")
+    if counts:
+        assert jobs.in_process(job, "publish", {}) == 5
+    else:
+        with pytest.raises(jobs.CancelledError):
+            jobs.in_process(job, "publish", {})
+
+
+def test_the_log_of_a_defect_has_no_message(owned, caplog, monkeypatch):
+    """It may quote a value."""
+    secret = "CANARY-5512"
+
+    def fail(*_, **__):
+        raise ValueError(secret)
+
+    monkeypatch.setattr(workshop.Workshop, "drafts", fail)
+    monkeypatch.setattr(workshop, "in_process", fail)
+    with caplog.at_level("INFO", logger="scumble.server"):
+        assert owned.call("owner", "GET", "sources").status_code == 500
+        begun = owned.call("owner", "POST", "schemas", json={"source": "more"})
+        finished(owned, begun, "failed")
+    assert secret not in caplog.text
+    assert caplog.text.count("failed: ValueError\n") == 2
+    assert caplog.text.count("in fail") == 2
 
 
 def test_no_value_of_a_table_is_in_a_message_or_the_log(owned, caplog):

@@ -25,6 +25,7 @@ from scumble.private.mechanism import Publisher, Summary
 from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.synthetic.dirichlet import Dirichlet
 from scumble.private.summaries.synthetic.mwem import Mwem
+from scumble.private.summaries.synthetic.synthesis import Synthesis
 
 # A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
 # number of runs is divided by these; the search for the worst pair takes a twentieth of the runs.
@@ -46,7 +47,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
         one, other = drawn_runs(claim, mechanism, runs, Keystream(seed))
         seen = distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
         yield _told(claim, seen, "a stratum of one person")
-    elif isinstance(mechanism, Mwem):
+    elif isinstance(mechanism, Mwem | Synthesis):
         noise = Keystream(seed)
         yield replay_finding(claim, mechanism, noise)
         yield from _whole(claim, mechanism, None, runs, noise)

@@ -24,6 +24,7 @@ from scumble.model.designs.box_tree import BoxNodes
 from scumble.model.designs.lists.itemsets import Itemsets
 from scumble.model.designs.lists.strings import Strings
 from scumble.model.designs.residuals import Residuals
+from scumble.model.evidence.chosen_tables import ChosenTables
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.evidence.parts import Parts
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
@@ -77,6 +78,8 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
     table = pq.read_table(folder / evidence.file, use_threads=False)
     if isinstance(evidence.design, Strings):
         return _string_numbers(evidence.design, table)
+    if isinstance(evidence.design, ChosenTables):
+        return _chosen_numbers(evidence.design, table)
     if isinstance(evidence.design, Itemsets | Residuals) and schema.lists:
         return _item_numbers(evidence, table, schema)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
@@ -109,6 +112,14 @@ def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> li
     numbers = table.column(0).to_numpy().astype(np.float64).tolist()
     most = len(items) * 2 ** (len(items) + 1)
     return [*chosen, *numbers, *[0.0] * (most - len(numbers))]
+
+
+def _chosen_numbers(design: ChosenTables, table: pa.Table) -> list[float]:
+    """Return the numbers of single attributes, and which pairs were measured."""
+    numbers = table.column(0).to_numpy()[: sum(design.sizes)].astype(np.float64).tolist()
+    measured = {each.places for each in design.tables}
+    every = combinations(range(len(design.attributes)), 2)
+    return [*numbers, *(float(pair in measured) for pair in every)]
 
 
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:

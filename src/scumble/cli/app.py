@@ -26,6 +26,7 @@ _PURPOSE = (
 # The commands and their modules, in the order of the help; groups of commands come after them.
 _COMMANDS = {
     **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
+    "link": "groups.linked",
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
     **dict.fromkeys(("rows", "export"), "groups.rows"),

@@ -34,6 +34,13 @@ TINY = Schema(
 )
 LINE = Schema((Attribute("a", "quasi", IntegerRange(0, 7)),))
 SQUARE = Schema(tuple(Attribute(name, "quasi", IntegerRange(0, 3)) for name in "ab"))
+CUBE = Schema(
+    (
+        Attribute("a", "quasi", IntegerRange(0, 2)),
+        Attribute("b", "quasi", Category(("x", "y"))),
+        Attribute("c", "quasi", Category(("x", "y"))),
+    )
+)
 BINARY = Schema(tuple(Attribute(name, "quasi", Category(("x", "y"))) for name in "ab"))
 ITEMS = Schema((Attribute("x", "sensitive", ListDomain("set", Category(("a", "b", "c")))),))
 VISITS = Schema((Attribute("x", "sensitive", ListDomain("sequence", Category(("a", "b")))),))

@@ -286,7 +286,9 @@ class Catalogue:
 
     def remove(self, name: str) -> None:
         """Stop serving a data set; its files stay."""
-        self._found.pop(name).close()
+        found = self._found.pop(name, None)
+        if found is not None:  # another owner may have been faster
+            found.close()
 
     def get(self, name: str) -> Dataset | None:
         return self._found.get(name)

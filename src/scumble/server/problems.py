@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -79,3 +80,12 @@ def problem_of(error: BaseException, *, owner: bool = False) -> Problem:
         place = {"line": error.line, "column": error.column} if error.line is not None else {}
         return Problem(status, error.message, {**kind, **place, "text": str(error)})
     return Problem(status, str(error), kind)
+
+
+def trace(error: BaseException) -> str:
+    """Return the class and the traceback of an exception for the log, without its message.
+
+    A message may quote a private value; the lines of the program cannot.
+    """
+    lines = traceback.format_tb(error.__traceback__)
+    return f"{type(error).__name__}\n{''.join(lines)}".rstrip()

@@ -20,7 +20,8 @@ from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
 from tests.support.people import people, schema
 
-ENCRYPTED = {"spark.network.crypto.enabled": "true", "spark.io.encryption.enabled": "true"}
+CHANNEL = {"spark.network.crypto.enabled": "true", "spark.authenticate": "true"}
+ENCRYPTED = {**CHANNEL, "spark.io.encryption.enabled": "true"}
 
 
 def session(settings: dict[str, str], master: str = "spark://host:7077") -> object:
@@ -36,7 +37,8 @@ def session(settings: dict[str, str], master: str = "spark://host:7077") -> obje
     ("settings", "master", "named"),
     [
         ({}, "spark://host:7077", ["network.crypto.enabled=true", "io.encryption.enabled=true"]),
-        ({"spark.network.crypto.enabled": "true"}, "yarn", ["io.encryption.enabled=true"]),
+        (CHANNEL, "yarn", ["io.encryption.enabled=true"]),
+        ({**ENCRYPTED, "spark.authenticate": "false"}, "yarn", ["network.crypto.enabled=true"]),
         ({"spark.ssl.rpc.enabled": "TRUE"}, "yarn", ["io.encryption.enabled=true"]),
         ({"spark.io.encryption.enabled": "true"}, "local-cluster[2,1,1024]", ["crypto.enabled"]),
         ({}, "local[2]", ["spark.io.encryption.enabled=true"]),

@@ -299,4 +299,5 @@ def test_guarantees_say_that_they_depend_on_the_data() -> None:
     ]
     for each in found:
         assert "not differential privacy and depends on the data" in each.limits[0]
+        assert "a person who has several of them may be a whole group" in each.limits[1]
     assert found == sc.Generalise(k=3, l=2, t=0.3, alpha=0.5).guarantee(SCHEMA)

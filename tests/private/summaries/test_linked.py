@@ -194,6 +194,8 @@ def test_refusals():
     with pytest.raises(ParameterError, match="give a dict of them by name"):
         sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), keys={"people": "id"})
     plan = sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove")
+    with pytest.raises(ParameterError, match="two tables or more"):
+        sc.publish({"people": people}, {"people": PEOPLE}, plan, keys={"people": "id"})
     with pytest.raises(ParameterError, match="'schema' parameter"):
         sc.publish({"people": people, "visits": visits}, PEOPLE, plan, keys={"people": "id"})
 
@@ -202,6 +204,21 @@ def test_without_children_all_columns_are_published():
     release = _published(children=None, epsilon=5)
     assert release.given == {"visits": ("age", "sex")}
     assert release.rows(20, seed=1)["visits"].column_names == ["person", "ward", "days"]
+
+
+def test_columns_that_are_not_published_are_not_read():
+    people, visits = _tables(300)
+    broken = people.set_column(2, "sex", pa.array(["not in the domain"] * 300))
+    release = sc.publish(
+        {"people": broken, "visits": visits.drop_columns(["days"])},
+        {"people": PEOPLE, "visits": VISITS},
+        sc.Synthesis(["age"], epsilon=5, delta=1e-6, neighbours="add_remove", contribution=3),
+        keys={"people": "id", "visits": "person"},
+        children={"visits": ["ward"]},
+        seed=1,
+    )
+    rows = release.rows(20, seed=1)
+    assert [each.column_names for each in rows.values()] == [["id", "age"], ["person", "ward"]]
 
 
 def test_the_report_on_rows_sees_a_wrong_join():
@@ -240,3 +257,21 @@ def test_rows_are_matched_by_cells_in_turn():
     assert sorted(found[:4].tolist()) == [0, 0, 1, 1]
     assert found[4] == 2
     assert 0 <= found[5] < 3
+
+
+def test_a_key_is_the_person_that_the_limit_of_rows_knows():
+    """Two people whose keys are one person for the limit would share its rows: with one of them
+    removed, the rows of the other would come in, and the change would be twice the promised one.
+    """
+    people, visits = _tables(40)
+    spaced = [f"{key}" for key in range(38)] + ["7 ", " 8"]
+    with pytest.raises(ParameterError, match="different in every row"):
+        _published(tables=(people.set_column(0, "id", pa.array(spaced)), visits))
+    numbers = visits["person"].cast(pa.float64())
+    padded = pa.array([f" {key} " for key in visits["person"].to_pylist()])
+    texts = people.set_column(0, "id", people["id"].cast(pa.string()))
+    wanted = _published(tables=(people, visits)).rows(50, seed=1)
+    for keys in (numbers, padded):
+        written = visits.set_column(0, "person", keys)
+        for own in (people, texts):
+            assert _published(tables=(own, written)).rows(50, seed=1) == wanted

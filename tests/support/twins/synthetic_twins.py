@@ -1,12 +1,20 @@
-"""Broken synthetic rows and models: too few prior balls, the true number of rows."""
+"""Broken synthetic rows and models: too few prior balls, the true number of rows, tables that are
+chosen from raw data, a domain that is read from the data, more rows of a person than paid for.
+"""
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 
 import scumble as sc
+from scumble.audit.synthetic.replays import replay_finding
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.hooks import TINY, Claim
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.hooks import CUBE, SMALL_DELTA, TINY, Claim
+from scumble.private.sampling.source import Keystream
+from scumble.private.summaries.synthetic.choosing import Budget
 from tests.support.twins.twins import Twin, claimed
 
 
@@ -42,6 +50,71 @@ class BoldChoice(sc.Mwem):
         return type(super().promise)(2 * super().promise.epsilon)
 
 
+class Unmetered(sc.Synthesis):
+    """A synthesis that may spend more than it promises."""
+
+    @property
+    def promise(self):
+        return PrivacyLoss(rho=super().promise.rho * 10**6, delta=super().promise.delta)
+
+    @property
+    def promised(self):
+        return super().promise.rho
+
+
+class RawStructure(Unmetered):
+    """Chooses the pairs of the tree as if their scores were public."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._budget = Budget.of(self.promised, self.unit, len(self.names), self._further)
+        self._budget = replace(self._budget, edge_choice=Fraction(50))
+
+
+class MoreRows(Unmetered):
+    """Has noise for one row of each person, whose rows beyond the first are counted as well."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        unit = PrivacyUnit(self.neighbours)
+        self._budget = Budget.of(self.promised, unit, len(self.names), self._further)
+
+
+class SeenValues(sc.Synthesis):
+    """Counts the values that somebody has, and publishes 0 for all others."""
+
+    def measure(self, table, folder):
+        seen = copy(table)
+        seen._noise = SeenSteps(table._noise)
+        return super().measure(seen, folder)
+
+
+class SeenSteps:
+    """Steps that add noise to the numbers above 0 only."""
+
+    def __init__(self, steps):
+        self._steps = steps
+
+    def __getattr__(self, name):
+        return getattr(self._steps, name)
+
+    def add(self, numbers, law):
+        seen = numbers > 0
+        some = numbers[seen]
+        self._steps.add(some, law)
+        numbers[seen] = some
+
+
+def _synthesis(name: str, broken: type[sc.Synthesis], **given) -> Twin:
+    given |= {"epsilon": 1, "delta": SMALL_DELTA, "neighbours": "add_remove", "extra": 1}
+
+    def replayed(kind):
+        claim = Claim(kind(["a", "b", "c"], **given), 1, SMALL_DELTA, CUBE)
+        return lambda _, seed: iter([replay_finding(claim, claim.mechanism, Keystream(seed))])
+
+    return Twin(name, replayed(broken), replayed(sc.Synthesis), runs=1)
+
+
 def _mwem(name: str, broken: type[sc.Mwem]) -> Twin:
     queries = ["SELECT COUNT(*) FROM t WHERE a < 2", "SELECT b, COUNT(*) FROM t GROUP BY b"]
     given = {"queries": queries, "rounds": 1, "epsilon": 1, "neighbours": "add_remove"}
@@ -59,5 +132,8 @@ TWINS = [
     _twin("half of the prior balls", HalfPrior, epsilon=1, synthetic=3),
     _twin("half of the prior balls, with δ", HalfPrior, epsilon=1, delta=0.05, synthetic=6),
     _mwem("the true number of rows in MWEM", TrueNumber),
+    _synthesis("a tree of pairs chosen from raw data", RawStructure),
+    _synthesis("a domain of the values that somebody has", SeenValues),
+    _synthesis("rows of a person beyond the bound", MoreRows, contribution=3),
     _mwem("choices of MWEM that cost twice what is paid", BoldChoice),
 ]

@@ -105,12 +105,10 @@ def _missing(context: Any) -> list[str]:
         return str(conf.get(name, "false")).lower() == "true"
 
     one_process = context.master == "local" or context.master.startswith("local[")
+    # Spark derives the key of the channel from the secret, and does nothing without one.
+    channel = on("spark.network.crypto.enabled") and on("spark.authenticate")
     found = []
-    if (
-        not one_process
-        and not on("spark.network.crypto.enabled")
-        and not on("spark.ssl.rpc.enabled")
-    ):
+    if not one_process and not channel and not on("spark.ssl.rpc.enabled"):
         found.append("spark.network.crypto.enabled=true (with spark.authenticate=true)")
     if not on("spark.io.encryption.enabled"):
         found.append("spark.io.encryption.enabled=true")

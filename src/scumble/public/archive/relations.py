@@ -69,8 +69,8 @@ def save_relation(
         connection.check_free(force=force)
         connection.drop_release()
         described = {
-            name: connection.copy_from(release.folder / name, f"_{Path(name).stem}" * (number > 0))
-            for number, name in enumerate(release.evidence.files)
+            name: connection.copy_from(release.folder / name, suffix)
+            for name, suffix in _suffixes(release.manifest).items()
         }
         data = {**manifest_to_json(release.manifest, {}), "tables": described}
         text = json.dumps(data, ensure_ascii=False, sort_keys=True)
@@ -100,22 +100,30 @@ def read_relation(address: str) -> tuple[Manifest, Path]:
 
 def _copy_release(connection: _Connection, folder: Path) -> Manifest:
     """Write the files of a release to a folder, and return its manifest."""
-    data = connection.manifest()
-    if data.get("format") != FORMAT:
-        raise ReleaseError(
-            f"The release in {connection.target} has another format than {FORMAT}, the one that "
-            "this version of scumble reads. Upgrade scumble."
-        )
+    manifest, tables = connection.manifest()
     try:
-        manifest = manifest_from_json(data)
-        tables = {name: stored.table(each) for name, each in stored.table(data["tables"]).items()}
-        if set(tables) != set(manifest.evidence.files):
-            raise ValueError("other files than those of the evidence")
         for name, described in tables.items():
             connection.copy_to(folder / name, described)
     except stored.MALFORMED:
         raise _damaged(connection.target) from None
     return manifest
+
+
+def _suffixes(manifest: Manifest) -> dict[str, str]:
+    """Return the suffix of the table of each file; the first file has none."""
+    first, *others = manifest.evidence.files
+    return {first: "", **{name: f"_{Path(name).stem}" for name in others}}
+
+
+def _tables(data: Mapping[str, Any], manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """Return what a manifest says of the table of each file; raise `ValueError` for other tables.
+
+    The manifest may have been written by anybody: no name of a table is taken from it.
+    """
+    found = {name: stored.table(each) for name, each in stored.table(data["tables"]).items()}
+    if {name: each["suffix"] for name, each in found.items()} != _suffixes(manifest):
+        raise ValueError("other tables than those of the files of the evidence")
+    return found
 
 
 class _Connection:
@@ -145,7 +153,13 @@ class _Connection:
         return self.run("SELECT to_regclass($1) IS NOT NULL", name) == [(True,)]
 
     def check_free(self, *, force: bool) -> None:
-        """Raise `ReleaseError` if there is a table that must not be replaced."""
+        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+        schema = self.target.schema
+        if self.run("SELECT to_regnamespace($1) IS NULL", f'"{schema}"') == [(True,)]:
+            raise ReleaseError(
+                f"There is no schema {schema} in {self.target.database}. Create it first, or name "
+                "another one."
+            )
         release = self.exists(_MANIFEST)
         if self.exists() and not release:
             raise ReleaseError(
@@ -161,12 +175,12 @@ class _Connection:
     def drop_release(self) -> None:
         """Drop the tables of the release that is there, if there is one."""
         if self.exists(_MANIFEST):
-            tables = self.manifest().get("tables", {})
-            for suffix in [_MANIFEST, *(str(each.get("suffix", "")) for each in tables.values())]:
+            manifest, _ = self.manifest()
+            for suffix in (_MANIFEST, *_suffixes(manifest).values()):
                 self.run(f"DROP TABLE IF EXISTS {self.target.relation(suffix)}")
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the manifest as JSON values, if it fits its digest."""
+    def manifest(self) -> tuple[Manifest, dict[str, dict[str, Any]]]:
+        """Return the manifest and what it says of each table, if it fits its digest."""
         if not self.exists(_MANIFEST):
             raise ReleaseError(f"There is no release in {self.target}.")
         found = self.run(f"SELECT content, digest FROM {self.target.relation(_MANIFEST)}")
@@ -178,9 +192,15 @@ class _Connection:
         try:
             data = stored.table(stored.parse_json(text))
             stored.check_visible(data)
+            if data.get("format") != FORMAT:
+                raise ReleaseError(
+                    f"The release in {self.target} has another format than {FORMAT}, the one that "
+                    "this version of scumble reads. Upgrade scumble."
+                )
+            manifest = manifest_from_json(data)
+            return manifest, _tables(data, manifest)
         except stored.MALFORMED:
             raise _damaged(self.target) from None
-        return data
 
     def ingest(self, suffix: str, batches: pa.RecordBatchReader) -> None:
         """Create a table from batches, by COPY."""
@@ -210,7 +230,7 @@ class _Connection:
         schema = _schema(described["columns"])
         content = ContentDigest(schema)
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
-        relation = self.target.relation(stored.text(described["suffix"]))
+        relation = self.target.relation(described["suffix"])
         sql = f'SELECT {names} FROM {relation} ORDER BY "{POSITION}"'
         with pq.ParquetWriter(path, schema) as file:
             for batch in self._stream(sql):

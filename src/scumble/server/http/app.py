@@ -23,7 +23,7 @@ from starlette.routing import Route as Path
 from scumble.model import stored
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
-from scumble.server.problems import MEDIA_TYPE, Problem, problem_of
+from scumble.server.problems import MEDIA_TYPE, Problem, problem_of, trace
 from scumble.server.publishing.workshop import Draft
 from scumble.server.service import Service
 from scumble.server.tokens import Token
@@ -85,11 +85,11 @@ class Served:
         self.service.metrics.running -= 1
 
     def failed(self, error: Exception) -> Response:
-        """Return the response for an exception. What nobody expected is logged in full."""
+        """Return the response for an exception. What nobody expected is logged with its place."""
         owner = self.token is not None and self.token.role == "owner"
         problem = problem_of(error, owner=owner)
         if problem.status == 500:
-            log.error("request=%s failed: %s", self.number, type(error).__name__, exc_info=error)
+            log.error("request=%s failed: %s", self.number, trace(error))
         elif problem.status == 503 and not isinstance(error, Problem):
             log.warning("request=%s unusable: %s", self.number, error)
         return problem_response(problem)
@@ -182,7 +182,7 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
     if int(request.headers.get("content-length", "0")[:18] or 0) > limit:
         raise too_large
     part, complete = service.workshop.new_upload(name)
-    stream = request.stream().__aiter__()
+    stream, draft = request.stream().__aiter__(), None
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             while True:
@@ -196,7 +196,8 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
                 await asyncio.to_thread(out.write, chunk)
         if not size:
             raise Problem(422, "The table is empty.")
-        return complete()
+        draft = complete()
+        return draft
     except TimeoutError:
         raise Problem(408, "The table stopped coming.") from None
     except ClientDisconnect:
@@ -204,8 +205,8 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
     except OSError:
         raise Problem(503, "The table cannot be stored: the disk of the server is full.") from None
     finally:
-        if part.exists():
-            shutil.rmtree(part.parent)
+        if draft is None:
+            shutil.rmtree(part.parent, ignore_errors=True)
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -251,7 +252,7 @@ async def _not_found(_: Request, error: Exception) -> Response:
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    log.error("a request failed: %s", type(error).__name__, exc_info=error)
+    log.error("a request failed: %s", trace(error))
     response = problem_response(problem_of(error))
     response.headers.update(HEADERS)
     return response

@@ -260,7 +260,7 @@ def _release(draft: Draft, form: Mapping[str, Any]) -> dict[str, Any]:
     which, _, number = str(form.get("choice", "")).partition(":")
     found = draft.comparison(preview=which == "preview")
     points = [] if found is None else found["points"]
-    if not number.isdigit() or int(number) >= len(points):
+    if not number.isdecimal() or len(number) > 4 or int(number) >= len(points):
         raise Problem(422, "Choose a setting of the comparison first.")
     point = points[int(number)]
     return {"kind": "release", "method": point["method"], "parameters": point["parameters"]}
@@ -268,11 +268,13 @@ def _release(draft: Draft, form: Mapping[str, Any]) -> dict[str, Any]:
 
 def _database(form: Mapping[str, Any]) -> dict[str, Any]:
     names = [each.strip() for each in str(form.get("attributes", "")).split(",") if each.strip()]
-    [epsilon], [noise] = (_numbers(str(form.get(each, ""))) for each in ("epsilon", "noise"))
+    numbers = [_numbers(str(form.get(each, ""))) for each in ("epsilon", "noise")]
+    if any(len(each) != 1 for each in numbers):
+        raise Problem(422, "Give one number for ε, and one for the noise.")
     return {
         "kind": "database",
-        "epsilon": epsilon,
-        "noise": noise,
+        "epsilon": numbers[0][0],
+        "noise": numbers[1][0],
         "attributes": names or None,
     }
 

@@ -44,7 +44,7 @@ from scumble.server.postgres.messages import (
 from scumble.server.postgres.results import result_of
 from scumble.server.postgres.scram import MECHANISM, ScramExchange
 from scumble.server.postgres.system import SETTINGS, System
-from scumble.server.problems import Problem
+from scumble.server.problems import Problem, trace
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
@@ -103,7 +103,7 @@ class Connection:
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             return
         except Exception as error:
-            log.error("wire: a connection failed: %s", type(error).__name__, exc_info=error)
+            log.error("wire: a connection failed: %s", trace(error))
         finally:
             self._running.pop(self._identity, None)
 
@@ -422,7 +422,7 @@ class Connection:
         except WireError:
             raise
         except Exception as error:
-            log.error("wire: a question failed: %s", type(error).__name__, exc_info=error)
+            log.error("wire: a question failed: %s", trace(error))
             raise WireError("XX000", "The server failed. The failure is in its log.") from None
         finally:
             self._task = None

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from scumble.model import errors
 from scumble.model.errors import ScumbleError
-from scumble.server.problems import Problem
+from scumble.server.problems import Problem, trace
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 log = logging.getLogger("scumble.server")
@@ -46,6 +46,7 @@ class Job:
     number: str
     kind: str
     about: str
+    makes: str = ""  # the name of the data set that it makes, if it does
     state: State = "waiting"
     words: str = ""
     done: int = 0
@@ -80,9 +81,9 @@ class Jobs:
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._lock = threading.Lock()
 
-    def start(self, kind: str, about: str, work: Callable[[Job], Any]) -> Job:
+    def start(self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "") -> Job:
         """Begin work in the background; `work` is called with its job, in a thread."""
-        job = Job(secrets.token_hex(6), kind, about)
+        job = Job(secrets.token_hex(6), kind, about, makes)
         with self._lock:
             self._jobs[job.number] = job
             ended = [number for number, each in self._jobs.items() if not each.running]
@@ -129,13 +130,13 @@ class Jobs:
         job.state = "running"
         try:
             result, state, problem = work(job), "done", ""
-        except CancelledError:
-            result, state, problem = None, "cancelled", ""
+        except CancelledError as error:
+            result, state, problem = None, "cancelled", str(error)
         except (ScumbleError, Problem) as error:
             sentence = error.detail if isinstance(error, Problem) else str(error)
             result, state, problem = None, "failed", sentence
         except Exception as error:
-            log.error("job=%s failed: %s", job.number, type(error).__name__, exc_info=error)
+            log.error("job=%s failed: %s", job.number, trace(error))
             result, state, problem = None, "failed", _BUG
         job.result, job.problem = result, problem
         job.state = state  # type: ignore[assignment]  # one of the three above
@@ -144,7 +145,10 @@ class Jobs:
 
 
 def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
-    """Run a task of `tasks.py` in a process of its own, and return its result."""
+    """Run a task of `tasks.py` in a process of its own, and return its result.
+
+    Raises `CancelledError` if the job was cancelled before the result was there.
+    """
     command = [sys.executable, "-P", "-c", _RUN]
     process = subprocess.Popen(  # noqa: S603  # the interpreter that runs, with our own text
         command,
@@ -166,10 +170,13 @@ def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
             process.stdin.write(json.dumps({"task": task, "arguments": dict(arguments)}))
             process.stdin.close()
         for line in process.stdout:
+            if not line.endswith("\n"):  # it was killed while it wrote
+                break
             last = json.loads(line)
             if "done" in last and not job.cancelled:
-                job.report(int(last["done"]), last.get("total"))
-    if job.cancelled:
+                with suppress(CancelledError):  # what it still does is waited for
+                    job.report(int(last["done"]), last.get("total"))
+    if job.cancelled and "result" not in last:
         raise CancelledError
     return _outcome(job, last)
 

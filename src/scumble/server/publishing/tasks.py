@@ -115,6 +115,7 @@ def publish(
         ledger=ledger,
         progress=lambda rows: report(rows, total),
     )
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is charged: too late to cancel
     release.save(folder)
     return {"remarks": list(release.remarks), "promise": [str(each) for each in release.guarantees]}
 

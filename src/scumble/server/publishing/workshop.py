@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +31,13 @@ from scumble.private.mechanism import create
 from scumble.server.catalogue import Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
-from scumble.server.publishing.jobs import Job, Jobs, in_process
+from scumble.server.publishing.jobs import CancelledError, Job, Jobs, in_process
 
 KINDS = (".csv", ".parquet")
 UPLOAD = "upload:"
 _MADE = "datasets.json"
+_NUMBER = re.compile(r"[0-9a-f]{12}")  # of a draft
+_STAYS = "If the ledger was charged for it before, the charge stays."
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,10 @@ class Workshop:
         self.settings, self.catalogue = settings, catalogue
         self.jobs = Jobs(settings.limits.jobs)
         self._drafts = settings.folder / "drafts"
+        self._tables = settings.folder / "tables"
         self._file = settings.folder / _MADE
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -109,16 +115,21 @@ class Workshop:
         """Return all drafts, the newest first."""
         if not self._drafts.exists():
             return []
-        files = self._drafts.glob("*/draft.json")
-        found = [self.draft(each.parent.name) for each in files]
+        found = []
+        for each in self._drafts.glob("*/draft.json"):
+            with suppress(Problem):  # another owner deletes it now
+                found.append(self.draft(each.parent.name))
         return sorted(found, key=lambda each: (each.created, each.number), reverse=True)
 
     def draft(self, number: str) -> Draft:
         """Return a draft; raises `Problem` 404 if there is none."""
         folder = self._drafts / number
-        if not number.isalnum() or not (folder / "draft.json").exists():
-            raise Problem(404, "There is no such draft.")
-        content = stored.parse_json(stored.read_regular(folder / "draft.json"))
+        try:
+            if not _NUMBER.fullmatch(number):
+                raise FileNotFoundError
+            content = stored.parse_json(stored.read_regular(folder / "draft.json"))
+        except FileNotFoundError:
+            raise Problem(404, "There is no such draft.") from None
         return Draft(**{**content, "folder": folder, "made": tuple(content["made"])})
 
     def delete(self, draft: Draft) -> None:
@@ -126,7 +137,8 @@ class Workshop:
         job = self.jobs.of(draft.number)
         if job is not None and job.running:
             raise Problem(409, "Cancel what runs for this draft first.")
-        shutil.rmtree(draft.folder)
+        with suppress(FileNotFoundError):  # another owner deletes it, too
+            shutil.rmtree(draft.folder)
 
     def place(self, source: str) -> dict[str, str | None]:
         """Return path and table of a source: a name of the configuration, or upload:NUMBER."""
@@ -214,9 +226,7 @@ class Workshop:
         `epsilon`, `noise` and `attributes`.
         """
         check_name(name)
-        folder = self.settings.folder / "datasets" / name
-        if self.catalogue.get(name) is not None or folder.exists():
-            raise Problem(409, f"There is a data set {name!r} already. Choose another name.")
+        folder = self._folder_of(name)
         Schema.loads(schema)  # raises SchemaError before anything begins
         settings = DatasetSettings(name, title=title or name)
         common: dict[str, Any] = {**self.place(source), "schema": schema, "folder": str(folder)}
@@ -227,12 +237,13 @@ class Workshop:
             given = {key: value for key, value in recipe.items() if key != "kind"}
             if recipe["kind"] == "release":
                 create(given["method"], **given["parameters"])  # raises before a process starts
-                found = in_process(job, "publish", {**common, **given})
+                found = self._charged(job, "publish", {**common, **given})
                 made = replace(settings, release=folder)
             else:
                 kept = self._kept(name, str(common["source"]), source)
+                given |= {**common, "source": kept}
                 try:
-                    found = in_process(job, "create_database", {**common, **given, "source": kept})
+                    found = self._charged(job, "create_database", given)
                 except BaseException:
                     if kept != common["source"]:
                         Path(kept).unlink()
@@ -248,40 +259,49 @@ class Workshop:
             "release" if recipe["kind"] == "release" else "database",
             name if draft is None else draft.number,
             work,
+            makes=name,
         )
 
     def append(self, dataset: LiveDataset, source: str, key: str | None) -> Job:
         """Begin to add the rows of a source to a database, as a new batch."""
         place = self.place(source)
-        given = str(place["source"])
+        configured = {each.name: each.batches for each in self.settings.datasets}
+
+        def settle() -> None:
+            appended = dataset.database.status()["batches"] - 1
+            self._settle(dataset.name, configured.get(dataset.name, ()), appended)
 
         def work(job: Job) -> dict[str, Any]:
-            kept = self._kept(f"{dataset.name}-{secrets.token_hex(4)}", given, source)
+            settle()
+            new = f"{dataset.name}-{secrets.token_hex(4)}"
+            kept = self._kept(new, str(place["source"]), source)
             batch = [kept] if place["table"] is None else [kept, place["table"]]
             self._change(lambda made: made["batches"].setdefault(dataset.name, []).append(batch))
-            before = dataset.database.status()["batches"]
             try:
                 number = dataset.database.append(
                     kept, table=place["table"], key=key, progress=lambda rows: job.report(rows)
                 )
             except BaseException:
-                self._change(lambda made: made["batches"][dataset.name].remove(batch))
-                if kept != given:
-                    Path(kept).unlink()
+                with suppress(ScumbleError):  # what the journal has is then looked up later
+                    settle()
                 raise
-            if number <= before:  # they were added before, with the same key
-                self._change(lambda made: made["batches"][dataset.name].remove(batch))
+            settle()  # they may have been added before, with the same key
             return {"dataset": dataset.name, "batch": number}
 
         return self._start("append", dataset.name, work)
 
     def open_all(self, progress: Callable[..., Any] | None = None) -> None:
         """Open the data sets of the configuration, and those that were made by owners."""
+        self._clear()
         found = self._made()
         own = [DatasetSettings(**_read(each)) for each in found["datasets"]]
         for each in (*self.settings.datasets, *own):
-            added = [_batch(given) for given in found["batches"].get(each.name, ())]
-            known = replace(each, batches=_batches(each, added)) if added else each
+            known = each
+            if each.database is not None and found["batches"].get(each.name):
+                with Journal.open(each.database) as journal:
+                    appended = len(journal.entries(kind=APPEND))
+                added = self._settle(each.name, each.batches, appended)
+                known = replace(each, batches=(*each.batches, *added))
             self.catalogue.add(open_dataset(known, progress))
 
     def close(self) -> None:
@@ -289,11 +309,32 @@ class Workshop:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _start(self, kind: str, about: str, work: Callable[[Job], Any]) -> Job:
-        running = self.jobs.of(about)
-        if running is not None and running.running:
-            raise Problem(409, "Something runs for it already. Wait for it, or cancel it.")
-        return self.jobs.start(kind, about, work)
+    def _start(self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "") -> Job:
+        """Begin work, unless something runs about the same, or `makes` is the name of a data set.
+
+        A name is also taken by a data set that is being made, and by one that was stopped.
+        """
+        with self._starting:
+            running = [each for each in self.jobs.all() if each.running]
+            if any(each.about == about for each in running):
+                raise Problem(409, "Something runs for it already. Wait for it, or cancel it.")
+            taken = {*(each.makes for each in running), *(e.name for e in self.settings.datasets)}
+            there = self.catalogue.get(makes) is not None or self._folder_of(makes).exists()
+            if makes and (there or makes in taken):
+                raise Problem(409, f"There is a data set {makes!r} already. Choose another name.")
+            return self.jobs.start(kind, about, work, makes)
+
+    def _charged(self, job: Job, task: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a task that the ledger is charged for, and return its result."""
+        try:
+            found: dict[str, Any] = in_process(job, task, arguments)
+        except CancelledError:
+            raise CancelledError("" if self.settings.ledger is None else _STAYS) from None
+        return found
+
+    def _folder_of(self, name: str) -> Path:
+        """Return where a data set with this name is made."""
+        return self.settings.folder / "datasets" / name
 
     def _table(self, draft: Draft) -> dict[str, Any]:
         return dict(self.place(UPLOAD + draft.number))
@@ -302,12 +343,33 @@ class Workshop:
         """Return where a table stays as long as its database: a link to what was sent."""
         if not source.startswith(UPLOAD) or not Path(path).is_relative_to(self._drafts):
             return path
-        folder = self.settings.folder / "tables"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = folder / f"{name}{Path(path).suffix}"
+        self._tables.mkdir(parents=True, exist_ok=True, mode=0o700)
+        kept = self._tables / f"{name}{Path(path).suffix}"
         kept.unlink(missing_ok=True)
         os.link(path, kept)
         return str(kept)
+
+    def _settle(self, name: str, configured: tuple[Batch, ...], appended: int) -> list[Batch]:
+        """Return the batches that owners added, where the journal has `appended` in all.
+
+        One that was noted last and is not in the journal, as after a crash or a refusal, is
+        forgotten, with the table that was kept for it.
+        """
+        noted = self._made()["batches"].get(name, [])
+        own = [each for each in noted if _batch(each) not in configured]
+        wanted = max(appended - len(configured), 0)
+        if len(own) == wanted + 1:
+            last = own.pop()
+            self._change(lambda made: made["batches"][name].remove(last))
+            if Path(last[0]).parent == self._tables and last not in own:
+                Path(last[0]).unlink(missing_ok=True)
+        return [_batch(each) for each in own[:wanted]]
+
+    def _clear(self) -> None:
+        """Delete tables that were not sent to their end before the server was killed."""
+        for folder in self._drafts.glob("*"):
+            if not (folder / "draft.json").exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _serve(self, settings: DatasetSettings, job: Job) -> None:
         job.words, job.total = "opening it", None
@@ -334,7 +396,8 @@ class Workshop:
 
     def _new_folder(self) -> Path:
         folder = self._drafts / secrets.token_hex(6)
-        folder.mkdir(parents=True, mode=0o700)
+        for each in (self._drafts, folder):  # the mode is not that of parents
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
 
     def _save(self, draft: Draft) -> None:
@@ -354,19 +417,6 @@ Batch = str | tuple[str, str]
 
 def _batch(given: list[str]) -> Batch:
     return given[0] if len(given) == 1 else (given[0], given[1])
-
-
-def _batches(settings: DatasetSettings, added: list[Batch]) -> tuple[Batch, ...]:
-    """Return the batches of the configuration, and those that owners added and the journal has.
-
-    A server that ended while rows were added may have noted a batch that was not appended.
-    """
-    if settings.database is None:
-        return settings.batches
-    with Journal.open(settings.database) as journal:
-        wanted = len(journal.entries(kind=APPEND)) - len(settings.batches)
-    more = [each for each in added if each not in settings.batches]
-    return (*settings.batches, *more[: max(wanted, 0)])
 
 
 def _written(settings: DatasetSettings) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scumble.model.privacy.guarantee import Guarantee, at_least, at_most, percent_at_most
 from scumble.model.schema.schema import Schema
 from scumble.private.perturbation.generalisation.criteria import Criteria
@@ -11,6 +13,7 @@ DEPENDS = (
     "look, not what may be learned from them."
 )
 LIMITS = (
+    "It counts rows: a person who has several of them may be a whole group.",
     "A group whose rows have the same or similar sensitive values tells them of everybody in it.",
     "An attacker who knows values of others in a group can exclude them; one may be left.",
     "Two releases of the same people can be joined: what both leave possible may be one value.",
@@ -18,6 +21,9 @@ LIMITS = (
     "Everybody can see that a person is in the table, if others know all who may be.",
     "Columns that are not quasi-identifiers are published as they are, and may be linked, too.",
 )
+
+
+NO_VALUE = "That a sensitive value is missing counts as a value like any other."
 
 
 def absent(number: int) -> str:
@@ -62,6 +68,8 @@ def of(criteria: Criteria, schema: Schema) -> tuple[Guarantee, ...]:
                 f"distance of {at_most(criteria.t)} of those of all published rows.",
             )
         )
+    if criteria.about_values and any(attribute.missing for attribute in schema.sensitive):
+        found = [replace(each, limits=(*each.limits, NO_VALUE)) for each in found]
     return tuple(found)
 
 

@@ -30,6 +30,7 @@ from scumble.model.errors import (
 )
 from scumble.model.privacy.accounting import epsilon_for, rho_for
 from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
@@ -39,6 +40,7 @@ from scumble.private.mechanism import Mechanism
 from scumble.private.publish import publish
 from scumble.private.summaries.synthetic.synthesis import Synthesis
 from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.limit import identifiers
 from scumble.public.release import SEEDED, Release
 from scumble.public.synthesis.linked import LinkedRelease, number_of
 
@@ -80,12 +82,12 @@ def publish_linked(
     children = _all_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
     people = next(iter(sources))
-    table, person_keys = _people(sources[people], mechanism.names, keys[people])
+    table, person_rows = _people(sources[people], mechanism.names, keys[people])
     joined = {}
     most = mechanism.unit.rows
     for name, columns in children.items():
         joined[name], numbers = _joined(
-            sources[name], columns, known[name], keys[name], table, person_keys
+            sources[name], columns, known[name], keys[name], table, person_rows
         )
         table = table.append_column(number_of(name), pa.array(np.minimum(numbers, most)))
     parts = _plans(mechanism, people, known, children, keys)
@@ -146,7 +148,9 @@ def _check(
 ) -> None:
     """Refuse what does not fit together, before anything is read."""
     owner, names = "publish", list(sources)
-    if len(names) < 2 or list(children) != names[1:]:
+    if len(names) < 2:
+        raise ParameterError.of(owner, "source", "two tables or more, the people first", names)
+    if list(children) != names[1:]:
         allowed = "the columns of every table but the first, in the order of the sources"
         raise ParameterError.of(owner, "children", allowed, list(children))
     for name in names:
@@ -171,15 +175,16 @@ def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism:
             )
 
 
-def _people(source: Any, names: Sequence[str], key: str) -> tuple[pa.Table, npt.NDArray[Any]]:
-    """Return the table of people, and their keys, which must differ."""
+def _people(source: Any, names: Sequence[str], key: str) -> tuple[pa.Table, dict[bytes, int]]:
+    """Return the table of people, and the row of each key; keys must differ."""
     table = _read(source, [*names, key])
-    keys = _texts(table[key])
-    if len(np.unique(keys)) < len(keys) or table[key].null_count:
+    rows = {each: row for row, each in enumerate(_keys(table[key])) if each is not None}
+    if len(rows) < table.num_rows:
         raise ParameterError(
-            f"The key '{key}' of people must be different in every row and never missing."
+            f"The key '{key}' of people must be different in every row and never missing; white "
+            "space around it makes no difference."
         )
-    return table, keys
+    return table, rows
 
 
 def _joined(
@@ -188,20 +193,15 @@ def _joined(
     schema: Schema,
     key: str,
     people: pa.Table,
-    person_keys: npt.NDArray[Any],
+    person_rows: Mapping[bytes, int],
 ) -> tuple[pa.Table, Integers]:
     """Return the rows of another table with the given columns of their person, and the number of
     rows of each person.
     """
     own = [each for each in columns if each in schema]
     table = _read(source, [*own, key])
-    table = table.filter(table[key].is_valid())
-    keys = _texts(table[key])
-    order = np.argsort(person_keys)
-    place = np.searchsorted(person_keys[order], keys).clip(max=max(len(order) - 1, 0))
-    there = person_keys[order][place] == keys if len(order) else np.zeros(len(keys), bool)
-    owner = order[place[there]] if len(order) else np.zeros(0, np.int64)
-    table = table.filter(pa.array(there))
+    owner = np.array([person_rows.get(each or b"", -1) for each in _keys(table[key])], np.int64)
+    table, owner = table.filter(pa.array(owner >= 0)), owner[owner >= 0]
     for name in columns:
         if name not in schema:
             table = table.append_column(name, people[name].take(pa.array(owner)))
@@ -217,8 +217,15 @@ def _read(source: Any, columns: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches(batches).select(list(columns))
 
 
-def _texts(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    return np.array(column.cast(pa.string()).to_pylist(), dtype=np.str_)
+def _keys(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Return keys as the limit on the rows of a person reads them: two keys that are one person
+    there must be one here, else one person would push out the rows of another.
+    """
+    values = arrow_values.unwrap(column.combine_chunks())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    found: list[bytes | None] = identifiers(values).to_pylist()
+    return found
 
 
 def _plans(
@@ -245,14 +252,20 @@ def _plans(
     counted = [Attribute(number_of(name), "quasi", most) for name in children]
     names = [*mechanism.names, *(each.name for each in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
-    found = {people: (Synthesis(names, **given, **workload), Schema((*first, *counted)))}
+    read = _only(first, [*mechanism.names, keys[people]])
+    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
     for name, columns in children.items():
         others = [first[each] for each in columns if each not in schemas[name]]
         plan = Synthesis(
             list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
         )
-        found[name] = (plan, Schema((*schemas[name], *others)))
+        found[name] = (plan, Schema((*_only(schemas[name], [*columns, keys[name]]), *others)))
     return found
+
+
+def _only(schema: Schema, names: Sequence[str]) -> list[Attribute]:
+    """Return the attributes of a schema with these names, which are all that is read."""
+    return [each for each in schema if each.name in names]
 
 
 def _promise(

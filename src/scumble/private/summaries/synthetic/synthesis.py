@@ -20,7 +20,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Claim, Study
+from scumble.private.hooks import CUBE, SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.chosen_tables import PrivateTables
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -62,7 +62,8 @@ class Synthesis(AttributeSummary):
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
-        error; where rare values were merged, the interval allows for every way they may be spread.
+        error. A question that tells rare values apart which were merged is answered as if they were
+        equally frequent, which is a bias; the interval allows for every way they may be spread.
         What no table holds is counted in synthetic rows, marked as a model, with no interval.
     Reference: McKenna, Miklau, Sheldon, Winning the NIST Contest, JPC 2021 (MST); McKenna, Mullins,
         Sheldon, Miklau, AIM, VLDB 2022, for the choice of further tables; row fitting as in Zhang
@@ -76,9 +77,6 @@ class Synthesis(AttributeSummary):
     gaussian_proof: ClassVar[str] = (
         "exponential mechanism: Cesar, Rogers, ALT 2021 (bounded range); discrete Gaussian noise: "
         "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
-    )
-    not_audited: ClassVar[str] = (
-        "the auditor does not record choices among tables; their laws are tested by enumeration"
     )
 
     delta: float
@@ -204,4 +202,8 @@ class Synthesis(AttributeSummary):
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
-        return iter(())
+        given = protection(neighbours, delta=SMALL_DELTA)
+        yield Claim(cls(["a", "b", "c"], extra=1, **given), 1, SMALL_DELTA, CUBE)
+        if neighbours == "add_remove":
+            given |= {"workload": [["a", "b", "c"]], "contribution": 2}
+            yield Claim(cls(["a", "b", "c"], extra=3, **given), 1, SMALL_DELTA, CUBE)

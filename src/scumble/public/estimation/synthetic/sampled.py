@@ -45,10 +45,16 @@ class SampledEstimator(Estimator):
         return map(self.one, queries)
 
     def _limits(self, query: Query) -> tuple[float, float]:
-        """Return the least and the largest amount under the condition."""
+        """Return the least and the largest amount under the condition, wherever in its bins a
+        value may be.
+        """
         argument = query.argument
         if argument is None:
             return 0.0, 1.0
+        cut = self._cut(query) if self._is_coarse(query) else None
+        if cut is not None and cut.amount is not None:
+            ends = cut.limits
+            return ends[cut.amount.least.sql][0], ends[cut.amount.largest.sql][1]
         named = set(argument.attributes)
         names = [name for name in self.schema.names if name in named]
         own = [each for each in query.clauses if set(each.attributes) <= named]
@@ -69,7 +75,7 @@ class SampledEstimator(Estimator):
         if isinstance(found.law, Unknown) or isinstance(count.law, Unknown):
             return self._scaled(found, Unknown())
         largest = max(map(abs, limits))
-        if not largest or math.isnan(largest):
+        if not largest or not math.isfinite(largest):  # no row can satisfy the condition
             return found
         counted = SampledCount(count.law, count.value, self.sample)
         return self._scaled(found, SampledSum(found.law, found.value, counted, largest))

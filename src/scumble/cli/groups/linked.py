@@ -1,0 +1,111 @@
+"""The command link: several tables about the same people, published under one promise."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scumble.cli import console, options, printing, publish_options
+from scumble.model.errors import ParameterError, ReleaseError
+
+Tables = Annotated[
+    Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases.")
+]
+_OF_A_TABLE = {"source": str, "schema": str, "key": str, "columns": list}
+_PROMISE = ("epsilon", "delta", "neighbours")
+_CHOICES = ("contribution", "extra", "workload", "weights")
+_NEEDED = ("source", "schema", "key")
+
+
+def link(
+    tables: Tables,
+    output: Output,
+    ledger: options.Ledger = None,
+    insecure_seed: publish_options.InsecureSeed = None,
+    as_json: options.Json = False,
+) -> None:
+    """Publish several tables about the same people under one promise, by synthesis.
+
+    The file has a section [synthesis] with epsilon, delta, neighbours and contribution, and for
+    each table, the people first, [tables.NAME] with source, schema, key and columns.
+    """
+    from scumble.private.publish import publish
+    from scumble.private.summaries.synthetic.synthesis import Synthesis
+
+    found = _read(tables)
+    if output.exists():
+        raise ReleaseError(f"{output} exists already. Choose another folder.")
+    (people, first), *others = found["tables"].items()
+    if "columns" not in first:
+        raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
+    _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
+    mechanism = Synthesis(first["columns"], **found["synthesis"])
+    named = {name: each["columns"] for name, each in others if "columns" in each}
+    if named and len(named) < len(others):
+        raise ParameterError(f"Give columns of all tables in '{tables}', or of the people only.")
+    place = tables.resolve().parent
+    with console.waiting("Publishing"):
+        release = publish(
+            {name: _path(place, each["source"]) for name, each in found["tables"].items()},
+            {name: place / each["schema"] for name, each in found["tables"].items()},
+            mechanism,
+            keys={name: each["key"] for name, each in found["tables"].items()},
+            children=named or None,
+            seed=insecure_seed,
+            ledger=ledger,
+        )
+        release.save(output, insecure=insecure_seed is not None)
+    printing.show_linked(release, output, as_json)
+
+
+def _path(folder: Path, source: str) -> str:
+    """Return a source as it is read: a path beside the file, or the address of a database."""
+    return source if "://" in source else str(folder / source)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return the sections of a file of tables, or raise ParameterError."""
+    try:
+        found = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise ParameterError(f"The file '{file}' cannot be read as UTF-8 text.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError(f"The file '{file}' is not TOML: {error}.") from None
+    sections = [found.get(name) for name in ("synthesis", "tables")]
+    if set(found) != {"synthesis", "tables"} or not all(isinstance(s, dict) for s in sections):
+        raise ParameterError(f"'{file}' needs the sections [synthesis] and [tables.NAME] only.")
+    for name, table in found["tables"].items():
+        _check_table(f"[tables.{name}] in '{file}'", table)
+    if not found["tables"]:
+        raise ParameterError(f"'{file}' names no tables.")
+    return found
+
+
+def _check_promise(where: str, given: dict[str, Any]) -> None:
+    """Refuse parameters that several tables do not have, and a promise that is not complete."""
+    known = (*_PROMISE, *_CHOICES)
+    if set(given) - set(known):
+        raise ParameterError(f"{where} has entries among {', '.join(known)} only.")
+    missing = [name for name in _PROMISE if name not in given]
+    if missing:
+        raise ParameterError(f"{where} needs {' and '.join(missing)}.")
+
+
+def _check_table(where: str, table: Any) -> None:
+    """Refuse a section of a table with other entries than those that it may have."""
+    known = ", ".join(_OF_A_TABLE)
+    if not isinstance(table, dict) or set(table) - set(_OF_A_TABLE):
+        raise ParameterError(f"{where} has entries among {known} only.")
+    missing = [name for name in _NEEDED if name not in table]
+    if missing:
+        raise ParameterError(f"{where} needs {' and '.join(missing)}.")
+    for name, value in table.items():
+        if not isinstance(value, _OF_A_TABLE[name]):
+            kind = "a list of names" if _OF_A_TABLE[name] is list else "a text"
+            raise ParameterError(f"{name} of {where} must be {kind}.")
