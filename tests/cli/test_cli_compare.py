@@ -88,6 +88,20 @@ def test_stopped_and_resumed(
     assert "made with --seed 0, not 3" in seeded.err
 
 
+def test_stopped_before_the_first_result(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "publish", stopped)
+    done = run(*words, "-m", "uniform", "-e", "1", "-o", tmp_path / "c.html")
+    assert done.code == 130
+    assert done.err.endswith("Stopped. Nothing was left half-written.\n")
+    assert "Nothing was compared" not in done.err
+    assert not (tmp_path / "c.json").exists()
+
+
 def _below(process: int) -> list[int]:
     """The processes that another one started."""
     text = Path(f"/proc/{process}/task/{process}/children").read_text()

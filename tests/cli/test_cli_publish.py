@@ -65,6 +65,14 @@ def test_infer_says_that_nothing_is_protected(place):
     assert sentence not in run(*words, "--sensitive", "condition").err
 
 
+def test_a_sensitive_list_is_protected(tmp_path):
+    lines = [f"{row},a b c d" if row % 2 else f"{row},b a" for row in range(200)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,items", *lines]) + "\n")
+    words = ("schema", "infer", tmp_path / "t.csv", "--type", "items=set")
+    assert "No column is sensitive" in run(*words).err
+    assert "No column is sensitive" not in run(*words, "--sensitive", "items").err
+
+
 def test_infer_writes_a_file_with_places_to_fill_in(tmp_path):
     lines = [f"a long text {row},{100 + 37 * (row % 50)},x" for row in range(3000)]
     (tmp_path / "t.csv").write_text("\n".join(["note,items,one", *lines]) + "\n")

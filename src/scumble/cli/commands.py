@@ -69,7 +69,7 @@ def infer(
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")
-    protected = schema.sensitive or "sensitive" in [a.to_fill_in for a in schema]
+    protected = any("sensitive" in (a.role, a.to_fill_in) for a in schema)
     unprotected = [] if protected else [_UNPROTECTED]
     if as_json:
         console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})

@@ -136,6 +136,8 @@ def _lists(
                 if progress is not None:
                     progress(done)
         except KeyboardInterrupt:
+            if not runs:
+                raise
             interrupt_handled()
             console.say("Stopped. This is what is done until now.")
     for name, reason in left_out.items():
@@ -257,6 +259,8 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
             _say_what_is_open(comparison, results, seconds)
             return False
         except KeyboardInterrupt:
+            if not results.runs:
+                raise
             interrupt_handled()
         except ScumbleError as error:
             why = str(error)

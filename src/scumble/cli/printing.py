@@ -307,8 +307,10 @@ def _short(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_short(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
-        more = ", ..." if len(value) > 12 else ""
-        return ", ".join(map(_short, value[:12])) + more
+        nested = any(isinstance(part, (list, tuple)) for part in value)
+        parts = [" × ".join(map(_short, p)) if nested else _short(p) for p in value[:12]]
+        mark = "; " if nested else ", "
+        return mark.join([*parts, *(["..."] if len(value) > 12 else [])])
     return "yes" if value is True else "no" if value is False else str(value)
 
 

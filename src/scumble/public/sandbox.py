@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -25,6 +25,7 @@ from pyarrow import types
 from scumble.model import arrow_compute as pc
 from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.interrupts import interruptible
 from scumble.model.query import Expression, Query, place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -93,6 +94,12 @@ class Sandbox:
                 self._opened = _open({**side_tables, _SAMPLE: _sample(self.schema)}, files)
             return self._opened
 
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a cursor for a statement, which Ctrl-C stops."""
+        with interruptible(), closing(self._connection.cursor()) as cursor:
+            yield cursor
+
     def of_file(self, schema: Schema, name: str) -> Sandbox:
         """Return a sandbox of the same side tables, for another file of the same release."""
         if self.view is None:
@@ -126,7 +133,7 @@ class Sandbox:
 
     def rows(self, sql: str) -> pa.Table:
         """Run SQL that an estimator built and return the result."""
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             return _run(cursor, sql)
 
     def evaluate(
@@ -190,7 +197,7 @@ class Sandbox:
         where = " AND ".join(f"({clause.sql})" for clause in clauses) or "true"
         parts = []
         for start in range(0, max(total, 1), _BATCH):
-            with closing(self._connection.cursor()) as cursor:
+            with self._cursor() as cursor:
                 cursor.register(_CELLS, cell_table(axes, start, _BATCH))
                 sql = f"SELECT DISTINCT {listed} FROM {quoted(_CELLS)} WHERE {where}"
                 parts.append(_run(cursor, f"{sql} ORDER BY ALL LIMIT {most + 1}"))
@@ -216,7 +223,7 @@ class Sandbox:
 
     def sql_types(self, table: pa.Table) -> list[str]:
         """Return the SQL types of the columns of a table."""
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             cursor.register(_CELLS, table)
             listed = ", ".join(f"typeof({quoted(name)})" for name in table.column_names)
             first = _run(cursor, f"SELECT {listed} FROM {quoted(_CELLS)} LIMIT 1")
@@ -224,7 +231,7 @@ class Sandbox:
 
     def arranged(self, table: pa.Table, column: str, sql: str) -> pa.ChunkedArray:
         """Return a column of a table of estimates after WHERE, ORDER BY and LIMIT, given as SQL."""
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             cursor.register(_CELLS, table)
             found = _run(cursor, f"SELECT {quoted(column)} FROM {quoted(_CELLS)} {sql}")
         return found.column(0)
@@ -236,7 +243,7 @@ class Sandbox:
 
     def keep_table(self, name: str, table: pa.Table) -> None:
         """Add a table that SQL of estimators can name, and questions cannot."""
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             cursor.register(_CELLS, table)
             cursor.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
 
@@ -281,7 +288,7 @@ class Sandbox:
     def _select(self, expressions: Sequence[Expression], table: pa.Table | None = None) -> pa.Table:
         """Return the values of expressions in every row of a table; by default, of the sample."""
         listed = ", ".join(f"({expression.sql})" for expression in expressions) or "1"
-        with closing(self._connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             if table is not None:
                 cursor.register(_CELLS, table)
             source = _SAMPLE if table is None else _CELLS
@@ -333,15 +340,15 @@ def _open(
     for name, paths in parts.items():
         listed = _list([glob.escape(str(file)) for file in paths])
         try:
-            connection.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({listed})")
+            with interruptible():
+                connection.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({listed})")
         except duckdb.Error as error:
             raise ReleaseError(f"The published table cannot be read. {_sentence(error)}") from None
     for statement in bounded_macros():
         connection.execute(statement)
     connection.execute("SET temp_directory = ''")  # what does not fit is refused, not written
     connection.execute(f"SET memory_limit = '{QuestionLimits.current().memory / 1e6:.0f}MB'")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
     return connection
 
 
@@ -358,12 +365,12 @@ def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
             return cursor.sql(sql).to_arrow_table()
         except (duckdb.OutOfMemoryException, MemoryError):
             complaint = watch.limits.memory_message
-        except (duckdb.Error, pa.ArrowException) as error:
-            complaint = watch.exceeded or _sentence(error)
-        except RuntimeError:
-            if not watch.exceeded:  # ctrl-C
+        except (duckdb.InterruptException, RuntimeError):
+            if not watch.exceeded:  # Ctrl-C
                 raise
             complaint = watch.exceeded
+        except (duckdb.Error, pa.ArrowException) as error:
+            complaint = watch.exceeded or _sentence(error)
     raise QueryError(complaint)
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,12 @@ _LAST_ANSWERS = 10  # seconds that running requests get when the server ends
 MISSING = (
     "The server needs starlette and uvicorn, which are not installed: install scumble[server]."
 )
+
+
+def check_installed() -> None:
+    """Raise `ScumbleError` if the libraries of the server are missing."""
+    if not all(map(find_spec, ("starlette", "uvicorn"))):
+        raise ScumbleError(MISSING)
 
 
 def open_service(

@@ -220,7 +220,9 @@ def show_verified(findings: Sequence[str], seal: str | None, verify: str, as_jso
         console.echo("\n".join(findings))
     else:
         what = "journal" if verify.startswith("db ") else "ledger"
-        console.say(f"The {what} is whole, with {seal.partition(' ')[0]} entries. Its seal:")
+        number = seal.partition(" ")[0]
+        entries = "1 entry" if number == "1" else f"{number} entries"
+        console.say(f"The {what} is whole, with {entries}. Its seal:")
         console.echo(seal)
         command = f"scumble {verify} --seal '...'"
         console.say(f"Keep it elsewhere: {command} compares the {what} with it.")

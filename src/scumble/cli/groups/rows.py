@@ -23,6 +23,7 @@ Number = Annotated[
         "--number",
         "-n",
         metavar="ROWS",
+        min=0,
         help="How many rows.  [default: about as many as the private table has]",
     ),
 ]
@@ -148,7 +149,11 @@ def _quality(report: pa.Table) -> list[str]:
 
 
 def refuse_existing(output: Path | None, *, force: bool) -> None:
-    """Raise ParameterError if the output exists and may not be replaced."""
+    """Raise ParameterError if the output is of another type, or exists and may stay."""
+    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+        raise ParameterError(
+            f"'{output}' must end in .csv or .parquet: the table is written as CSV or Parquet."
+        )
     if output is not None and output.exists() and not force:
         raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
 
@@ -163,7 +168,7 @@ def write_table(table: pa.Table, output: Path | None) -> None:
         return
     partial = output.with_name(f".{output.name}.partial")
     try:
-        if output.suffix == ".parquet":
+        if output.suffix.lower() == ".parquet":
             parquet.write_table(table, partial)
         else:
             csv.write_csv(_plain(table), partial)

@@ -66,10 +66,11 @@ def serve(
 ) -> None:
     """Serve databases and releases to browsers, programs and notebooks."""
     from scumble.server.config import Address
-    from scumble.server.serve import listen, logging_to, open_service
+    from scumble.server.serve import check_installed, listen, logging_to, open_service
 
     if demo == (configuration is not None):
         raise ParameterError("Give the file server.toml, or --demo to try it with made-up people.")
+    check_installed()
     where = None if address is None else Address.read(address)
     with ExitStack() as stack:
         settings = _settings(configuration, where, stack)

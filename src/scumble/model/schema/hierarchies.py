@@ -378,14 +378,39 @@ def default_levels(domain: Domain, *, ordered: bool, missing: bool) -> Levels:
 
     Values that have an order are joined in blocks of 2, 4, 8, ...; others only all together.
     """
-    names = list(map(_shown, domain.labels().to_pylist()))
+    names = value_labels(domain)
     rows: list[list[str]] = []
     width = 2
     while ordered and width < domain.size:
-        blocks = [names[at : at + width] for at in range(0, len(names), width)]
-        rows.append([f"{b[0]}-{b[-1]}" if len(b) > 1 else b[0] for b in blocks for _ in b])
+        starts = [at - at % width for at in range(domain.size)]
+        rows.append([_block(domain, names, at, min(at + width, domain.size)) for at in starts])
         width *= 2
     return _numbered(rows, domain, missing)
+
+
+def value_labels(domain: Domain) -> list[str]:
+    """Return a label for each value that says all of it: the edges of a bin, and a whole period."""
+    values = domain.labels().to_pylist()
+    if isinstance(domain, Bins):
+        return [_edges(domain, at, at + 1) for at in range(domain.size)]
+    if isinstance(domain, Dates) and domain.by != "day":
+        return [_period(day, domain.by) for day in values]
+    return list(map(_shown, values))
+
+
+def _block(domain: Domain, names: Sequence[str], start: int, end: int) -> str:
+    """Return the label of the values from `start` to before `end`."""
+    if isinstance(domain, Bins):
+        return _edges(domain, start, end)
+    if end - start == 1:
+        return names[start]
+    between = " to " if isinstance(domain, Dates) else "-"
+    return f"{names[start]}{between}{names[end - 1]}"
+
+
+def _edges(bins: Bins, start: int, end: int) -> str:
+    closing = "]" if end == bins.size else ")"
+    return f"[{bins.edges[start]:.15g}, {bins.edges[end]:.15g}{closing}"
 
 
 def _numbered(rows: Iterable[list[str]], domain: Domain, missing: bool) -> Levels:

@@ -191,7 +191,7 @@ class Schema:
             role or base.role,
             found.domain,
             missing=found.missing,
-            from_data=base.from_data and found.function != "contains",
+            from_data=base.from_data,
         )
 
     def select(self, names: Iterable[str]) -> Schema:
@@ -235,9 +235,16 @@ class Schema:
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """Names of the attributes whose domain was read from private data, lists among them."""
+        """Names of the attributes whose domain was read from private data, lists among them.
+
+        For columns such as `contains(items, 'a')`, each of which names an item, it is the list.
+        """
         shown = (*self.published, *self.lists)
-        return tuple(each.name for each in self if each.from_data and each in shown)
+        names = (each.name for each in self if each.from_data and each in shown)
+        read = ((name, DerivedName.read(name)) for name in names)
+        return tuple(
+            dict.fromkeys(d.base if d and d.function == "contains" else name for name, d in read)
+        )
 
     @property
     def to_fill_in(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from scumble.model.errors import SourceError
+from scumble.model.interrupts import interruptible
 from scumble.model.schema.arrow_values import is_bytes, is_text
 from scumble.private.tables import source
 from scumble.private.tables.source import (
@@ -369,6 +370,7 @@ class DatabaseTable(Source):
     def _connect(self) -> duckdb.DuckDBPyConnection:
         return _connected(str(self.path), read_only=True, config=_LOCKED)
 
+    @interruptible()
     def _choose(self, connection: duckdb.DuckDBPyConnection, table: str | None) -> str:
         """Return the requested table as quoted SQL; without a request, the only table."""
         found = connection.execute(
@@ -387,6 +389,7 @@ def _folder_values(path: Path) -> dict[str, str | None]:
     return {unquote(name): None if value == _NO_VALUE else unquote(value) for name, value in pairs}
 
 
+@interruptible()
 def _connected(path: str = ":memory:", **options: Any) -> duckdb.DuckDBPyConnection:
     """Open a database without DuckDB's own progress bar."""
     import duckdb

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, setting
+from scumble.model.interrupts import interruptible
 from scumble.model.schema.open_category import OpenCategory
 from scumble.private.tables.persons.limit import identifiers
 from scumble.private.tables.rows import Rows
@@ -70,6 +71,7 @@ class KeyCounter(Protocol):
 class KeyPairs:
     """The distinct pairs of person and key of a table; without `person`, each row is a person."""
 
+    @interruptible()
     def __init__(self, rows: Rows, names: Sequence[str], person: str | None) -> None:
         self._names = tuple(names)
         self._kinds = [rows.schema[name].arrow_type for name in names]
@@ -122,6 +124,7 @@ class KeyPairs:
     def __len__(self) -> int:
         return int(self._size)
 
+    @interruptible()
     def values(self, keys: Counts) -> list[pa.Array]:
         """Return the values of these keys, one array for each column."""
         self._connection.register(_INPUT, pa.table({"key": pa.array(keys, pa.int64())}))
@@ -134,6 +137,7 @@ class KeyPairs:
             for column, kind in zip(found.columns, self._kinds, strict=True)
         ]
 
+    @interruptible()
     def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> Drawn:
         """Return the counts and sums of a random choice of keys: see `KeyCounter`."""
         drawn = Drawn(np.zeros(len(self), np.int64), np.zeros(len(self), np.int64))

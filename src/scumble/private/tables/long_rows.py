@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.model.errors import SourceError
+from scumble.model.interrupts import interruptible
 from scumble.model.query import quoted
 from scumble.private.tables.source import BATCH_ROWS, Source, read_batches, read_safely
 
@@ -102,8 +103,9 @@ class LongRows(Source):
         import duckdb
 
         with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
-            connection.execute("SET enable_progress_bar = false")
-            connection.execute("SET temp_directory = ?", [folder])
+            with interruptible():
+                connection.execute("SET enable_progress_bar = false")
+                connection.execute("SET temp_directory = ?", [folder])
             make = f"CREATE TABLE {_TABLE} AS"
             for batch in self._numbered(needed):
                 connection.register(_INPUT, batch)

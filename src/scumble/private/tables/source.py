@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.errors import ParameterError, SourceError, setting
+from scumble.model.interrupts import interruptible
 from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
@@ -191,15 +192,12 @@ def _listed(names: Sequence[str]) -> str:
 def read_safely(description: str, action: Callable[[], Result]) -> Result:
     """Return `action()`; errors that may quote private content become a `SourceError` without."""
     try:
-        return action()
+        with interruptible():
+            return action()
     except SourceError:
         raise
     except _read_errors() as error:
         reason = _reason(error)
-    except RuntimeError as error:
-        if "interrupted" not in str(error).lower():
-            raise
-        raise KeyboardInterrupt from None  # how DuckDB reports ctrl-C
     # Raised outside of the except clause, so that the context of the exception is not kept either.
     raise SourceError(f"{description} cannot be read: {reason}.")
 

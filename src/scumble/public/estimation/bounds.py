@@ -29,6 +29,8 @@ from statistics import NormalDist
 
 from scumble.public.estimate import BoundedLaw, Estimate, Exact, Law, Unknown
 
+NO_NOISE = "no noise: the interval holds all that the bins allow"
+
 _SCAN = 4  # places that are tried before an end is searched
 _STEPS = 60  # of a search, at most; usually 5 suffice
 _PART = 2.0**-22  # of the range: so precisely ends are found, and then rounded outwards
@@ -231,7 +233,8 @@ def combined(
     below, above = max(value.value - low.value, 0.0), max(high.value - value.value, 0.0)
     law = Bounded(noise_of(value.law), low, high, least, most, lambda: below * above / 3)
     notes = dict.fromkeys((*value.notes, *lower.notes, *upper.notes))
-    return Estimate(value.value, law, value.method, tuple(notes))
+    noiseless = all(isinstance(law, Exact) for law in laws)
+    return Estimate(value.value, law, NO_NOISE if noiseless else value.method, tuple(notes))
 
 
 def limit_of(estimate: Estimate, *, lower: bool) -> Limit:

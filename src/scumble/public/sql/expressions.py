@@ -20,6 +20,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 
 from scumble.model.errors import QueryError
+from scumble.model.interrupts import interruptible
 from scumble.model.query import Expression, quoted
 from scumble.public.limits import (
     BOUNDED_FUNCTIONS,
@@ -443,7 +444,7 @@ def catalogue() -> Catalogue:
     """Return the functions of the installed version of DuckDB."""
     import duckdb
 
-    with duckdb.connect() as connection:
+    with interruptible(), duckdb.connect() as connection:
         rows = connection.execute(
             "SELECT lower(function_name), function_type,"
             " bool_and(coalesce(stability, '') = 'CONSISTENT')"

@@ -307,7 +307,12 @@ def fold_derived(question: TokenizedSql, schema: Schema) -> None:
     tokens, folded, at = question.tokens, list[Token](), 0
     while at < len(tokens):
         call = _derived_call(tokens, at)
-        if call is None or not (call[0].key in derived or call[0].base.lower() in lists):
+        # `first` and `last` are aggregates elsewhere, which no question has.
+        if call is None or not (
+            call[0].key in derived
+            or call[0].base.lower() in lists
+            or call[0].function in ("first", "last")
+        ):
             folded.append(tokens[at])
             at += 1
             continue

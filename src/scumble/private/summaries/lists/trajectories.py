@@ -161,7 +161,11 @@ class Trajectories(ProtectedSummary):
             for title, part in zip(titles, parts, strict=True)
             for sentence in part.outlook(trips.with_derived(part.names))
         )
-        return (" ".join(sentences),)
+        said = (" ".join(sentences),)
+        if trips.names[0] == "trip":
+            return said
+        renamed = f"Questions call a trip {trips.names[0]}: the schema has a column 'trip'."
+        return (*said, renamed)
 
     def _more_limits(self) -> tuple[str, ...]:
         return (

@@ -17,6 +17,8 @@ from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
 from scumble.model.notebook import html_table, text_table
+from scumble.model.schema.domains import Bins, Dates
+from scumble.model.schema.hierarchies import value_labels
 from scumble.model.schema.schema import Schema
 
 Integers = npt.NDArray[np.int64]
@@ -41,6 +43,7 @@ class GeneralisedRows:
         if not isinstance(evidence, Generalised):
             raise ParameterError(
                 "Only a release by generalise has rows with groups of values; this one has none."
+                f" What it publishes is the file {evidence.file} in its folder."
             )
         return cls.of(schema, evidence, pq.read_table(folder / evidence.file))
 
@@ -90,12 +93,22 @@ class GeneralisedRows:
         columns: dict[str, Any] = {}
         for name in self.evidence.columns:
             if name in self.nodes:
-                labels = pa.array(self.tree(name).labels(), pa.string())
+                labels = pa.array(self._labels(name), pa.string())
                 columns[name] = labels.take(pa.array(self.nodes[name]))
             else:
                 attribute = self.schema[name]
                 columns[name] = attribute.decode(self.codes[name].astype(attribute.code_type))
         return pa.table(columns)
+
+    def _labels(self, name: str) -> list[str]:
+        """Return the label of every node of a column; those of single bins are their edges."""
+        tree, domain = self.tree(name), self.schema[name].domain
+        found = tree.labels()
+        if isinstance(domain, Bins | Dates):
+            single = dict(enumerate(value_labels(domain)))  # a missing value has none
+            for node in np.flatnonzero(tree.level == 0).tolist():
+                found[node] = single.get(int(tree.group[node]), found[node])
+        return found
 
     def loss(self, name: str) -> float:
         """Return the loss of granularity of a column, from 0 to 1; rows left out lose all of it."""
