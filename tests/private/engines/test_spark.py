@@ -146,7 +146,7 @@ def parquet(name: str, folder) -> Path:
 @pytest.mark.parametrize(("name", "kind"), PRODUCT)
 def test_the_same_bits(name: str, kind: str, engine, tmp_path, request) -> None:
     if kind == "postgres":
-        server = request.getfixturevalue("server")
+        server = request.getfixturevalue("postgresql")
         given = server.database()
         server.ingest(given, "people", CASES[name].table("ordinary"))
     else:
