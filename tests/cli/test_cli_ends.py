@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from scumble.audit.subjects import of_table
+from scumble.cli import console, signals
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter
 from tests.support.terminal import PEOPLE, child_command, on_terminal, run
@@ -260,3 +261,13 @@ def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
         run("marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
     )
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_library_that_fails_because_of_ctrl_c_is_no_mistake():
+    assert "mistake" in console._explain(TypeError("half-imported"))[0]
+    with signals.exit_on_signals():
+        with pytest.raises(KeyboardInterrupt):
+            signals._interrupt(2, None)
+        assert console._explain(TypeError("half-imported")) == (signals.STOPPED, 130)
+        signals.interrupt_handled()
+        assert "mistake" in console._explain(TypeError("half-imported"))[0]

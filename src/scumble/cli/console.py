@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scumble.cli.signals import STOPPED, exit_on_signals
+from scumble.cli.signals import STOPPED, exit_on_signals, interrupted
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
 from scumble.model.stored import CONTROL
 
@@ -155,7 +155,7 @@ def _report(error: BaseException, wanted: Settings) -> int:
         if isinstance(error, QueryError):
             fields |= {"error": error.message, "line": error.line, "column": error.column}
         sentence = json.dumps(fields | {"exit_code": code}, ensure_ascii=False)
-    elif not isinstance(error, KeyboardInterrupt):
+    elif code != INTERRUPTED:
         sentence = f"Error: {sentence}"
     say(sentence)
     return code
@@ -172,6 +172,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return f"The system refused: {error.strerror}{where}.", SYSTEM
     if isinstance(error, MemoryError):
         return "There is not enough memory for this.", SYSTEM
+    if interrupted():
+        return STOPPED, INTERRUPTED
     # The message of an unexpected error may quote a private value, so it is not shown.
     kind = type(error).__name__
     hint = "scumble --debug ... shows where, and may show private values"

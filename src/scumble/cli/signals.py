@@ -18,6 +18,7 @@ from typing import NoReturn
 
 STOPPED = "Stopped. Nothing was left half-written."
 _SIGNALS = ("SIGTERM", "SIGHUP")
+_pending = threading.Event()  # Ctrl-C was pressed, and nothing has caught it on purpose
 _RETRY_SECONDS = 0.5  # if the program has not ended after this time, the exception was swallowed
 
 
@@ -44,8 +45,17 @@ def exit_on_signals() -> Iterator[None]:
 
 def interrupt_handled() -> None:
     """Say that the exception of a signal was caught on purpose: it is not raised again."""
+    _pending.clear()
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def interrupted() -> bool:
+    """Whether the command is ending because of Ctrl-C.
+
+    A library that is stopped while it is imported can fail by any exception.
+    """
+    return _pending.is_set()
 
 
 @contextmanager
@@ -71,6 +81,7 @@ def _exit(number: int, _: FrameType | None) -> None:
 
 def _interrupt(_: int, __: FrameType | None) -> None:
     """Handle Ctrl-C: raise `KeyboardInterrupt` in the same way."""
+    _pending.set()
     _raise_until_unwound(KeyboardInterrupt())
 
 
