@@ -3,8 +3,8 @@
 Noise makes the largest counts larger and the smallest smaller, so that sorted noisy counts are too
 spread out. The law of the noise is known: of all distributions of counts, the one under which the
 noisy counts are likeliest is found by expectation and maximisation, and its quantiles are the
-sorted counts. On tables with many equal counts their squared error was 0.1 to 0.6 of that of
-sorting alone; where counts differ by more than the noise it was up to 1.4 of it.
+sorted counts. In a study of 15 settings their squared error was 0.10 to 0.93 of that of sorting
+alone in twelve, and 1.15 to 1.38 of it in three, where counts differ by more than the noise.
 
 The isotonic fit of Hay et al. (2010) needs noise that was added to sorted counts. Here it was added
 to the cells, and sorted noisy counts are isotonic already.
