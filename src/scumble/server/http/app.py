@@ -158,6 +158,8 @@ async def perform(service: Service, route: Route, call: Call) -> Result:
     """Run the handler of a route, within the limits of the token."""
     if call.token is None:
         return route.handler(service, call)
+    if route.together is not None:
+        return await service.run_together(call.token.prefix, route.handler, route.together, call)
     return await service.run(call.token.prefix, route.handler, service, call)
 
 
