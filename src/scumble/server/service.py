@@ -114,9 +114,9 @@ class Service:
         key = (call.data.name, all_work)
         queue = self._queues.setdefault(key, deque())
         queue.append(ticket)
-        if key not in self._busy:
+        if key not in self._busy:  # those that have come as well by the next turn of the loop wait
             self._busy.add(key)
-            self._threads.submit(self._together, key, queue)
+            ticket.loop.call_soon(self._threads.submit, self._together, key, queue)
         return await self._result(ticket)
 
     def _begin(self, prefix: str, work: Callable[[], Value], call: Any = None) -> Ticket[Value]:
@@ -172,12 +172,12 @@ class Service:
 
     def _next(self, key: Any, queue: deque[Ticket[Any]], done: list[Any]) -> None:
         """Hand out results, and take those who wait next; in the event loop."""
+        self._finish(done)
         if queue:
             self._threads.submit(self._together, key, queue)
         else:
             self._busy.discard(key)
             del self._queues[key]
-        self._finish(done)
 
     async def login(self, text: str) -> Token:
         """Return the token with a text. A failure is slow, and counted."""
