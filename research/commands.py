@@ -6,7 +6,7 @@ Heavy imports wait until a command runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -285,10 +285,7 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
 
     with console.steps() as step:
         rows = list(marginal_benchmark(data, step))
-    if as_json:
-        console.print_json({"rows": rows, "reference": REFERENCE})
-    else:
-        console.stdout().print(as_table(rows))
+    _show(rows, as_table, as_json, reference=REFERENCE)
 
 
 @app.command("sequences")
@@ -302,10 +299,7 @@ def sequences(
 
     with console.steps() as step:
         rows = list(study(data, step, seeds))
-    if as_json:
-        console.print_json({"rows": rows, "reference": REFERENCE})
-    else:
-        console.stdout().print(as_table(rows))
+    _show(rows, as_table, as_json, reference=REFERENCE)
 
 
 @app.command("baskets")
@@ -319,10 +313,7 @@ def baskets(
 
     with console.steps() as step:
         rows = list(study(data, step, seeds))
-    if as_json:
-        console.print_json({"rows": rows})
-    else:
-        console.stdout().print(as_table(rows))
+    _show(rows, as_table, as_json)
 
 
 @app.command("synthetic")
@@ -339,10 +330,7 @@ def synthetic(
 
     with console.steps() as step:
         rows = list(study(data, step, seeds, _names(only) or tuple(FILES)))
-    if as_json:
-        console.print_json({"rows": rows, "reference": REFERENCE})
-    else:
-        console.stdout().print(as_table(rows))
+    _show(rows, as_table, as_json, reference=REFERENCE)
 
 
 @app.command("classifier")
@@ -356,8 +344,15 @@ def classifier(
 
     with console.steps() as step:
         rows = list(study(data, step, seeds))
+    _show(rows, as_table, as_json)
+
+
+def _show(
+    rows: list[dict[str, Any]], as_table: Callable[[Any], Any], as_json: bool, **beside: object
+) -> None:
+    """Print the rows of a study as its table, or as JSON with what stands `beside` them."""
     if as_json:
-        console.print_json({"rows": rows})
+        console.print_json({"rows": rows, **beside})
     else:
         console.stdout().print(as_table(rows))
 
