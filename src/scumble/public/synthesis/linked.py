@@ -20,6 +20,7 @@ from scumble.model import stored
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.public.archive.archive import LINKS, load
 from scumble.public.estimate import Estimate, Estimates, Unknown
@@ -134,8 +135,21 @@ class LinkedRelease:
             found.add_table(name, table)
         return found
 
-    def save(self, folder: str | Path, *, insecure: bool = False) -> Path:
-        """Write all tables to a new folder, completely or not at all; return the folder."""
+    def save(self, folder: str | Path, *, insecure: bool = False) -> Path | str:
+        """Write all tables to a new folder, or to tables in PostgreSQL whose names begin with that
+        of the address `postgresql://user@host/database/schema.name`, completely or not at all;
+        return the place.
+        """
+        links = {
+            "tables": list(self.tables),
+            "keys": dict(self.keys),
+            "given": {name: list(each) for name, each in self.given.items()},
+            "guarantees": [each.to_dict() for each in self.guarantees],
+        }
+        if isinstance(folder, str) and is_address(folder):
+            from scumble.public.archive.linked_relations import save_linked_relation
+
+            return save_linked_relation(self.tables, links, folder, insecure=insecure)
         path = Path(folder)
         if path.exists():
             raise ReleaseError(f"{path} exists already. Choose another folder.")
@@ -143,12 +157,6 @@ class LinkedRelease:
             path.mkdir(parents=True)
             for name, release in self.tables.items():
                 release.save(path / name, insecure=insecure)
-            links = {
-                "tables": list(self.tables),
-                "keys": dict(self.keys),
-                "given": {name: list(each) for name, each in self.given.items()},
-                "guarantees": [each.to_dict() for each in self.guarantees],
-            }
             (path / LINKS).write_text(json.dumps(links, ensure_ascii=False, indent=2), "utf-8")
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -160,11 +168,10 @@ class LinkedRelease:
         return f"Linked releases of {', '.join(self.tables)}\n{promises}"
 
 
-def load_linked(folder: str | Path) -> LinkedRelease:
-    """Open a folder that `LinkedRelease.save` wrote."""
-    path = Path(folder)
+def load_linked(place: str | Path) -> LinkedRelease:
+    """Open the folder or the address that `LinkedRelease.save` wrote to."""
     try:
-        data: Any = stored.parse_json(stored.read_regular(path / LINKS).decode("utf-8"))
+        data: Any = _links(place)
         names = stored.items(stored.text, data["tables"])
         keys = {name: stored.text(data["keys"][name]) for name in names}
         given = {name: stored.items(stored.text, data["given"][name]) for name in names[1:]}
@@ -172,8 +179,28 @@ def load_linked(folder: str | Path) -> LinkedRelease:
         if any("/" in name or name.startswith(".") for name in names):
             raise ValueError("not the name of a table")
     except (OSError, *stored.MALFORMED):
-        raise ReleaseError(f"{path} is not a release of linked tables, or is damaged.") from None
-    return LinkedRelease({name: load(path / name) for name in names}, keys, given, promises)
+        where = "It" if isinstance(place, str) and is_address(place) else place
+        raise ReleaseError(f"{where} is not a release of linked tables, or is damaged.") from None
+    tables = {name: load(place_of_table(place, name)) for name in names}
+    return LinkedRelease(tables, keys, given, promises)
+
+
+def _links(place: str | Path) -> Any:
+    """Return the JSON values that say how tables are linked."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.linked_relations import read_links
+
+        return read_links(place)
+    return stored.parse_json(stored.read_regular(Path(place) / LINKS).decode("utf-8"))
+
+
+def place_of_table(place: str | Path, name: str) -> str | Path:
+    """Return the folder or the address of the release of one of several tables."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.linked_relations import address_of_table
+
+        return address_of_table(place, name)
+    return Path(place) / name
 
 
 def number_of(name: str) -> str:
