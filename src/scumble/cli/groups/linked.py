@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -15,9 +15,17 @@ Tables = Annotated[
     Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases."),
 ]
-_OF_A_TABLE = {"source": str, "schema": str, "key": str, "columns": list}
+_OF_A_TABLE = {
+    "source": str,
+    "table": str,
+    "query": str,
+    "schema": str,
+    "key": str,
+    "columns": list,
+}
 _PROMISE = ("epsilon", "delta", "neighbours")
 _CHOICES = ("contribution", "extra", "workload", "weights")
 _NEEDED = ("source", "schema", "key")
@@ -25,22 +33,26 @@ _NEEDED = ("source", "schema", "key")
 
 def link(
     tables: Tables,
-    output: Output,
+    output: Output = None,
+    to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
+    outside: options.Outside = "error",
+    reveal: publish_options.Reveal = False,
+    jobs: publish_options.PublishJobs = 1,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
 ) -> None:
     """Publish several tables about the same people under one promise, by synthesis.
 
     The file has a section [synthesis] with epsilon, delta, neighbours and contribution, and for
-    each table, the people first, [tables.NAME] with source, schema, key and columns.
+    each table, the people first, [tables.NAME] with source, schema, key and columns, and with table
+    or query if the source is a database.
     """
     from scumble.private.publish import publish
     from scumble.private.summaries.synthetic.synthesis import Synthesis
 
     found = _read(tables)
-    if output.exists():
-        raise ReleaseError(f"{output} exists already. Choose another folder.")
+    goes = _place(output, to, list(found["tables"]))
     (people, first), *others = found["tables"].items()
     if "columns" not in first:
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
@@ -50,6 +62,10 @@ def link(
     if named and len(named) < len(others):
         raise ParameterError(f"Give columns of all tables in '{tables}', or of the people only.")
     place = tables.resolve().parent
+    read = {
+        name: {each: table[name] for each, table in found["tables"].items() if name in table}
+        for name in ("table", "query")
+    }
     with console.waiting("Publishing"):
         release = publish(
             {name: _path(place, each["source"]) for name, each in found["tables"].items()},
@@ -57,11 +73,33 @@ def link(
             mechanism,
             keys={name: each["key"] for name, each in found["tables"].items()},
             children=named or None,
+            table=read["table"] or None,
+            query=read["query"] or None,
+            outside=cast(Any, outside),
+            reveal=reveal,
             seed=insecure_seed,
             ledger=ledger,
+            jobs=jobs,
         )
-        release.save(output, insecure=insecure_seed is not None)
-    printing.show_linked(release, output, as_json)
+        release.save(goes, insecure=insecure_seed is not None)
+    for name, each in release.tables.items():
+        for remark in getattr(each, "remarks", ()):
+            console.say(f"Note: {name}: {remark}")
+    printing.show_linked(release, goes, as_json)
+
+
+def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:
+    """Return where the releases go, if they can, before any work is done."""
+    if (output is None) == (to is None):
+        raise ParameterError("Say where the releases go: --output FOLDER or --to ADDRESS.")
+    if to is not None:
+        from scumble.public.archive.linked_relations import check_can_write_linked
+
+        check_can_write_linked(to, names)
+        return to
+    if output is None or output.exists():
+        raise ReleaseError(f"{output} exists already. Choose another folder.")
+    return output
 
 
 def _path(folder: Path, source: str) -> str:

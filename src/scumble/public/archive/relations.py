@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
@@ -128,7 +128,7 @@ class ReleaseConnection:
         except DatabaseError as error:
             raise self._unusable(error) from None
 
-    def __enter__(self) -> ReleaseConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -144,14 +144,18 @@ class ReleaseConnection:
         name = self.target.relation(suffix)
         return self.run("SELECT to_regclass($1) IS NOT NULL", name) == [(True,)]
 
-    def check_free(self, *, force: bool) -> None:
-        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+    def check_schema(self) -> None:
+        """Raise `ReleaseError` if there is no schema for the table."""
         schema = self.target.schema
         if self.run("SELECT to_regnamespace($1) IS NULL", f'"{schema}"') == [(True,)]:
             raise ReleaseError(
                 f"There is no schema {schema} in {self.target.database}. Create it first, or name "
                 "another one."
             )
+
+    def check_free(self, *, force: bool) -> None:
+        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+        self.check_schema()
         release = self.exists(_MANIFEST)
         if self.exists() and not release:
             raise ReleaseError(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from scumble.public.limits import one_question
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.release_rows import MOST_ROWS
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 Integers = npt.NDArray[np.int64]
 
@@ -114,7 +117,8 @@ class LinkedRelease:
         questions about one table.
         """
         side = tables or {}
-        asked = _tables_in(sql)
+        question = _parsed(sql)
+        asked = _tables_in(question)
         names = [name for name in asked if name not in side]
         unknown = [name for name in names if name not in self.tables]
         if unknown or not names:
@@ -126,7 +130,24 @@ class LinkedRelease:
         if len(names) < len(asked):
             raise QueryError("A question that joins tables of this release takes no other tables.")
         with one_question():
-            return _estimates(self._sandbox.rows(sql))
+            found = self._sandbox.rows(sql)
+        return _estimates(found if question.args.get("order") else self._sorted(found))
+
+    def _sorted(self, found: pa.Table) -> pa.Table:
+        """Return rows sorted by all columns but the last: by the code of an attribute's value, or
+        else by value.
+        """
+        keys = []
+        for place, name in enumerate(found.column_names[:-1]):
+            column = found[place].combine_chunks()
+            known = [each.schema[name] for each in self.tables.values() if name in each.schema]
+            if known and known[0].domain is not None and column.type == known[0].arrow_type:
+                keys.append(known[0].encode(column)[0].astype(np.int64))
+                continue
+            values = column.to_pylist()
+            ranks = {value: rank for rank, value in enumerate(sorted({*values} - {None}))}
+            keys.append(np.array([ranks.get(value, len(ranks)) for value in values], np.int64))
+        return found.take(pa.array(np.lexsort(keys[::-1]))) if keys else found
 
     @cached_property
     def _sandbox(self) -> Sandbox:
@@ -244,8 +265,8 @@ def _turns(values: Integers) -> Integers:
     return found
 
 
-def _tables_in(sql: str) -> list[str]:
-    """Return the tables that one SELECT names, each once; QueryError for anything else."""
+def _parsed(sql: str) -> exp.Select:
+    """Return one SELECT from tables; QueryError for anything else."""
     import sqlglot
     from sqlglot import exp
 
@@ -257,7 +278,14 @@ def _tables_in(sql: str) -> list[str]:
         raise QueryError("Ask one SELECT.")
     if any(each.name == "" or each.args.get("db") for each in statements[0].find_all(exp.Table)):
         raise QueryError("FROM names tables of this release only, and calls no function.")
-    return list(dict.fromkeys(each.name for each in statements[0].find_all(exp.Table)))
+    return statements[0]
+
+
+def _tables_in(question: exp.Select) -> list[str]:
+    """Return the tables that a SELECT names, each once."""
+    from sqlglot import exp
+
+    return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
 def _estimates(found: pa.Table) -> Estimate | Estimates:
