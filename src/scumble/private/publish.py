@@ -134,8 +134,7 @@ def publish(
     Several tables about the same people, as dicts of sources and schemas with that of the people
     first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
     columns of the others with those of the person that they depend on (all, if it is left out).
-    `table` and `query` are dicts then, for the sources that need them. `sample`, `part`, `basket`,
-    `order` and `engine` are for one table.
+    `table` and `query` are dicts then; `sample`, `part`, `basket`, `order`, `engine` are for one.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
@@ -154,17 +153,22 @@ def publish(
         progress=progress,
     )
     if isinstance(source, Mapping) or keys is not None or children is not None:
-        links = {"keys": keys, "children": children, "tables": table, "queries": query}
+        links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
-    if isinstance(table, Mapping) or isinstance(query, Mapping):
-        raise ParameterError(f"{named('table')} and {named('query')} of one table are texts.")
-    options = replace(options, table=table, query=query)
+    options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
     if to is not None:
         _check_address(to, seed)
     [release] = _run(source, schema, mechanism, options, partial(_published, mechanism))
     if to is not None:
         release.save(to)
     return release
+
+
+def _of_one(name: str, given: str | Mapping[str, str] | None) -> str | None:
+    """Return a parameter of one table, which has a dict for several."""
+    if isinstance(given, Mapping):
+        raise ParameterError.of("publish", name, "a text for one table", given)
+    return given
 
 
 def _published(mechanism: Any, rows: Rows, noise: Keystream) -> list[OwnedRelease]:

@@ -203,7 +203,7 @@ def test_refusals():
             _published(**given)
     with pytest.raises(ParameterError, match="'table' parameter of publish must be a dict by the"):
         _published(table={"doctors": "t"})
-    with pytest.raises(ParameterError, match="of one table are texts"):
+    with pytest.raises(ParameterError, match="must be a text for one table"):
         sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), table={"people": "t"})
     with pytest.raises(ParameterError, match="a Synthesis for several tables"):
         sc.publish({"people": people}, {"people": PEOPLE}, sc.Uniform(epsilon=1), keys={})

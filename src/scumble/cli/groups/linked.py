@@ -53,28 +53,15 @@ def link(
 
     found = _read(tables)
     goes = _place(output, to, list(found["tables"]))
-    (people, first), *others = found["tables"].items()
+    people, first = next(iter(found["tables"].items()))
     if "columns" not in first:
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
     _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
     mechanism = Synthesis(first["columns"], **found["synthesis"])
-    named = {name: each["columns"] for name, each in others if "columns" in each}
-    if named and len(named) < len(others):
-        raise ParameterError(f"Give columns of all tables in '{tables}', or of the people only.")
-    place = tables.resolve().parent
-    read = {
-        name: {each: table[name] for each, table in found["tables"].items() if name in table}
-        for name in ("table", "query")
-    }
     with console.waiting("Publishing"):
         release = publish(
-            {name: _path(place, each["source"]) for name, each in found["tables"].items()},
-            {name: place / each["schema"] for name, each in found["tables"].items()},
-            mechanism,
-            keys={name: each["key"] for name, each in found["tables"].items()},
-            children=named or None,
-            table=read["table"] or None,
-            query=read["query"] or None,
+            **_tables(tables, found["tables"]),
+            mechanism=mechanism,
             outside=cast(Any, outside),
             reveal=reveal,
             seed=insecure_seed,
@@ -86,6 +73,27 @@ def link(
         for remark in getattr(each, "remarks", ()):
             console.say(f"Note: {name}: {remark}")
     printing.show_linked(release, goes, as_json)
+
+
+def _tables(file: Path, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the parameters of `publish` that describe the tables."""
+    _, *others = tables
+    children = {name: tables[name]["columns"] for name in others if "columns" in tables[name]}
+    if children and len(children) < len(others):
+        raise ParameterError(f"Give columns of all tables in '{file}', or of the people only.")
+    place = file.resolve().parent
+
+    def given(entry: str) -> dict[str, Any]:
+        return {name: each[entry] for name, each in tables.items() if entry in each}
+
+    return {
+        "source": {name: _path(place, each) for name, each in given("source").items()},
+        "schema": {name: place / each for name, each in given("schema").items()},
+        "keys": given("key"),
+        "children": children or None,
+        "table": given("table") or None,
+        "query": given("query") or None,
+    }
 
 
 def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:

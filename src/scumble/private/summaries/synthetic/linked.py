@@ -58,7 +58,7 @@ def publish_linked(
     *,
     keys: Mapping[str, str] | None,
     children: Mapping[str, Sequence[str]] | None = None,
-    tables: Mapping[str, str] | None = None,
+    named: Mapping[str, str] | None = None,
     queries: Mapping[str, str] | None = None,
 ) -> LinkedRelease:
     """Publish a table of people and other tables about them, under one promise.
@@ -68,7 +68,7 @@ def publish_linked(
     of one person in each other table. `children` names the columns of each other table; those that
     only the table of people has are the person's, so that rows depend on them. Without it, all
     columns are named. `keys` names the identifier of people in each table. Rows of a key that no
-    person has are left out. `tables` and `queries` name what is read of a source that is a database
+    person has are left out. `named` and `queries` say what is read of a source that is a database
     or a file of several tables.
     """
     if not isinstance(mechanism, Synthesis):
@@ -80,7 +80,7 @@ def publish_linked(
     keys = _of_tables("keys", keys, sources)
     children = _all_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
-    opened = _opened(sources, tables, queries)
+    opened = _opened(sources, named, queries)
     parts = _plans(mechanism, next(iter(sources)), known, children, keys)
     for plan, schema in parts.values():
         plan.check(schema)
@@ -93,22 +93,34 @@ def publish_linked(
     shown = {name: schema for name, (_, schema) in parts.items()}
     with _paid(ledger, mechanism, shown, options.seed):
         reading = _Reading(opened, known, keys, options)
-        read = reading.linked(mechanism, children)
-        releases: dict[str, Release] = {}
-        for name, (plan, schema) in parts.items():
-            released = publish(
-                read[name],
-                schema,
-                plan,
-                outside=options.outside,
-                reveal=options.reveal,
-                seed=options.seed,
-                jobs=options.jobs,
-                progress=options.progress,
-            )
-            released.remarks = tuple(dict.fromkeys((*reading.remarks[name], *released.remarks)))
-            releases[name] = released
+        tables = reading.linked(mechanism, children)
+        releases = {
+            name: _released(tables[name], parts[name], options, reading.remarks[name])
+            for name in parts
+        }
     return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
+
+
+def _released(
+    table: pa.Table,
+    part: tuple[Synthesis, Schema],
+    options: PublishOptions,
+    remarks: Sequence[str],
+) -> Release:
+    """Publish one of the tables, whose `remarks` are those of reading it."""
+    plan, schema = part
+    found = publish(
+        table,
+        schema,
+        plan,
+        outside=options.outside,
+        reveal=options.reveal,
+        seed=options.seed,
+        jobs=options.jobs,
+        progress=options.progress,
+    )
+    found.remarks = tuple(dict.fromkeys((*remarks, *found.remarks)))
+    return found
 
 
 def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
