@@ -5,8 +5,8 @@
 FOLDER holds `msnbc_spmf_31790.csv.gz`: 31,790 visits, as sets of 17 pages. A question is the number
 of visits with all of 1 to 5 pages, drawn at random; the error is the mean of
 |estimate - truth| / max(truth, 0.1 % of the visits) over 317 of them. Prints its mean over
-releases, its standard error, how many baskets were published, and CPU seconds. Then it says what DiffPart
-publishes of `fimi_retail.csv.gz` and `fimi_mushroom.csv`, if they are there.
+releases, its standard error, how many baskets were published, and CPU seconds. Then it says
+what DiffPart publishes of `fimi_retail.csv.gz` and `fimi_mushroom.csv`, if they are there.
 """
 
 from __future__ import annotations
