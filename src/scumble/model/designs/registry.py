@@ -66,7 +66,7 @@ DESIGNS = {
     ),
     "whole baskets": DesignEntry(
         "scumble.model.designs.lists.whole_baskets:WholeBaskets",
-        f"{_READERS}.whole_baskets:WholeBasketReader",
+        f"{_READERS}.itemsets:WholeBasketReader",
     ),
 }
 

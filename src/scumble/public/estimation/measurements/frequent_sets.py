@@ -27,10 +27,13 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
-from scumble.public.estimation.measurements.itemsets import ItemsetReader, having
+from scumble.public.estimation.measurements.itemsets import (
+    ItemsetReader,
+    WholeBasketReader,
+    having,
+)
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
-from scumble.public.estimation.measurements.whole_baskets import WholeBasketReader
 from scumble.public.sandbox import Sandbox
 
 Places = tuple[int, ...]
