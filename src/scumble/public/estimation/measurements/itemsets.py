@@ -1,11 +1,11 @@
 """Readers of noisy counts of small sets of items (Baskets with many items), and of whole baskets
 (DiffPart).
 
-Of sets: a question about binary columns is a sum of counts of sets: x for "has a", (1 - x) for "has it not",
-so that the product of such factors has one coefficient for every set of columns. Of whole baskets:
-an answer is the sum of the published ones. Those that were left out may have any items: their
-number is that of all baskets less the published ones, and each weighs between the least and the
-largest weight that the question gives to a basket.
+Of sets: a question about binary columns is a sum of counts of sets: x for "has a", (1 - x) for "has
+it not", so that the product of such factors has one coefficient for every set of columns. Of whole
+baskets: an answer is the sum of the published ones. Those that were left out may have any items:
+their number is that of all baskets less the published ones, and each weighs between the least and
+the largest weight that the question gives to a basket.
 """
 
 from __future__ import annotations
