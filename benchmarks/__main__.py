@@ -42,6 +42,8 @@ NAMES = (
     "axes",
     "sparse",
     "lists",
+    "rows",
+    "rows_size",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")
