@@ -258,13 +258,13 @@ def test_memory_stays_flat_over_a_hundred_thousand_requests(served):
 def test_a_full_queue_is_a_503_and_charges_nothing(tmp_path, monkeypatch):
     front = Front(make_settings(tmp_path, limits=Limits(threads=1, queue=1)))
     data = front.service.catalogue.get("people")
-    release, real = threading.Event(), data.answer
+    release, real = threading.Event(), data.answer_all
 
-    def slow(question):
+    def slow(questions):
         assert release.wait(60)
-        return real(question)
+        return real(questions)
 
-    monkeypatch.setattr(data, "answer", slow)
+    monkeypatch.setattr(data, "answer_all", slow)
     statuses: list[int] = []
 
     def client(place: int) -> None:

@@ -87,6 +87,7 @@ def listen(
         timeout_graceful_shutdown=_LAST_ANSWERS,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nothing depends on them
         log_config=None,
     )
     server = _server(config, Listener(service), started)
