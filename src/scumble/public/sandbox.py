@@ -24,9 +24,7 @@ from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.interrupts import interruptible
 from scumble.model.query import Expression, Query, place, quoted
-from scumble.model.schema.comparisons import satisfying_codes
-from scumble.model.schema.schema import Schema
-from scumble.public.cells import (
+from scumble.model.schema.cells import (
     CELL_LIMIT,
     CellAxis,
     Values,
@@ -36,6 +34,8 @@ from scumble.public.cells import (
     codes_within,
     spread,
 )
+from scumble.model.schema.comparisons import satisfying_codes
+from scumble.model.schema.schema import Schema
 from scumble.public.limits import BOUNDED_FUNCTIONS, QuestionLimits, bounded_macros, watched
 from scumble.public.side_tables import side_table
 

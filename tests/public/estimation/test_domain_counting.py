@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.query import Expression, Query
-from scumble.public.cells import CELL_LIMIT
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.estimation import domain_counting
 from scumble.public.estimation.domain_counting import Domain, Factor, Network, Truths, domain_of
 from scumble.public.sandbox import Sandbox

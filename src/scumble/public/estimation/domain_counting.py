@@ -24,7 +24,7 @@ import pyarrow as pa
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
-from scumble.public.cells import CELL_LIMIT
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import split
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.model.schema.schema import Schema
-from scumble.public.cells import CELL_LIMIT
 from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]

@@ -24,8 +24,8 @@ from scumble.model.designs.registry import DESIGNS, loaded
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.model.schema.schema import Schema
-from scumble.public.cells import CELL_LIMIT
 from scumble.public.estimate import Estimate
 from scumble.public.estimation.bounds import Limit
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
