@@ -25,6 +25,7 @@ NAMES = (
     "publish",
     "pool",
     "spark",
+    "tumult",
     "answer",
     "bounds",
     "questions",

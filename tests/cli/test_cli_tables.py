@@ -30,7 +30,8 @@ def test_plain_tables_are_those_of_rich(drawn):
         text_columns = draws.randint(0, columns)
         lines = printing.plain_table(texts, body, text_columns, console.PIPE_COLUMNS)
         if lines is not None:
-            assert "\n".join(lines) + "\n" == drawn(texts, body, text_columns)
+            expected = drawn(texts, body, text_columns).splitlines()
+            assert lines == [line.rstrip() for line in expected]
             plain += 1
     assert plain > 30
 
@@ -47,3 +48,22 @@ def test_what_rich_is_told_by_the_environment(monkeypatch):
     assert console.plain_width() == console.PIPE_COLUMNS or not console._writes_unicode()
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert console.plain_width() is None
+
+
+def test_a_sentence_is_one_line_in_a_pipe_and_broken_on_a_terminal(monkeypatch, capsys):
+    sentence = "a promise of many words " * 20
+    printing.hanging("  •", sentence.strip())
+    assert capsys.readouterr().out == f"  • {sentence.strip()}\n"
+    monkeypatch.setattr(console, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "dumb")
+    printing.hanging("  •", sentence)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("  • a promise")
+    assert all(line.startswith("    ") for line in others)
+    assert max(map(len, [first, *others])) <= 60
+
+
+def test_values_with_commas_are_quoted_in_a_list():
+    assert printing._listed("Bern, CH") == "'Bern, CH'"
+    assert printing._listed("Zug") == "Zug"

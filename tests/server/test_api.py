@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import httpx
 import pyarrow as pa
 import pytest
 from pyarrow import csv
@@ -317,11 +319,46 @@ def test_a_broken_file_of_tokens_is_a_503_without_its_path(tmp_path):
         front.close()
 
 
+def test_questions_that_are_answered_together_are_answered_each_by_itself(tmp_path):
+    """Quick and slow questions, bad ones and repeated keys of several analysts, all at once."""
+    front = Front(make_settings(tmp_path, epsilon=100, limits=Limits(requests=1000)))
+    names = [f"analyst {place}" for place in range(8)]
+    tokens = [front.service.tokens.create("analyst", name)[0] for name in names]
+    asked = [
+        {"sql": "SELECT COUNT(*) FROM t WHERE age < 30", "key": "one"},
+        {"sql": "SELECT COUNT(*) FROM t WHERE age < 40"},
+        {"sql": "SELECT sex, COUNT(*) FROM t GROUP BY sex"},
+        {"sql": "SELECT COUNT(*) FROM t WHERE agee < 40"},
+        {"sql": "SELECT COUNT(*) FROM t WHERE age < 40", "key": "k" * 121},
+    ]
+    try:
+
+        def client(place: int) -> list[tuple[int, str]]:
+            headers = {"Authorization": f"Bearer {tokens[place]}"}
+            with httpx.Client(
+                base_url=front.http.base_url, headers=headers, timeout=60, verify=False
+            ) as http:
+                found = [http.post(f"/api/v1/{ANSWER}", json=each) for each in asked * 4]
+            return [(each.status_code, each.json().get("value")) for each in found]
+
+        with ThreadPoolExecutor(8) as threads:
+            every = list(threads.map(client, range(8)))
+        database = front.service.catalogue.get("people").database
+        values = [database.answer(each["sql"]).value for each in asked[:2]]
+        wanted = [(200, values[0]), (200, values[1]), (200, None), (422, None), (422, None)]
+        assert every == [wanted * 4] * 8
+        kept = {(each["analyst"], each["key"]) for each in database.history() if each["key"]}
+        assert kept == {(name, f"{len(name)}:{name}:one") for name in names}
+        assert database.verify() == []
+    finally:
+        front.close()
+
+
 def test_a_failure_tells_nothing_but_its_number(front, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("the secret value 4711")
 
-    monkeypatch.setattr(front.service.catalogue.get("people"), "cost", fail)
+    monkeypatch.setattr(front.service.catalogue.get("people"), "cost_all", fail)
     response = front.call("analyst", "POST", "datasets/people/cost", json={"sql": COUNT})
     assert response.status_code == 500
     assert "4711" not in response.text
@@ -334,7 +371,7 @@ def test_an_unusable_journal_is_a_503_without_paths(front, monkeypatch):
     def fail(*_):
         raise LedgerError("/private/folder cannot be written.")
 
-    monkeypatch.setattr(front.service.catalogue.get("people"), "answer", fail)
+    monkeypatch.setattr(front.service.catalogue.get("people"), "answer_all", fail)
     response = front.ask(COUNT)
     assert response.status_code == 503
     assert "/private" not in response.text

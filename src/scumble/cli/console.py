@@ -211,13 +211,13 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-PIPE_COLUMNS = 160
+PIPE_COLUMNS = 10_000  # no line is broken in a file or a pipe
 # What tells rich how to draw, besides the kind of the terminal.
 _DRAWING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 def stdout() -> Console:
-    """Return the console for results; in a pipe, lines are as wide as `PIPE_COLUMNS`."""
+    """Return the console for results."""
     return _console_class()(highlight=False, width=None if on_terminal() else PIPE_COLUMNS)
 
 
@@ -233,6 +233,13 @@ def plain_width() -> int | None:
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
     except OSError:
         return None
+
+
+def terminal_width() -> int | None:
+    """Return how many columns the terminal of stdout has; None in a file or a pipe."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if on_terminal() else None
 
 
 def on_terminal() -> bool:
@@ -253,6 +260,16 @@ def say(sentence: str) -> None:
 def echo(text: str = "", *, nl: bool = True) -> None:
     """Print a text of the result."""
     typer.echo(visible(text), nl=nl)
+
+
+_STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m"}
+
+
+def echo_styled(text: str, style: str = "", *, nl: bool = True) -> None:
+    """Print a text of the result, on a terminal that can show it in a style of `_STYLES`."""
+    text = visible(text)
+    able = style and on_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    typer.echo(f"{_STYLES[style]}{text}\x1b[0m" if able else text, nl=nl)
 
 
 def visible(text: str) -> str:

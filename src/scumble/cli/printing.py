@@ -10,8 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from scumble.cli import console
 
 if TYPE_CHECKING:
@@ -44,14 +42,14 @@ def manifest(release: Release) -> dict[str, Any]:
 
 def show_published(release: Release, folder: Path | str, done: str = "Published") -> None:
     """Print a new release: its guarantees, and which columns are published unchanged."""
-    out = console.stdout()
-    out.print(f"{done} {folder}: {_made_by(release)}", markup=False)
+    line(f"{done} {folder}: {_made_by(release)}")
     bullets(map(str, release.guarantees))
     plain = release.evidence.unchanged
     if plain is not None:
         listed = ", ".join(plain) or "nothing"
-        out.print(f"Published unchanged, for everybody to see: {listed}.", markup=False)
-    out.print(f"More: scumble show {shlex.quote(str(folder))}", markup=False)
+        line(f"Published unchanged, for everybody to see: {listed}.")
+    _print_left_out(release)
+    line(f"More: scumble show {shlex.quote(str(folder))}")
 
 
 def warnings(release: Release) -> list[str]:
@@ -65,8 +63,7 @@ def show_release(release: Release, folder: Path | str) -> None:
     """Print a release: columns, guarantees, limits, facts, and an example of a question."""
     from scumble.public.estimate import query_command
 
-    out = console.stdout()
-    out.print(f"{folder}: {_made_by(release)}", style="bold", markup=False)
+    line(f"{folder}: {_made_by(release)}", style="bold")
     _print_schema(release)
     _print_promise(release.guarantees)
     if release.manifest.report:
@@ -76,21 +73,21 @@ def show_release(release: Release, folder: Path | str) -> None:
         heading("Look twice")
         bullets(alike)
     heading("How to ask")
-    out.print(f"  {query_command(folder, _example(release))}", markup=False, soft_wrap=True)
+    line(f"  {query_command(folder, _example(release))}")
 
 
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
     """Print the release of several tables: keys, guarantees, and the commands for each table."""
     from scumble.public.estimate import query_command
+    from scumble.public.synthesis.linked import place_of_table
 
     if as_json:
         tables = {name: manifest(each) for name, each in release.tables.items()}
         promises = [each.to_dict() for each in release.guarantees]
         console.print_json({"keys": dict(release.keys), "guarantees": promises, "tables": tables})
         return
-    out = console.stdout()
     listed = ", ".join(release.tables)
-    out.print(f"{folder}: the tables {listed}, linked by keys", style="bold", markup=False)
+    line(f"{folder}: the tables {listed}, linked by keys", style="bold")
     people, *others = release.tables
     bullets(
         f"{name}.{release.keys[name]} is the {people}.{release.keys[people]} of a row"
@@ -99,13 +96,12 @@ def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> No
     _print_promise(release.guarantees)
     heading("Each table")
     for name in release.tables:
-        out.print(f"  scumble show {shlex.quote(str(Path(folder) / name))}", markup=False)
+        line(f"  scumble show {shlex.quote(str(place_of_table(folder, name)))}")
     heading("How to ask")
     for name in release.tables:
         sql = _example(release[name]).replace("FROM t ", f"FROM {name} ")
-        out.print(f"  {query_command(folder, sql)}", markup=False, soft_wrap=True)
-    rows = f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv"
-    out.print(rows, markup=False, soft_wrap=True)
+        line(f"  {query_command(folder, sql)}")
+    line(f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv")
 
 
 def _print_promise(guarantees: Guarantees) -> None:
@@ -212,15 +208,14 @@ def method_fields() -> list[dict[str, str]]:
 
 def show_methods() -> None:
     """Print for each method a line on what it publishes, and one on what it promises."""
-    out = console.stdout()
     found = method_fields()
     margin = max(len(fields["method"]) for fields in found) + 2
-    width = min(out.width, WIDEST) - margin
+    width = min(console.terminal_width() or WIDEST, WIDEST) - margin
     for fields in found:
-        out.print(f"[bold]{fields['method']:<{margin}}[/bold]", end="")
-        out.print(shortened(fields["publishes"], width), markup=False)
+        console.echo_styled(f"{fields['method']:<{margin}}", "bold", nl=False)
+        line(shortened(fields["publishes"], width))
         promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
-        out.print(" " * margin + promise, style="dim", markup=False)
+        line(" " * margin + promise, style="dim")
     console.say("In full: scumble methods --json; with proofs: docs/mechanisms.")
 
 
@@ -244,36 +239,34 @@ def show_story(story: Story, folder: Path) -> None:
     from scumble.demo.report import commands
     from scumble.public import plot
 
-    out = console.stdout()
     _print_answers(story)
     held, asked = story.covered
     counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
-    out.print(f"\nIn brackets: 95 % intervals. {counted}")
+    line(f"\nIn brackets: 95 % intervals. {counted}")
     for name, release in story.releases.items():
         heading(f"What {name} promises")
         bullets(map(str, release.guarantees))
         bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
     heading("Next")
     if (folder / "report.html").exists():
-        out.print(f"  Report: {folder / 'report.html'}", markup=False, soft_wrap=True)
+        line(f"  Report: {folder / 'report.html'}")
         if not plot.available():
             console.say(f"The report has no plots: {plot.MISSING}")
-    for line in commands(folder):
-        out.print(f"  {line}", markup=False, soft_wrap=True)
+    for command in commands(folder):
+        line(f"  {command}")
 
 
 def _print_answers(story: Story) -> None:
     """Print every question on its own line, and its numbers below; it fits 80 columns."""
     from scumble.public.estimate import format_exact
 
-    out = console.stdout()
-    out.print(_columns("", "truth", *story.releases), style="bold", markup=False)
-    for words, lines in groupby(story.lines, key=lambda line: line.question.words):
-        out.print(f"\n{words}", markup=False)
-        for line in lines:
-            cells = (_with_interval(answer) for answer in line.answers.values())
-            group = ", ".join(map(str, line.group))
-            out.print(_columns(group, format_exact(line.truth), *cells), markup=False)
+    line(_columns("", "truth", *story.releases), style="bold")
+    for words, asked in groupby(story.lines, key=lambda each: each.question.words):
+        line(f"\n{words}")
+        for each in asked:
+            cells = (_with_interval(answer) for answer in each.answers.values())
+            group = ", ".join(map(str, each.group))
+            line(_columns(group, format_exact(each.truth), *cells))
 
 
 def _columns(group: str, truth: str, *answers: str) -> str:
@@ -335,6 +328,15 @@ def _print_schema(release: Release) -> None:
     shown = [each for each in release.schema if each.name in release.evidence.columns]
     rows = [[each.name, each.role, _domain(each)] for each in shown]
     table(["column", "role", "domain"], rows, text_columns=3)
+    _print_left_out(release)
+
+
+def _print_left_out(release: Release) -> None:
+    """Print which columns of the table published rows do not have."""
+    shown = release.evidence.columns
+    left_out = ", ".join(each.name for each in release.schema if each.name not in shown)
+    if left_out and release.evidence.unchanged is not None:
+        line(f"Not published: {left_out}.")
 
 
 def _domain(attribute: Attribute) -> str:
@@ -342,12 +344,23 @@ def _domain(attribute: Attribute) -> str:
     if attribute.kind != "category" or attribute.size > _SHOWN_VALUES:
         return attribute.describe()
     values = [value for value in attribute.labels().to_pylist() if value is not None]
-    return ", ".join(map(str, values)) + (", or missing" if attribute.missing else "")
+    return ", ".join(map(_listed, values)) + (", or missing" if attribute.missing else "")
+
+
+def _listed(value: object) -> str:
+    """Return a value of a list as text, in quotes where it holds the list's own comma."""
+    return f"'{value}'" if "," in str(value) else str(value)
 
 
 def heading(text: str) -> None:
     """Print a title."""
-    console.stdout().print(f"\n[bold]{text}[/bold]")
+    console.echo()
+    line(text, style="bold")
+
+
+def line(text: str, style: str = "") -> None:
+    """Print one line; `style`, "bold" or "dim", is for terminals."""
+    console.echo_styled(text, style)
 
 
 def bullets(sentences: Iterable[str]) -> None:
@@ -357,13 +370,16 @@ def bullets(sentences: Iterable[str]) -> None:
 
 
 def hanging(mark: str, sentence: str, style: str = "") -> None:
-    """Print a mark and a sentence whose later lines are indented below its first word."""
-    from rich.table import Table
-    from rich.text import Text
+    """Print a mark and a sentence.
 
-    line = Table.grid(padding=(0, 1))
-    line.add_row(Text(mark), Text(console.visible(sentence), style=style))
-    console.stdout().print(line)
+    On a terminal its later lines are indented below its first word; in a pipe it is one line.
+    """
+    import textwrap
+
+    width, indent = console.terminal_width(), " " * (len(mark) + 1)
+    broken = textwrap.wrap(sentence, width - len(indent)) if width else [sentence]
+    for number, part in enumerate(broken):
+        line((indent if number else f"{mark} ") + part, style)
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
@@ -376,9 +392,8 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int)
     lines = None if width is None else plain_table(head, body, text_columns, width)
     if lines is None:
         _rich_table(head, body, text_columns)
-    bold = console.on_terminal()
-    for number, line in enumerate(lines or ()):
-        typer.echo(f"\x1b[1m{line}\x1b[0m" if bold and not number else line)
+    for number, text in enumerate(lines or ()):
+        line(text, style="" if number else "bold")
 
 
 def plain_table(
@@ -399,7 +414,7 @@ def plain_table(
         )
         for row in rows
     ]
-    return [lines[0], "─" * total, *lines[1:]]
+    return [text.rstrip() for text in (lines[0], "─" * total, *lines[1:])]
 
 
 def _rich_table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:

@@ -252,10 +252,10 @@ class _Reader:
         _check_literals(attribute, written, literals)
         values = tuple(ComparedLiteral(_LITERALS[each.kind], each.text) for each in literals)
         known = _COMPARISONS.get(written) or _LISTS[written]
-        self._comparisons.append(Comparison(attribute.name, known, values, bool(negated)))
-        return Expression(
-            f"{quoted(attribute.name)} {negated}{sql}", (attribute.name,), token.start
-        )
+        comparison = Comparison(attribute.name, known, values, bool(negated))
+        self._comparisons.append(comparison)
+        written = f"{quoted(attribute.name)} {negated}{sql}"
+        return Expression(written, (attribute.name,), token.start, comparison=comparison)
 
     def _listed(self) -> list[_Token]:
         self._need("(")
@@ -312,11 +312,11 @@ def _sql(literal: _Token) -> str:
 
 
 def _check_literals(attribute: Attribute, operator: str, literals: list[_Token]) -> None:
-    """Leave to the parser what needs a note, and comparisons by the order of a category."""
+    """Leave to the parser what needs a note, and comparisons by the order of texts."""
     domain = attribute.domain
     if not isinstance(domain, Category):
         return
-    if operator not in _UNORDERED and domain.ordered:
+    if operator not in _UNORDERED and domain.ordered and isinstance(domain.values[0], str):
         raise _NotPlainError
     known = {str(value) for value in domain.values}
     if any(each.kind == "text" and each.text not in known for each in literals):

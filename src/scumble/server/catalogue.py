@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from scumble.model.errors import ScumbleError
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.private.database.database import Database
+from scumble.private.database.database import Database, Prepared, Reply
 from scumble.public.archive.archive import load
 from scumble.public.release import Release
 from scumble.server.answer_json import Answer
@@ -30,6 +30,7 @@ REPEATS = (
 )
 _NO_JOURNAL = "A release has no journal: its answers cost nothing, and nobody counts them."
 _LONGEST_KEY = 120
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Question:
             "prefer": self.prefer,
             "max_relaxation_error": math.inf if most is None else most,
         }
+
+    def check_key(self) -> None:
+        """Raise `Problem` 422 for a key that is too long."""
+        if self.key is not None and len(self.key) > _LONGEST_KEY:
+            raise Problem(422, f"The key must have at most {_LONGEST_KEY} characters.")
 
     @property
     def own_key(self) -> str | None:
@@ -96,6 +102,17 @@ class Dataset(ABC):
 
     @abstractmethod
     def answer(self, question: Question) -> Receipt: ...
+
+    def answer_all(self, questions: Sequence[Question]) -> list[Receipt | Exception | None]:
+        """Answer several questions at once; an exception is in the place of its own question.
+
+        None is in the place of a question that may take long: it is to be asked by itself.
+        """
+        return [None] * len(questions)
+
+    def cost_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception | None]:
+        """Return what several questions would cost, as `answer_all` answers them."""
+        return [None] * len(questions)
 
     @abstractmethod
     def outline(self, question: Question) -> Answer:
@@ -159,6 +176,32 @@ class Dataset(ABC):
         }
 
 
+def _receipt(reply: Reply) -> Receipt:
+    return Receipt(reply.answer, reply.new, reply.used, reply.limit)
+
+
+def _together(
+    questions: Sequence[Question],
+    prepare: Callable[[Question], Prepared | None],
+    ask: Callable[[Sequence[Prepared]], Sequence[Found | Exception]],
+) -> list[Found | Exception | None]:
+    """Ask all questions that can be prepared at once; return what is in the place of each."""
+    found: list[Found | Exception | None] = [None] * len(questions)
+    prepared: dict[int, Prepared] = {}
+    for place, question in enumerate(questions):
+        try:
+            ready = prepare(question)
+        except (ScumbleError, Problem) as error:
+            found[place] = error
+        else:
+            if ready is not None:
+                prepared[place] = ready
+    if prepared:
+        for place, each in zip(prepared, ask(list(prepared.values())), strict=True):
+            found[place] = each
+    return found
+
+
 class LiveDataset(Dataset):
     """A statistical database. Every answer is charged, and durable before it is given."""
 
@@ -178,10 +221,24 @@ class LiveDataset(Dataset):
         return tuple(self.database.space.names)
 
     def answer(self, question: Question) -> Receipt:
-        if question.key is not None and len(question.key) > _LONGEST_KEY:
-            raise Problem(422, f"The key must have at most {_LONGEST_KEY} characters.")
-        found = self.database.reply(question.sql, key=question.own_key, **question.options())
-        return Receipt(found.answer, found.new, found.used, found.limit)
+        question.check_key()
+        return _receipt(
+            self.database.reply(question.sql, key=question.own_key, **question.options())
+        )
+
+    def answer_all(self, questions: Sequence[Question]) -> list[Receipt | Exception | None]:
+        return _together(questions, self._prepared, self._receipts)
+
+    def cost_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception | None]:
+        return _together(questions, self._prepared, self.database.cost_all)
+
+    def _prepared(self, question: Question) -> Prepared | None:
+        question.check_key()
+        return self.database.prepare(question.sql, key=question.own_key, **question.options())
+
+    def _receipts(self, prepared: Sequence[Prepared]) -> list[Receipt | Exception]:
+        replies = self.database.reply_all(prepared)
+        return [each if isinstance(each, Exception) else _receipt(each) for each in replies]
 
     def outline(self, question: Question) -> Answer:
         return self.database.outline(question.sql, analyst=question.analyst)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from scumble.public.limits import MEMORY, SECONDS
 from scumble.server.catalogue import Catalogue, Dataset
@@ -18,15 +21,41 @@ from scumble.server.problems import Problem
 from scumble.server.publishing.workshop import Workshop
 from scumble.server.tokens import Token, TokenStore
 
+if TYPE_CHECKING:
+    from scumble.server.http.routes import Call
+
 Value = TypeVar("Value")
 log = logging.getLogger("scumble.server")
 _GRACE = 5.0  # seconds beyond the limit of a question, before a request is given up
+_MOST_TOGETHER = 64  # requests
 _SLOW = 0.5  # seconds that a failed login takes
 LATE = (
     "The question takes longer than its limit. If it was asked with a key, ask again with the same "
     "key: what was answered meanwhile is stored under it, and is not charged twice."
 )
 FULL = "The server is busy: too many requests wait already. Nothing was charged. Try again."
+
+
+Together = Callable[["Service", "Sequence[Call]"], Sequence["Value | Exception | None"]]
+
+
+@dataclass
+class Ticket(Generic[Value]):
+    """A request that waits for a thread: its work, or the call that is made with others."""
+
+    loop: asyncio.AbstractEventLoop
+    work: Callable[[], Value]
+    ended: Callable[[], None]
+    call: Any = None
+    future: asyncio.Future[Value] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.future = self.loop.create_future()
+
+    def give_up(self) -> None:
+        """Let the request fail; its thread is not stopped."""
+        if not self.future.done():
+            self.future.set_exception(Problem(408, LATE))
 
 
 class Service:
@@ -44,6 +73,8 @@ class Service:
         self.ready = False
         self.login_delay = _SLOW
         self._waiting = 0
+        self._queues: dict[Any, deque[Ticket[Any]]] = {}  # by data set and what is done with all
+        self._busy: set[Any] = set()  # queues that a thread is at
         self._threads = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="question")
         os.environ[SECONDS] = str(self.limits.seconds)
         os.environ[MEMORY] = str(self.limits.memory)
@@ -66,36 +97,87 @@ class Service:
         Raises `Problem` 429 if the token asks too much, 503 if too many requests wait already, and
         408 if it takes too long. It counts as running until its thread is done with it.
         """
+        ticket: Ticket[Value] = self._begin(prefix, partial(work, *arguments))
+        self._threads.submit(self._alone, ticket)
+        return await self._result(ticket)
+
+    async def run_together(
+        self, prefix: str, work: Callable[..., Value], all_work: Together[Value], call: Call
+    ) -> Value:
+        """Return the result of a call as `run` does, which is made together with others.
+
+        The calls about one data set that wait meanwhile are made at once, by `all_work`, in one
+        thread: handing each of them to a thread of its own takes longer than answering them. Where
+        it returns None, the call is made by `work` in a thread of its own.
+        """
+        ticket: Ticket[Value] = self._begin(prefix, partial(work, self, call), call)
+        key = (call.data.name, all_work)
+        queue = self._queues.setdefault(key, deque())
+        queue.append(ticket)
+        if key not in self._busy:  # those that have come as well by the next turn of the loop wait
+            self._busy.add(key)
+            ticket.loop.call_soon(self._threads.submit, self._together, key, queue)
+        return await self._result(ticket)
+
+    def _begin(self, prefix: str, work: Callable[[], Value], call: Any = None) -> Ticket[Value]:
         if self._waiting >= self.limits.threads + self.limits.queue:
             raise Problem(503, FULL, headers={"Retry-After": "1"})
         ended = self.uses.begin(prefix)
         self._waiting += 1
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Value] = loop.create_future()
+        return Ticket(asyncio.get_running_loop(), work, ended, call)
 
-        def finish(result: Any, error: BaseException | None) -> None:
-            self._waiting -= 1
-            ended()
-            if future.done():
-                return  # it was given up
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        def call() -> None:
-            try:
-                found, error = work(*arguments), None
-            except BaseException as raised:
-                found, error = None, raised
-            loop.call_soon_threadsafe(finish, found, error)
-
-        self._threads.submit(call)
+    async def _result(self, ticket: Ticket[Value]) -> Value:
+        late = ticket.loop.call_later(self.limits.seconds + _GRACE, ticket.give_up)
         try:
-            async with asyncio.timeout(self.limits.seconds + _GRACE):
-                return await future
-        except TimeoutError:
-            raise Problem(408, LATE) from None
+            return await ticket.future
+        finally:
+            late.cancel()
+
+    def _finish(self, done: Sequence[tuple[Ticket[Any], Any, BaseException | None]]) -> None:
+        """Hand results to the requests that wait for them; in the event loop."""
+        for ticket, result, error in done:
+            self._waiting -= 1
+            ticket.ended()
+            if ticket.future.done():
+                continue  # it was given up
+            if error is None:
+                ticket.future.set_result(result)
+            else:
+                ticket.future.set_exception(error)
+
+    def _alone(self, ticket: Ticket[Any]) -> None:
+        """Do the work of one request; in a thread."""
+        try:
+            found, error = ticket.work(), None
+        except BaseException as raised:
+            found, error = None, raised
+        ticket.loop.call_soon_threadsafe(self._finish, [(ticket, found, error)])
+
+    def _together(self, key: Any, queue: deque[Ticket[Any]]) -> None:
+        """Do the work of all requests that wait in a queue, until it is empty; in a thread."""
+        _, all_work = key
+        tickets = [queue.popleft() for _ in range(min(len(queue), _MOST_TOGETHER))]
+        try:
+            found = all_work(self, [each.call for each in tickets])
+        except BaseException as raised:
+            found = [raised] * len(tickets)
+        done = []
+        for ticket, each in zip(tickets, found, strict=True):
+            if each is None:
+                self._threads.submit(self._alone, ticket)
+            else:
+                failed = isinstance(each, BaseException)
+                done.append((ticket, *((None, each) if failed else (each, None))))
+        tickets[0].loop.call_soon_threadsafe(self._next, key, queue, done)
+
+    def _next(self, key: Any, queue: deque[Ticket[Any]], done: list[Any]) -> None:
+        """Hand out results, and take those who wait next; in the event loop."""
+        self._finish(done)
+        if queue:
+            self._threads.submit(self._together, key, queue)
+        else:
+            self._busy.discard(key)
+            del self._queues[key]
 
     async def login(self, text: str) -> Token:
         """Return the token with a text. A failure is slow, and counted."""

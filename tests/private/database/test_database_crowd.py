@@ -44,6 +44,28 @@ def test_two_hundred_at_once_with_room_for_fifteen(tmp_path):
     assert len(given(tmp_path / "db")) == LIMIT
 
 
+def test_questions_that_are_asked_together_get_what_each_would_get(tmp_path):
+    """One turn for all: refusals and errors are of their own question, and repeats are free."""
+    texts = [f"SELECT COUNT(*) FROM t WHERE n <= {number}" for number in range(20)]
+    with sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **OPTIONS) as db:
+        prepared = [db.prepare(text, relax="refuse") for text in [texts[0], *texts]]
+        wrong = [db.prepare(texts[0], key="k"), db.prepare(texts[1], key="k")]
+        costs = db.cost_all(prepared[:1])
+        found = db.reply_all([*prepared, *wrong])
+        assert costs == [{**db.cost(texts[0]), "status": "answered", "new numbers": 1}]
+        replies, last = found[: LIMIT + 1], found[LIMIT + 1 : 21]
+        assert [each.new for each in replies] == [1, 0, *[1] * (LIMIT - 1)]
+        assert all(isinstance(each, sc.PromiseError) for each in last)
+        assert found[21].answer.value == replies[0].answer.value
+        assert isinstance(found[22], sc.ParameterError)
+        for text, each in zip(texts, replies[1:], strict=False):
+            assert db.answer(text).value == each.answer.value
+        assert db.status()["used"] == LIMIT
+        assert db.prepare("SELECT n, COUNT(*) FROM t GROUP BY n") is None
+        assert db.prepare("SELECT COUNT(*) FROM t WHERE wrong = 1") is None
+        assert db.verify() == []
+
+
 def test_processes_share_one_promise(tmp_path):
     folder = tmp_path / "db"
     with sc.Database.create(folder, TABLE, SCHEMA, **OPTIONS) as db:

@@ -28,7 +28,7 @@ SCHEMA = sc.Schema(
         sc.Attribute("sex", "quasi", sc.Category(("F", "M", "it's")), missing=True),
         sc.Attribute("dept", "quasi", sc.Category(("A", "B", "C"))),
         sc.Attribute("size", "quasi", sc.Category(("small", "large"), ordered=True)),
-        sc.Attribute("level", "quasi", sc.Category((3, 1, 2))),
+        sc.Attribute("level", "quasi", sc.Category((3, 1, 2), ordered=True)),
         sc.Attribute("hours a week", "quasi", sc.Bins((0, 10, 20))),
         sc.Attribute("count", "quasi", sc.IntegerRange(0, 3)),
         sc.Attribute("date", "quasi", sc.IntegerRange(0, 3)),
@@ -53,6 +53,7 @@ PLAIN = [
     "SELECT COUNT(*) FROM t GROUP BY dept, sex",
     "SELECT sex, COUNT(*) FROM t WHERE age = 'x' GROUP BY size, sex",
     "SELECT COUNT(*) FROM t WHERE count >= 1 AND size = 'small'",
+    "SELECT COUNT(*) FROM t WHERE level >= 2 AND level NOT BETWEEN 1 AND 2.5",
     "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex",
     'SELECT AVG(age) AS "the age", dept FROM t GROUP BY dept',
 ]

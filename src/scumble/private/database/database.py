@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.notebook import html_list
@@ -54,6 +54,13 @@ class Reply:
     new: int
     used: int
     limit: int
+
+
+class Prepared(NamedTuple):
+    """A question that was read, and the request that it makes."""
+
+    asked: Asked
+    request: Request
 
 
 class Database:
@@ -210,14 +217,12 @@ class Database:
         tables: Mapping[str, Any] | None = None,
     ) -> Reply:
         """Answer one question as `answer` does, and say what was charged and what remains."""
-        check_word("key", key)
-        check_word("analyst", analyst)
-        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         with self._reading(sql, tables) as asked:
-            request = Request(asked.text, asked.questions, options, key, analyst, asked.tables)
-            outcome = self._session.submit(request)
-            answer = asked.present(self._builder(outcome), outcome)
-        return Reply(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
+            prepared = self._prepared(
+                asked, analyst, relax, prefer, max_relaxation_error, weights, key
+            )
+            [found] = self.reply_all([prepared])
+        return _raised(found)
 
     def cost(
         self,
@@ -237,16 +242,55 @@ class Database:
         `parts`: the status and the largest standard error of each. The error of an average depends
         on its value; it is the one for evenly spread rows.
         """
-        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
         with self._reading(sql, tables) as asked:
-            request = Request(
-                asked.text, asked.questions, options, analyst=analyst, tables=asked.tables
-            )
-            try:
-                outcome = self._session.preview(request)
-            except PromiseError as refusal:
-                return {"status": "refused", "reason": str(refusal), "new numbers": 0}
-            return forecast(asked.parts(self._builder(outcome), outcome), outcome)
+            prepared = self._prepared(asked, analyst, relax, prefer, max_relaxation_error, weights)
+            [found] = self.cost_all([prepared])
+        return _raised(found)
+
+    def prepare(
+        self,
+        sql: str,
+        *,
+        key: str | None = None,
+        analyst: str | None = None,
+        relax: Relax = "regression",
+        prefer: Prefer = "near",
+        max_relaxation_error: float = math.inf,
+    ) -> Prepared | None:
+        """Return a question for `reply_all` and `cost_all`, with the parameters of `answer`.
+
+        None is returned for a question of which reading it or making its answer may take long:
+        those that are asked together would wait for it. Ask it by itself.
+        """
+        asked = self._questions.quick(sql)
+        if asked is None:
+            return None
+        return self._prepared(asked, analyst, relax, prefer, max_relaxation_error, None, key)
+
+    def reply_all(self, prepared: Sequence[Prepared]) -> list[Reply | Exception]:
+        """Answer questions as `reply` does, in one turn; an exception is in the place of its own.
+
+        They are of several analysts: none is refused for another's sake.
+        """
+        outcomes = self._session.submit([each.request for each in prepared])
+        pairs = zip(prepared, outcomes, strict=True)
+        return [
+            outcome if isinstance(outcome, Exception) else self._reply(each, outcome)
+            for each, outcome in pairs
+        ]
+
+    def cost_all(self, prepared: Sequence[Prepared]) -> list[dict[str, Any] | Exception]:
+        """Return what `cost` does for each of some questions, or an exception in its place."""
+        outcomes = self._session.preview([each.request for each in prepared])
+        found: list[dict[str, Any] | Exception] = []
+        for each, outcome in zip(prepared, outcomes, strict=True):
+            if isinstance(outcome, PromiseError):
+                found.append({"status": "refused", "reason": str(outcome), "new numbers": 0})
+            elif isinstance(outcome, Exception):
+                found.append(outcome)
+            else:
+                found.append(forecast(each.asked.parts(self._builder(outcome), outcome), outcome))
+        return found
 
     def outline(
         self, sql: str, *, analyst: str | None = None
@@ -255,10 +299,9 @@ class Database:
 
         Nothing of it depends on the table. A question that would be refused has one too.
         """
-        options = AnswerOptions.read("regression", "near", math.inf, None, self.space.names)
         with self._reading(sql, None) as asked:
-            request = Request(asked.text, asked.questions, options, analyst=analyst)
-            outcome = self._session.preview(request)
+            request = self._prepared(asked, analyst, "regression", "near", math.inf).request
+            outcome = _raised(self._session.preview([request])[0])
             return asked.present(self._builder(outcome), outcome)
 
     def append(
@@ -366,6 +409,27 @@ class Database:
     def _repr_html_(self) -> str:
         return html_list(f"Database of {', '.join(self.space.names)}", [str(self.guarantee)])
 
+    def _prepared(
+        self,
+        asked: Asked,
+        analyst: str | None,
+        relax: Relax,
+        prefer: Prefer,
+        max_relaxation_error: float,
+        weights: Mapping[str, float] | None = None,
+        key: str | None = None,
+    ) -> Prepared:
+        """Return a question with its checked parameters."""
+        check_word("key", key)
+        check_word("analyst", analyst)
+        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
+        request = Request(asked.text, asked.questions, options, key, analyst, asked.tables)
+        return Prepared(asked, request)
+
+    def _reply(self, prepared: Prepared, outcome: Outcome) -> Reply:
+        answer = prepared.asked.present(self._builder(outcome), outcome)
+        return Reply(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
+
     def _builder(self, outcome: Outcome) -> EstimateBuilder:
         return EstimateBuilder(self.space, self.terms.noise, outcome.rows)
 
@@ -373,3 +437,13 @@ class Database:
         if not isinstance(sql, str):
             raise ParameterError.of("answer", "sql", "the text of a question", sql)
         return self._questions.reading(sql, tables)
+
+
+Found = TypeVar("Found")
+
+
+def _raised(found: Found | Exception) -> Found:
+    """Return what was found; raise it if it is an exception."""
+    if isinstance(found, Exception):
+        raise found
+    return found

@@ -103,35 +103,36 @@ class Session:
         self._state = DatabaseState(terms, space)
         self._committer: GroupCommit[Request, Outcome] = GroupCommit(journal, self._decide)
 
-    def submit(self, request: Request) -> Outcome:
-        """Return the outcome of a request once it is durable; raises the reason of a refusal."""
-        return self._committer.submit(request)
+    def submit(self, requests: Sequence[Request]) -> Sequence[Outcome | Exception]:
+        """Return the outcomes of requests once they are durable, or why they are refused."""
+        return self._committer.submit_all(requests)
 
-    def preview(self, request: Request) -> Outcome:
-        """Return the outcome that a request would have. Nothing is counted, charged or written.
+    def preview(self, requests: Sequence[Request]) -> list[Outcome | Exception]:
+        """Return the outcomes that requests would have. Nothing is counted, charged or written.
 
         Numbers that would be new have the values for rows that are spread evenly over all points.
         """
         with self.state() as state:
-            plan = AnswerPlan(state, request.analyst, request.options)
-            try:
-                self._refuse_without_rows()
-                groups = plan.groups(request.questions)
-            except ScumbleError as refusal:  # raised after the turn, which has not failed
-                reason = refusal
-            else:
-                new = [
-                    PastAnswer(
-                        kind,
-                        box,
-                        self._expected(batch, kind, box, request),
-                        request.noise_factor(kind),
-                        batch,
-                    )
-                    for batch, kind, box in plan.new
-                ]
-                return self._outcome_of(groups, new, len(new))
-        raise reason
+            return [self._preview_one(state, request) for request in requests]
+
+    def _preview_one(self, state: DatabaseState, request: Request) -> Outcome | Exception:
+        plan = AnswerPlan(state, request.analyst, request.options)
+        try:
+            self._refuse_without_rows()
+            groups = plan.groups(request.questions)
+        except ScumbleError as refusal:  # of one request; the turn has not failed
+            return refusal
+        new = [
+            PastAnswer(
+                kind,
+                box,
+                self._expected(batch, kind, box, request),
+                request.noise_factor(kind),
+                batch,
+            )
+            for batch, kind, box in plan.new
+        ]
+        return self._outcome_of(groups, new, len(new))
 
     def append(self, rows: NewBatch, key: str | None) -> int:
         """Append a batch of rows, and return its number once it is durable."""

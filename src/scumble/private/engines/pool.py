@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
@@ -25,6 +26,15 @@ from scumble.private.engines import tasks
 from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprints
 from scumble.private.engines.local import LocalEngine
+from scumble.private.engines.persons import (
+    MOST_PARTS,
+    IdentifiersJob,
+    LimitedUnit,
+    PartOfPeople,
+    Section,
+    SurplusJob,
+    UnitOfPeople,
+)
 from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
@@ -37,6 +47,7 @@ from scumble.private.tables.source import Unit
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
 
+_SHUFFLE = ("people", "staging")  # the unit and the purpose of the key of files in between
 _GROUPS = 2  # the least number of row groups that a task writes
 _RANGES = 64  # the largest number of tasks that write a file
 
@@ -52,6 +63,7 @@ class PoolEngine:
         self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
         self._staging: Path | None = None
         self._runs: dict[Output, list[StoredRun]] = {}
+        self._surplus: dict[tuple[str, int], dict[int, list[Section]]] = {}
 
     def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         named = tuple(tuple(each) for each in sets)
@@ -59,8 +71,8 @@ class PoolEngine:
         if self._in_driver(read, unit):
             return self._local().count(sets, unit)
         found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
-        job = tasks.CountJob(self._reading, named, unit)
-        for _, parts in self._read(job, read, lambda each: each):
+        job = tasks.CountJob(self._reading, named)
+        for _, parts in self._read(job, read, self._limited(unit)):
             for counts, part in zip(found, parts, strict=True):
                 if isinstance(part, Occupied):
                     counts[part.keys.astype(np.int64)] += part.counts
@@ -71,9 +83,9 @@ class PoolEngine:
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         if self._in_driver(names, unit):
             return self._local().occupied(names, unit)
-        job = tasks.OccupiedJob(self._reading, tuple(names), unit)
+        job = tasks.OccupiedJob(self._reading, tuple(names))
         found: list[Occupied] = []
-        for _, part in self._read(job, names, lambda each: each):
+        for _, part in self._read(job, names, self._limited(unit)):
             found.append(part)
             # Pairs of about the same size: no cell is merged more than a few times.
             while len(found) > 1 and len(found[-2].keys) < 2 * len(found[-1].keys):
@@ -109,12 +121,13 @@ class PoolEngine:
                 following += 1
 
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
-        if unit.column is not None:
+        if unit.column is not None and not self._divides_people():
             yield from self._local().lists(names, unit)
             return
         job = tasks.ListsJob(self._reading, tuple(names))
+        content = self._limited(unit)
         self.rows.begin_lists(names)
-        yield from self._in_order(self._answers(job, names, lambda each: each))
+        yield from self._in_order(self._answers(job, names, content))
 
     def map(
         self,
@@ -198,6 +211,7 @@ class PoolEngine:
             *found, seen = answer
             read += seen.rows
             self.rows.note_outside(seen.outside_columns, seen.outside_counts)
+            self._fingerprints.check(task.number, seen.fingerprint)
             if self.rows.progress is not None:
                 self.rows.progress(read)
             yield task, found[0] if len(found) == 1 else tuple(found)
@@ -224,7 +238,59 @@ class PoolEngine:
 
     def _in_driver(self, names: Sequence[str], unit: PrivacyUnit) -> bool:
         """Return whether rows are counted in this process: by person, or by the source itself."""
-        return unit.column is not None or self.rows.weighted(names) is not None
+        if unit.column is not None:
+            return not self._divides_people()
+        return self.rows.weighted(names) is not None
+
+    def _divides_people(self) -> bool:
+        """Return whether the first rows of each person are found by tasks: units of the table in
+        its own order, of which there are several.
+        """
+        source = self.rows.source
+        divided = self._workers.divides_people and source.ordered() is source
+        return divided and len(source.units() or ()) > 1
+
+    def _limited(self, unit: PrivacyUnit) -> Callable[[Unit], Any]:
+        """Return the function that makes the content of a task from its unit: with the rows that
+        are too many of a person, if there is a limit.
+        """
+        if unit.column is None:
+            return lambda each: each
+        wanted = unit.column, unit.rows
+        if wanted not in self._surplus:
+            self._surplus[wanted] = self._find_surplus(*wanted)
+        surplus, key = self._surplus[wanted], self._noise.unit_key(*_SHUFFLE)
+
+        def content(each: Unit) -> LimitedUnit:
+            print_ = self._key(each.number, FINGERPRINT)
+            return LimitedUnit(each, *wanted, surplus[each.number], key, print_)
+
+        return content
+
+    def _find_surplus(self, person: str, most: int) -> dict[int, list[Section]]:
+        """Return where it is written which rows of each unit are too many of a person."""
+        self.rows.limited(person, most)  # raises an error if the column cannot tell persons apart
+        folder = Path(tempfile.mkdtemp(prefix="people-", dir=self._workers.staging()))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        key = self._noise.unit_key(*_SHUFFLE)
+
+        def content(unit: Unit) -> UnitOfPeople:
+            return UnitOfPeople(unit, key, self._key(unit.number, FINGERPRINT))
+
+        parts = min(len(self.rows.source.units() or ()), MOST_PARTS)
+        job = IdentifiersJob(person, most, parts, folder)
+        written = {task.number: found for task, found in self._answers(job, [person], content)}
+        units = sorted(written)
+
+        def task(part: int) -> Task:
+            sections = [written[unit][part] for unit in units]
+            return Task(part, lambda: PartOfPeople(part, sections, key))
+
+        found: dict[int, list[Section]] = {unit: [] for unit in units}
+        for _, sections in self._workers.run(SurplusJob(most, folder), map(task, range(parts))):
+            for unit, section in zip(units, sections, strict=True):
+                found[unit].append(section)
+        return found
 
     def _local(self) -> LocalEngine:
         return LocalEngine(self.rows, self._noise)

@@ -19,6 +19,7 @@ from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Codes, Kernel, Output
 from scumble.private.engines.fingerprints import Fingerprinter
+from scumble.private.engines.persons import LimitedUnit, Note, PeopleFingerprint, Seen, packed
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
@@ -27,7 +28,8 @@ from scumble.private.tables.sorted_keys import Keys, sort_keys
 from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
 from scumble.private.tables.source import Source, Unit
 
-Note = Callable[[Any], None]
+UnitOrLimited = Unit | LimitedUnit
+_ROW = PrivacyUnit("add_remove", 1, None)  # the limit on the rows of a person is that of the rows
 
 
 class Block(Unit):
@@ -47,28 +49,11 @@ class Block(Unit):
         return (batch.select(list(columns)) for batch in self._rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rows": [_packed(batch) for batch in self._rows]}
+        return {**self.__dict__, "_rows": [packed(batch) for batch in self._rows]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._rows = [batch for data in state["_rows"] for batch in pa.ipc.open_stream(data)]
-
-
-def _packed(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as an Arrow stream: only its own rows, and not all of its buffers."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-class Seen(NamedTuple):
-    """What reading a unit has shown, for the progress and the remarks of the owner."""
-
-    rows: int
-    outside_columns: frozenset[str]
-    outside_counts: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -79,8 +64,9 @@ class Reading:
     outside: Outside
     reveal: bool
 
-    def rows(self, unit: Unit, note: Note) -> tuple[Rows, Callable[[], Seen]]:
+    def rows(self, content: UnitOrLimited, note: Note) -> tuple[Rows, Callable[[], Seen]]:
         """Return the rows of a unit, and a function that returns what reading them has shown."""
+        unit = content.unit if isinstance(content, LimitedUnit) else content
         last = [unit.first]
 
         def progress(row: int) -> None:
@@ -89,9 +75,15 @@ class Reading:
 
         rows = Rows(unit, self.schema, outside=self.outside, reveal=self.reveal, progress=progress)
 
+        people: dict[str, PeopleFingerprint] = {}
+        if isinstance(content, LimitedUnit):
+            people = {content.person: PeopleFingerprint(content.fingerprint)}
+            rows = content.limited(rows, people[content.person])
+
         def seen() -> Seen:
             columns = frozenset(rows.outside_columns)
-            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts))
+            found = {name: each.result() for name, each in people.items()}
+            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts), found)
 
         return rows, seen
 
@@ -102,12 +94,11 @@ class CountJob:
 
     reading: Reading
     sets: tuple[tuple[str, ...], ...]
-    unit: PrivacyUnit
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[Counts | Occupied], Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Counts | Occupied], Seen]:
         rows, seen = self.reading.rows(content, note)
-        found = RowCounter(rows).counts(self.sets, self.unit)
+        found = RowCounter(rows).counts(self.sets, _ROW)
         return [_shorter(counts) for counts in found], seen()
 
 
@@ -125,12 +116,11 @@ class OccupiedJob:
 
     reading: Reading
     names: tuple[str, ...]
-    unit: PrivacyUnit
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[Occupied, Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, Seen]:
         rows, seen = self.reading.rows(content, note)
-        return RowCounter(rows).occupied(self.names, self.unit), seen()
+        return RowCounter(rows).occupied(self.names, _ROW), seen()
 
 
 @dataclass(frozen=True)
@@ -146,9 +136,6 @@ class CodesJob:
         return list(rows.batches(self.names)), seen()
 
 
-_ROW = PrivacyUnit("add_remove", 1, None)  # no limit on the rows of a person
-
-
 @dataclass(frozen=True)
 class ListsJob:
     """Returns the lists of a unit; several of a row belong together."""
@@ -157,7 +144,7 @@ class ListsJob:
     names: tuple[str, ...]
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
         rows, seen = self.reading.rows(content, note)
         return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
 

@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
+from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.worker import BOOT, may_try_again, receive, send
 
 ATTEMPTS = 3
@@ -62,10 +63,12 @@ class Task:
 class Executor(Protocol):
     """Where tasks are done: processes of this machine, or a cluster."""
 
-    def staging(self, folder: Path) -> Path:
+    divides_people: bool  # whether tasks find the first rows of each person
+
+    def staging(self, folder: Path | None = None) -> Path:
         """Return a folder that all processes see, for files that jobs leave there for each other.
 
-        `folder` is that of the unsaved release.
+        `folder` is that of the unsaved release, if there are files for it.
         """
         ...
 
@@ -129,8 +132,9 @@ class _Worker:
 class Workers:
     """The driver and at most `jobs - 1` workers, until the end of the `with` block.
 
-    Tests use two attributes: `order` rearranges the tasks of a job before they are handed out;
-    without `takes_part` all tasks are done by up to `jobs` workers.
+    Tests use three attributes: `order` rearranges the tasks of a job before they are handed out;
+    without `takes_part` all tasks are done by up to `jobs` workers; with `divides_people` they find
+    the first rows of each person, which takes two to three times the processor time of one process.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -139,6 +143,8 @@ class Workers:
         self.takes_part = True
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.running: list[_Worker] = []
+        self.divides_people = False
+        self._staging = StagingFolder()
 
     def __enter__(self) -> Workers:
         return self
@@ -150,6 +156,7 @@ class Workers:
         trace: TracebackType | None,
     ) -> None:
         self.stop(self.running)
+        self._staging.__exit__(kind, error, trace)
 
     def processes(self) -> list[int]:
         """Return the numbers of the worker processes that are running."""
@@ -165,9 +172,9 @@ class Workers:
             self.running.remove(worker)
             worker.stop()
 
-    def staging(self, folder: Path) -> Path:
-        """Return the folder of the unsaved release."""
-        return folder
+    def staging(self, folder: Path | None = None) -> Path:
+        """Return the folder of the unsaved release, or a private one."""
+        return self._staging.path if folder is None else folder
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """Yield every task with its answer (see `Executor`)."""

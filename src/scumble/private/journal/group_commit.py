@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 from scumble.private.journal.journal import Journal, Turn
@@ -35,7 +36,14 @@ class GroupCommit(Generic[Request, Result]):
 
     def submit(self, request: Request) -> Result:
         """Return the result of one request, once it is durable."""
-        ticket: _Ticket[Request, Result] = _Ticket(request)
+        [outcome] = self.submit_all([request])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def submit_all(self, requests: Sequence[Request]) -> Sequence[Result | Exception]:
+        """Return the results of requests, or exceptions in their places, once they are durable."""
+        ticket: _Ticket[Request, Result] = _Ticket(requests)
         batch: list[_Ticket[Request, Result]] = []
         try:
             with self._lock:
@@ -49,7 +57,7 @@ class GroupCommit(Generic[Request, Result]):
                 self._serve(batch)
         finally:  # also if the thread is interrupted and never takes its result
             self._leave(ticket, batch)
-        return ticket.result()
+        return ticket.outcomes
 
     def _leave(
         self, ticket: _Ticket[Request, Result], batch: Sequence[_Ticket[Request, Result]]
@@ -59,11 +67,11 @@ class GroupCommit(Generic[Request, Result]):
         with self._lock:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
-            self._waiting[:0] = [each for each in others if not each.outcome]
+            self._waiting[:0] = [each for each in others if not each.outcomes]
             if ticket.is_leader:
                 self._choose_leader()
         for each in others:
-            if each.outcome:
+            if each.outcomes:
                 each.wake.release()
 
     def _choose_leader(self) -> None:
@@ -77,37 +85,38 @@ class GroupCommit(Generic[Request, Result]):
             self._waiting[0].wake.release()
 
     def _serve(self, batch: list[_Ticket[Request, Result]]) -> None:
+        requests = [one for ticket in batch for one in ticket.requests]
         deciding = False  # whether a failure is of `decide`, and not of the journal
         try:
             with self._journal.turn() as turn:
                 deciding = True
-                results = self._decide(turn, [ticket.request for ticket in batch])
-                outcomes = list(zip(batch, results, strict=True))
+                results = self._decide(turn, requests)
+                found = iter([result for _, result in zip(requests, results, strict=True)])
                 deciding = False
         except Exception as error:
-            if deciding and len(batch) > 1:
+            if deciding and len(requests) > 1:
                 for ticket in batch:
-                    self._serve([ticket])
+                    ticket.outcomes = [self._alone(one) for one in ticket.requests]
             else:
                 for ticket in batch:
-                    ticket.outcome = [error]
+                    ticket.outcomes = [error] * len(ticket.requests)
         else:
-            for ticket, result in outcomes:
-                ticket.outcome = [result]
+            for ticket in batch:
+                ticket.outcomes = list(islice(found, len(ticket.requests)))
+
+    def _alone(self, request: Request) -> Result | Exception:
+        """Return the outcome of a request that is decided in a turn of its own."""
+        ticket: _Ticket[Request, Result] = _Ticket([request])
+        self._serve([ticket])
+        return ticket.outcomes[0]
 
 
 class _Ticket(Generic[Request, Result]):
-    """A request; `outcome` has one element as soon as it is decided."""
+    """Requests of one thread, at least one; `outcomes` has theirs as soon as they are decided."""
 
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.outcome: list[Result | Exception] = []
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.requests = requests
+        self.outcomes: list[Result | Exception] = []
         self.is_leader = False
         self.wake = threading.Lock()  # released when its thread has something to do
         self.wake.acquire()
-
-    def result(self) -> Result:
-        [outcome] = self.outcome
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.server.answer_json import encode_answer
-from scumble.server.catalogue import Question
+from scumble.server.catalogue import Question, Receipt
 from scumble.server.http import owner_api
 from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
 from scumble.server.http.routes import (
@@ -52,8 +53,23 @@ def describe_dataset(service: Service, call: Call) -> Result:
 
 
 def answer(service: Service, call: Call) -> Result:
+    return _answered(service, call, call.data.answer(_question(call)))
+
+
+def answer_all(service: Service, calls: Sequence[Call]) -> list[Result | Exception | None]:
+    """Answer those of some calls about one data set that take little time."""
+    found = calls[0].data.answer_all([_question(call) for call in calls])
+    results: list[Result | Exception | None] = []
+    for call, each in zip(calls, found, strict=True):
+        try:
+            results.append(_answered(service, call, each) if isinstance(each, Receipt) else each)
+        except Exception as error:  # of one answer only
+            results.append(error)
+    return results
+
+
+def _answered(service: Service, call: Call, reply: Receipt) -> Result:
     level = float(call.body.get("level", 0.95))
-    reply = call.data.answer(_question(call))
     service.metrics.answered(reply.answer)
     media = preferred(call.headers.get("accept", ""))
     if media == ARROW:
@@ -66,6 +82,12 @@ def answer(service: Service, call: Call) -> Result:
 
 def cost(service: Service, call: Call) -> Result:
     return Result(_finite(call.data.cost(_question(call))))
+
+
+def cost_all(service: Service, calls: Sequence[Call]) -> list[Result | Exception | None]:
+    """Return what those of some calls about one data set would cost that take little time."""
+    found = calls[0].data.cost_all([_question(call) for call in calls])
+    return [Result(_finite(each)) if isinstance(each, dict) else each for each in found]
 
 
 def history(service: Service, call: Call) -> Result:
@@ -151,11 +173,12 @@ ROUTES = (
     api_route(
         "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
         "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
-        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,),
+        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,), together=answer_all,
     ),
     api_route(
         "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
         "What a question would cost, and its error. Free of charge.", body=_QUESTION,
+        together=cost_all,
     ),
     api_route(
         "GET", f"{_DATASET}/history", "history", ASKING, history,

@@ -11,25 +11,31 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Any, BinaryIO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Path
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scumble.model import stored
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
 from scumble.server.problems import MEDIA_TYPE, Problem, problem_of, trace
-from scumble.server.publishing.workshop import Draft
+from scumble.server.publishing.drafts import Draft
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
 log = logging.getLogger("scumble.server")
 _BODY_SECONDS = 20.0
+_ROOM_EVERY = 16_000_000  # bytes of a table after which it is looked again whether there is room
+_NO_ROOM = (
+    "There is no room for this table: all tables that were sent together would exceed "
+    "limits.uploads, or the disk has less than limits.reserve left. Delete a draft."
+)
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'self'; object-src 'none'",
@@ -39,32 +45,63 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_FOREVER = "max-age=31536000"
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_PARTS = len("/api/v1/datasets/{dataset}/answer".split("/"))
 
 
-def build(service: Service, *more: Any) -> Starlette:
+def build(service: Service, *more: Any) -> ASGIApp:
     """Return the application over a service; `more` are further routes, such as the pages."""
-    found = [
-        Path(each.path, _endpoint(service, each), methods=[each.method]) for each in api.ROUTES
-    ]
+    endpoints = {each.path: Endpoint(service, each) for each in api.ROUTES if each.together}
+    found = [Path(each.path, Endpoint(service, each), methods=[each.method]) for each in api.ROUTES]
     errors: Any = {HTTPException: _not_found, Exception: _failed}
-    return Starlette(routes=[*found, *more], exception_handlers=errors)
+    return _shortcut(endpoints, Starlette(routes=[*found, *more], exception_handlers=errors))
 
 
-def _endpoint(service: Service, route: Route) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a route of the HTTP interface."""
+def _shortcut(endpoints: Mapping[str, Endpoint], rest: ASGIApp) -> ASGIApp:
+    """Return an application that finds some endpoints without a search.
 
-    async def endpoint(request: Request) -> Response:
-        with Served(service, route.name, request) as served:
+    Starlette tries all routes in their order, which takes as long as reading a question.
+    """
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].split("/") if scope["type"] == "http" else []
+        if len(path) == _PARTS and path[-2]:
+            name, path[-2] = path[-2], "{dataset}"
+            endpoint = endpoints.get("/".join(path))
+            if endpoint is not None and scope["method"] == endpoint.route.method:
+                await endpoint({**scope, "path_params": {"dataset": name}}, receive, send)
+                return
+        await rest(scope, receive, send)
+
+    return application
+
+
+class Endpoint:
+    """The endpoint of a route of the HTTP interface."""
+
+    def __init__(self, service: Service, route: Route) -> None:
+        self.service, self.route = service, route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        with Served(self.service, self.route.name, request) as served:
             try:
-                served.token = await _bearer(service, route, request)
-                call = await _gated(service, route, request, served.token)
+                served.token = await _bearer(self.service, self.route, request)
+                call = await _gated(self.service, self.route, request, served.token)
                 served.response = _response(await call)
             except Exception as error:
                 served.response = served.failed(error)
-        return served.finished()
+        await served.finished()(scope, receive, send)
 
-    return endpoint
+
+def _request_numbers() -> Iterator[str]:
+    """Yield random numbers of requests, so that nobody sees how many others make."""
+    while True:
+        digits = secrets.token_hex(6 * 256)
+        yield from (digits[at : at + 12] for at in range(0, len(digits), 12))
+
+
+_NUMBERS = _request_numbers()
 
 
 class Served:
@@ -72,7 +109,7 @@ class Served:
 
     def __init__(self, service: Service, name: str, request: Request) -> None:
         self.service, self.name, self.request = service, name, request
-        self.number = secrets.token_hex(6)
+        self.number = next(_NUMBERS)
         self.token: Token | None = None
         self.response: Response = Response(status_code=500)
         self._begun = time.monotonic()
@@ -97,11 +134,12 @@ class Served:
     def finished(self) -> Response:
         """Return the response with its headers; write the line of the log."""
         seconds, status = time.monotonic() - self._begun, self.response.status_code
-        for name, value in HEADERS.items():
-            self.response.headers.setdefault(name, value)
+        headers = self.response.raw_headers
+        present = {name for name, _ in headers}
+        headers += [each for each in _RAW_HEADERS if each[0] not in present]
         if self.service.settings.secure:
-            self.response.headers.setdefault("Strict-Transport-Security", _FOREVER)
-        self.response.headers["X-Request-Id"] = self.number
+            headers.append((b"strict-transport-security", b"max-age=31536000"))
+        headers.append((b"x-request-id", self.number.encode()))
         self.service.metrics.request(self.name, status, seconds)
         log.info(
             "request=%s route=%r status=%d ms=%.1f token=%s role=%s dataset=%r",
@@ -158,6 +196,8 @@ async def perform(service: Service, route: Route, call: Call) -> Result:
     """Run the handler of a route, within the limits of the token."""
     if call.token is None:
         return route.handler(service, call)
+    if route.together is not None:
+        return await service.run_together(call.token.prefix, route.handler, route.together, call)
     return await service.run(call.token.prefix, route.handler, service, call)
 
 
@@ -177,25 +217,14 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
 
     Raises `Problem` if it is too large, stops coming, or does not fit on the disk.
     """
-    limit, size = service.limits.upload, 0
-    too_large = Problem(413, f"A table must have at most {limit:,} bytes.")
-    if int(request.headers.get("content-length", "0")[:18] or 0) > limit:
-        raise too_large
+    if int(request.headers.get("content-length", "0")[:18] or 0) > service.limits.upload:
+        raise _too_large(service)
     part, complete = service.workshop.new_upload(name)
-    stream, draft = request.stream().__aiter__(), None
+    draft = None
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            while True:
-                async with asyncio.timeout(_BODY_SECONDS):
-                    chunk = await anext(stream, None)
-                if chunk is None:
-                    break
-                size += len(chunk)
-                if size > limit:
-                    raise too_large
-                await asyncio.to_thread(out.write, chunk)
-        if not size:
-            raise Problem(422, "The table is empty.")
+            if not await _receive(service, request, out):
+                raise Problem(422, "The table is empty.")
         draft = complete()
         return draft
     except TimeoutError:
@@ -207,6 +236,29 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
     finally:
         if draft is None:
             shutil.rmtree(part.parent, ignore_errors=True)
+
+
+async def _receive(service: Service, request: Request, out: BinaryIO) -> int:
+    """Write the body of a request to a file as it comes; return its size."""
+    size = checked = 0
+    stream = request.stream().__aiter__()
+    while True:
+        async with asyncio.timeout(_BODY_SECONDS):
+            chunk = await anext(stream, None)
+        if chunk is None:
+            return size
+        size += len(chunk)
+        if size > service.limits.upload:
+            raise _too_large(service)
+        if size > checked:  # others may send tables, too
+            checked = size + _ROOM_EVERY
+            if await asyncio.to_thread(service.workshop.room) < len(chunk):
+                raise Problem(413, _NO_ROOM)
+        await asyncio.to_thread(out.write, chunk)
+
+
+def _too_large(service: Service) -> Problem:
+    return Problem(413, f"A table must have at most {service.limits.upload:,} bytes.")
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,6 +123,7 @@ class Result:
 
 
 Handler = Callable[["Service", Call], Result]
+AllHandler = Callable[["Service", Sequence[Call]], Sequence[Result | Exception | None]]
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class Route:
     query: tuple[Field, ...] = ()
     returns: str = "application/json"
     statuses: tuple[int, ...] = ()
+    together: AllHandler | None = None  # makes calls about one data set at once, where it can
     upload: bool = False  # its body is a table, which is written to the disk as it comes
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
-from scumble.model.query import Comparison, Expression, Query
+from scumble.model.query import Comparison, Expression, ParsedQuestion, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.questions.amounts import MOST_CELLS, Amounts, amounts_of
 from scumble.private.database.questions.comparisons import plain_boxes
@@ -28,6 +28,8 @@ from scumble.private.database.state import COUNT
 if TYPE_CHECKING:
     from scumble.public.estimation.selecting.selection import CountsBy
     from scumble.public.sandbox import Sandbox
+
+FEW_BOXES = 64  # that take little time
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,19 @@ class Compiler:
         if query.aggregate == "mean" and len(kinds) == 1:  # the argument is 1
             kinds = (count, count)
         return Question(query, groups, kinds, amounts, joint)
+
+    def plain_count(self, parsed: ParsedQuestion) -> Question | None:
+        """Return a count of whole values in few boxes, as `question` does; None for others."""
+        query = parsed.query
+        coarse = any(
+            self.schema[name].coarse for part in query.expressions for name in part.attributes
+        )
+        if query.aggregate != "count" or query.groups or coarse:
+            return None
+        boxes = plain_boxes(parsed.comparisons, self.space, FEW_BOXES)
+        return (
+            None if boxes is None else Question(query, tuple(groups_of(query, boxes, self.space)))
+        )
 
     def counts_by(self, counts: CountsBy) -> Question:
         """Return the counts of the rows of a question by the values of a number.

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scumble.model.cache import Cache
@@ -16,7 +15,7 @@ from scumble.model.query import ParsedQuestion
 from scumble.model.schema.schema import Schema
 from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
 from scumble.private.database.questions.amounts import Amounts
-from scumble.private.database.questions.compiler import Compiler
+from scumble.private.database.questions.compiler import FEW_BOXES, Compiler
 from scumble.private.database.questions.question import Question
 from scumble.private.database.session import Outcome
 from scumble.private.database.space import Space
@@ -72,6 +71,12 @@ class PlainQuestion:
     def questions(self) -> tuple[Question]:
         return (self.question,)
 
+    @property
+    def small(self) -> bool:
+        """Whether it asks for one number about few boxes."""
+        groups = self.question.groups
+        return not self.question.query.groups and len(groups[0].boxes) <= FEW_BOXES
+
     def present(self, builder: EstimateBuilder, outcome: Outcome) -> Estimate | Estimates:
         return builder.read(self.question, outcome.groups, outcome.numbers)
 
@@ -96,7 +101,7 @@ class QuestionReader:
         self._closed = False
         self._parser: TemplateParser | None = None
         self._compiler = Compiler(schema, space, self._opened, Cache[str, Amounts](_MOST_CACHED))
-        self._cached = lru_cache(maxsize=_MOST_CACHED)(self._read)
+        self._read_before = Cache[str, Asked](_MOST_CACHED)
 
     @contextmanager
     def reading(self, sql: str, tables: Mapping[str, Any] | None) -> Iterator[Asked]:
@@ -104,7 +109,7 @@ class QuestionReader:
         if self._closed:
             raise _closed()
         if not tables:
-            yield self._cached(sql)
+            yield self._read_before.get_or_make(sql, 1, lambda: self._read(sql))
             return
         from scumble.public.sandbox import Sandbox
 
@@ -113,6 +118,23 @@ class QuestionReader:
             yield self._read_with(sql, engine)
         finally:
             engine.close()
+
+    def quick(self, sql: str) -> Asked | None:
+        """Return what a text asks if neither reading nor answering it can take long, else None.
+
+        It is one number about few boxes: one that was read before, or a plain count.
+        """
+        if self._closed:
+            raise _closed()
+        found = self._read_before.get(sql)
+        if found is not None:
+            return found if isinstance(found, PlainQuestion) and found.small else None
+        parsed = plain_parsed(sql, self.schema)
+        question = None if parsed is None else self._compiler.plain_count(parsed)
+        if question is None:
+            return None
+        self._read_before.put(sql, asked := PlainQuestion(question), 1)
+        return asked
 
     def close(self) -> None:
         with self._lock:
