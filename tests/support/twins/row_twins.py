@@ -19,8 +19,8 @@ from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.linkage import row_order_finding
 from scumble.audit.mechanism_claims import judged
 from scumble.model.evidence.presence import InclusionProbabilities
-from scumble.private.hooks import Claim
 from scumble.private.engines.local import LocalEngine
+from scumble.private.hooks import Claim
 from scumble.private.perturbation.tuple_views import TupleViews
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
