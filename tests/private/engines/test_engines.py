@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
