@@ -60,12 +60,12 @@ class Keys(AttributeSummary):
     most `keys` different ones, drawn at random; without `person` every row is a person with one
     key. `rule` says which keys are named: "optimal" names the most keys that are possible if each
     person keeps one, and takes their counts from the same draw; where there are no counts and
-    `person` is given, it names keys in three rounds. "sips" finds keys in four rounds, and is better
-    where each person draws two or more. In a round people draw `keys` of theirs that were not found
-    yet. "gaussian" is one round of "sips"; "zealous" and "korolova" are the rules of earlier papers.
-    "auto" is "optimal" for one key of each person, else "sips". `within` names a column whose keys
-    are found first: `Keys("url", within="query")` finds queries, then pairs of a found query and an
-    address, with half of the budget each.
+    `person` is given, it names keys in three rounds. "sips" finds keys in four rounds, and is
+    better where each person draws two or more. In a round people draw `keys` of theirs that were
+    not found yet. "gaussian" is one round of "sips"; "zealous" and "korolova" are the rules of
+    earlier papers. "auto" is "optimal" for one key of each person, else "sips". `within` names a
+    column whose keys are found first: `Keys("url", within="query")` finds queries, then pairs of a
+    found query and an address, with half of the budget each.
 
     Parameters:
         attributes: the columns of a key, as query.
