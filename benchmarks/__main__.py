@@ -26,6 +26,7 @@ NAMES = (
     "pool",
     "spark",
     "tumult",
+    "growth",
     "answer",
     "bounds",
     "questions",

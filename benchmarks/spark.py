@@ -33,7 +33,7 @@ def run() -> list[dict[str, Any]]:
     from tests.support import spark as clusters
 
     histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
-    with _closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
+    with closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
         return [
             *_compared(
                 cluster, f"uniform, {UNIFORM // 10**6}M rows", sc.Uniform(epsilon=1), UNIFORM
@@ -54,9 +54,13 @@ def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[
         return sum(os.times()[:2]) - before
 
     def on_spark() -> float:
-        return _spent(cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine))
+        return seconds_of(
+            cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine)
+        )
 
-    spent = _turns({"local": local, "empty": lambda: _spent(cluster, _empty), "spark": on_spark})
+    spent = _turns(
+        {"local": local, "empty": lambda: seconds_of(cluster, empty_job), "spark": on_spark}
+    )
     alone, empty, spark = spent["local"], spent["empty"], spent["spark"]
     detail = (
         f"Spark {spark:.1f} s CPU, an empty job {empty:.1f}; one process {alone:.2f}; load "
@@ -88,7 +92,7 @@ def _flat(cluster: Any) -> dict[str, Any]:
     )
 
 
-def _empty(engine: sc.Spark) -> None:
+def empty_job(engine: sc.Spark) -> None:
     with engine.opened():  # which looks at every worker
         pass
 
@@ -104,7 +108,7 @@ def _turns(rivals: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def _spent(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
+def seconds_of(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
     """Processor time of a session that does some work, its start included."""
     before = _clock(cluster.folder)
     with _session(cluster) as session:
@@ -124,7 +128,7 @@ def _session(cluster: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _closing(cluster: Iterator[Any]) -> Iterator[Any]:
+def closing(cluster: Iterator[Any]) -> Iterator[Any]:
     yield next(cluster)
     next(cluster, None)
 

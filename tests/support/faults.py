@@ -42,13 +42,11 @@ class Fails(tasks.MapJob):
 
 
 class _FailsOnce:
-    """A job about persons of which every task fails once after its file was written."""
+    """A job of which every task fails once after its file was written."""
 
     def run(self, content: Any, note: Any) -> Any:
         answer = super().run(content, note)  # type: ignore[misc]
-        number = (
-            content.number if isinstance(content, persons.PartOfPeople) else content.unit.number
-        )
+        number = getattr(content, "unit", content).number
         mark = self.staging / f"mark-{type(self).__name__}-{number}"  # type: ignore[attr-defined]
         if not mark.exists():
             mark.touch()
@@ -58,6 +56,10 @@ class _FailsOnce:
 
 class FailsIdentifiers(_FailsOnce, persons.IdentifiersJob):
     """Every unit fails once."""
+
+
+class FailsDraw(_FailsOnce, tasks.DrawJob):
+    """Every range of keys fails once."""
 
 
 class FailsSurplus(_FailsOnce, persons.SurplusJob):

@@ -23,7 +23,16 @@ from scumble.model.errors import ScumbleError
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.lists import EncodedLists
 from scumble.private.engines import tasks
-from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
+from scumble.private.engines.engine import (
+    ROWS,
+    TUPLES,
+    Codes,
+    Given,
+    Kernel,
+    Output,
+    RangeKernel,
+    range_name,
+)
 from scumble.private.engines.fingerprints import Fingerprints
 from scumble.private.engines.local import LocalEngine
 from scumble.private.engines.persons import (
@@ -40,6 +49,7 @@ from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
 from scumble.private.tables.rows import Rows
+from scumble.private.tables.sorted_keys import Keys, sort_keys
 from scumble.private.tables.sorting.row_groups import RowGroupFile
 from scumble.private.tables.sorting.runs import StoredRun, cut_at_ranks
 from scumble.private.tables.source import Unit
@@ -110,6 +120,13 @@ class PoolEngine:
         job = tasks.CodesJob(self._reading, tuple(names))
         return self._in_order(self._read(job, names, lambda unit: unit))
 
+    def sorted_rows(self, names: Sequence[str]) -> Keys:
+        job = tasks.SortedRowsJob(self._reading, tuple(names))
+        found = [keys for _, keys in self._read(job, names, lambda unit: unit)]
+        radix = self.rows.schema.cell_keys(names)
+        none = radix.pack([np.empty(0, self.rows.schema[name].code_type) for name in names])
+        return sort_keys(np.concatenate([none, *found]), merge=True)
+
     def _in_order(self, answers: Iterator[tuple[Task, Any]]) -> Iterator[Any]:
         """Yield the pieces that the tasks of all units return, in the order of the units."""
         waiting: dict[int, Any] = {}
@@ -136,9 +153,7 @@ class PoolEngine:
         outputs: Sequence[Output],
         given: Given | None = None,
     ) -> None:
-        place = self._workers.staging(outputs[0].path.parent)
-        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
-        self._staging = staging
+        staging = self._stage(outputs)
         columns = tuple(output.attributes for output in outputs)
         job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging)
 
@@ -148,7 +163,6 @@ class PoolEngine:
             keys = (self._key(number, ROWS), self._key(number, FINGERPRINT))
             return tasks.UnitToMap(unit, *keys, share)
 
-        self._runs = {output: [] for output in outputs}
         seen = set()
         try:
             for task, runs in self._read(job, names, content):
@@ -163,6 +177,29 @@ class PoolEngine:
         except BaseException:
             self._clear()
             raise
+
+    def draw(self, ranges: int, content: Given, kernel: RangeKernel, output: Output) -> None:
+        job = tasks.DrawJob(kernel, output.attributes, self._stage([output]))
+
+        def task(number: int) -> Task:
+            key = self._noise.unit_key(range_name(number), TUPLES)
+            return Task(number, lambda: tasks.RangeToDraw(number, key, content(number)))
+
+        try:
+            for _, runs in self._workers.run(job, [task(number) for number in range(ranges)]):
+                _accept([run.path for run in runs])
+                self._runs[output] += runs
+        except BaseException:
+            self._clear()
+            raise
+
+    def _stage(self, outputs: Sequence[Output]) -> Path:
+        """Make the folder in which tasks write the rows of these outputs."""
+        place = self._workers.staging(outputs[0].path.parent)
+        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
+        self._staging = staging
+        self._runs = {output: [] for output in outputs}
+        return staging
 
     def sort(self, output: Output) -> int:
         try:

@@ -17,14 +17,14 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import Codes, Kernel, Output
+from scumble.private.engines.engine import Codes, Kernel, Output, RangeKernel
 from scumble.private.engines.fingerprints import Fingerprinter
 from scumble.private.engines.persons import LimitedUnit, Note, PeopleFingerprint, Seen, packed
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.sorted_keys import Keys, sort_keys
+from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
 from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
 from scumble.private.tables.source import Source, Unit
 
@@ -137,6 +137,19 @@ class CodesJob:
 
 
 @dataclass(frozen=True)
+class SortedRowsJob:
+    """Returns the packed keys of a unit, sorted."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
+        rows, seen = self.reading.rows(content, note)
+        return sort_keys(packed_rows(rows, self.names)), seen()
+
+
+@dataclass(frozen=True)
 class ListsJob:
     """Returns the lists of a unit; several of a row belong together."""
 
@@ -199,18 +212,43 @@ class MapJob:
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
         stream = Keystream.derived(content.stream, STREAM)
-        folder = self.staging / f"unit{content.unit.number}"
-        folder.mkdir(exist_ok=True)
-        attempt = secrets.token_hex(4)
-        runs = [
-            _Runs(folder, f"{attempt}-{place}", attributes)
-            for place, attributes in enumerate(self.outputs)
-        ]
+        runs = _attempt(self.staging / f"unit{content.unit.number}", self.outputs)
         for made in self.kernel(stream, pieces, content.given):
             for each, columns in zip(runs, made, strict=True):
                 each.add(columns)
         note(print_.result())
         return [each.finish() for each in runs], seen()
+
+
+class RangeToDraw(NamedTuple):
+    """A range of keys: its number, the key of its stream, and what is in it."""
+
+    number: int
+    stream: bytes
+    content: Any
+
+
+@dataclass(frozen=True)
+class DrawJob:
+    """Draws the rows of a range of keys, and writes them as `MapJob` does."""
+
+    kernel: RangeKernel
+    output: tuple[Attribute, ...]
+    staging: Path
+
+    def run(self, content: RangeToDraw, note: Note) -> list[StoredRun]:
+        [runs] = _attempt(self.staging / f"range{content.number}", [self.output])
+        runs.add(self.kernel(Keystream.derived(content.stream, STREAM), content.content))
+        return runs.finish()
+
+
+def _attempt(folder: Path, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
+    """Return where an attempt writes the rows of each output: under a name of its own."""
+    folder.mkdir(exist_ok=True)
+    attempt = secrets.token_hex(4)
+    return [
+        _Runs(folder, f"{attempt}-{place}", attributes) for place, attributes in enumerate(outputs)
+    ]
 
 
 class _Runs:

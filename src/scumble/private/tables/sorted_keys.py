@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -50,6 +50,13 @@ def unique_keys(keys: Keys) -> Keys:
     return ordered[_firsts(ordered)]
 
 
+def packed_rows(rows: Rows, names: Sequence[str]) -> Keys:
+    """Return the keys of all rows, in their order."""
+    radix = rows.schema.cell_keys(names)
+    none = radix.pack([np.empty(0, rows.schema[name].code_type) for name in names])
+    return np.concatenate([none, *map(radix.pack, rows.batches(names))])
+
+
 def isin_sorted(keys: Keys, others: Keys) -> Mask:
     """Return a mask of the keys that are in `others`; both are sorted and distinct."""
     found = np.zeros(len(keys), bool)
@@ -73,20 +80,18 @@ def true_tuples(
     rows: Rows,
     duplicates: Duplicates,
     multiplicity: int,
-    batches: Callable[[Sequence[str]], Iterator[list[npt.NDArray[Any]]]],
+    sorted_rows: Callable[[Sequence[str]], Keys],
 ) -> Keys:
     """Return the table as a set of tuples over its published columns, as sorted keys.
 
-    `batches` reads the codes of columns.
+    `sorted_rows` returns the keys of all rows, sorted.
 
     With a `multiplicity` above 1, equal rows are numbered, and the number is one more column.
     Otherwise, equal rows are an error, or are counted once if `duplicates` is "collapse".
     """
-    attributes = rows.schema.published
-    names = [attribute.name for attribute in attributes]
+    names = [attribute.name for attribute in rows.schema.published]
     plain = rows.schema.cell_keys(names)
-    none = plain.pack([np.empty(0, attribute.code_type) for attribute in attributes])
-    keys = sort_keys(np.concatenate([none, *map(plain.pack, batches(names))]))
+    keys = sorted_rows(names)
     firsts = _firsts(keys)
     if multiplicity > 1:
         numbered = CellKeys([*plain.sizes, multiplicity])
