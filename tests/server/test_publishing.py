@@ -16,6 +16,7 @@ import pytest
 from pyarrow import csv
 
 from scumble.demo.census import census
+from scumble.model.errors import ScumbleError
 from scumble.private.ledger.ledger import Ledger
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
 from scumble.server.publishing import jobs, workshop
@@ -348,6 +349,18 @@ def test_a_job_can_be_cancelled(owned, monkeypatch):
     assert "the charge stays" in finished(owned, begun, "cancelled")["problem"]
     assert owned.service.catalogue.get("never") is None
     assert owned.call("owner", "DELETE", "jobs/nothing").status_code == 404
+
+
+def test_a_process_that_dies_before_it_reads_is_a_failed_job(monkeypatch):
+    class Dead(jobs.Job):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "process" and value is not None:
+                value.wait(30)
+
+    monkeypatch.setattr(jobs, "_RUN", "raise SystemExit")
+    with pytest.raises(ScumbleError, match="its process was killed"):
+        jobs.in_process(Dead("1", "schema", "x"), "propose", {})
 
 
 def test_a_process_that_dies_is_a_failed_job(owned, monkeypatch):

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -314,3 +315,14 @@ def test_progress_counts_all_rows() -> None:
 def test_bad_numbers_of_jobs(jobs) -> None:
     with pytest.raises(sc.ParameterError, match="jobs"):
         sc.publish(people(4, schema()), schema(), sc.Uniform(epsilon=1), jobs=jobs)
+
+
+@pytest.mark.parametrize(("followers", "pays"), [(0, False), (1, True)])
+def test_a_worker_pays_for_the_jobs_that_follow(followers: int, pays: bool) -> None:
+    """20 tasks of 0.09 s are too few for a worker, but not if as much is to be written."""
+    job = SimpleNamespace(staging=None, followers=followers)
+    with Workers(2) as alone:
+        run = workers._Run(alone, job, [workers.Task(number, int) for number in range(20)])
+        run._seconds, run._own = 0.09, 1
+        assert run._pays() is pays
+    assert tasks.MapJob.followers == 1

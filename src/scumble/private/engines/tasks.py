@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -206,6 +206,7 @@ class MapJob:
     kernel: Kernel
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
+    followers: ClassVar[int] = 1  # `WriteJob`
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
         rows, seen = self.reading.rows(content.unit, note)

@@ -34,7 +34,10 @@ _WAKE_SECONDS = 0.2  # how long a signal may wait
 
 
 class Job(Protocol):
-    """What is done with every task. It is pickled once for each worker."""
+    """What is done with every task. It is pickled once for each worker.
+
+    `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
+    """
 
     @property
     def staging(self) -> Path | None:
@@ -252,7 +255,8 @@ class _Run:
 
     def _pays(self) -> bool:
         """Return whether enough work is left for one more worker: at the speed of this process so
-        far, and as much as was done if the number of tasks is not known.
+        far, and as much as was done if the number of tasks is not known. Jobs that follow on the
+        same rows take as long as this one: rows that are perturbed are then sorted and written.
         """
         idle = sum(not worker.tasks for worker in self._workers.running)
         self._fill(idle + 1)
@@ -262,6 +266,7 @@ class _Run:
             return True
         known = self._unread is not None
         left = self._seconds / max(1, self._own) * self._left() if known else self._seconds
+        left *= 1 + getattr(self._job, "followers", 0)
         return left > WORTH * (len(self._workers.running) + 2)
 
     def _do(self, task: Task) -> None:

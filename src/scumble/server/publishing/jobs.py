@@ -175,10 +175,13 @@ def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
         if job.cancelled:
             _end(job)
         last: dict[str, Any] = {}
-        with suppress(BrokenPipeError):  # it was cancelled
-            given = {"task": task, "arguments": dict(arguments), "memory": job.memory}
+        given = {"task": task, "arguments": dict(arguments), "memory": job.memory}
+        try:
             process.stdin.write(json.dumps(given) + "\n")
             process.stdin.flush()
+        except BrokenPipeError:  # it was cancelled, or died
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         for line in process.stdout:
             if not line.endswith("\n"):  # it was killed while it wrote
                 break
