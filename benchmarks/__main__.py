@@ -43,6 +43,7 @@ NAMES = (
     "axes",
     "sparse",
     "lists",
+    "long_lists",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")
