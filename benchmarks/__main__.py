@@ -45,6 +45,7 @@ NAMES = (
     "lists",
     "rows",
     "rows_size",
+    "long_lists",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")

@@ -112,6 +112,10 @@ class Engine(Protocol):
         """
         ...
 
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        """Return the combinations of values of these columns, listed or not, by person."""
+        ...
+
     def map(
         self,
         names: Sequence[str],
@@ -174,9 +178,7 @@ class EngineCounter:
         return self._engine.lists(names, unit)
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        from scumble.private.tables.counter import RowCounter
-
-        return RowCounter(self._engine.rows).keys(names, unit)
+        return self._engine.keys(names, unit)
 
 
 def check_jobs(owner: str, jobs: int) -> None:

@@ -28,6 +28,7 @@ from scumble.private.tables.writer import ViewWriter
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.key_pairs import KeyCounter
 
 Pieces = Iterator[list[Codes]]
 
@@ -65,6 +66,9 @@ class LocalEngine:
 
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
         return RowCounter(self.rows).all_lists(names, unit)
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        return RowCounter(self.rows).keys(names, unit)
 
     def map(
         self,

@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,7 @@ from scumble.private.tables.source import Unit
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.key_pairs import KeyCounter
 
 _SHUFFLE = ("people", "staging")  # the unit and the purpose of the key of files in between
 _GROUPS = 2  # the least number of row groups that a task writes
@@ -145,6 +146,19 @@ class PoolEngine:
         content = self._limited(unit)
         self.rows.begin_lists(names)
         yield from self._in_order(self._answers(job, names, content))
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        from scumble.private.tables.key_pairs import KeyPairs, no_keys
+
+        if self.rows.source.units() is None:  # only the driver can read them
+            return self._local().keys(names, unit)
+        job = tasks.KeysJob(self._reading, tuple(names), unit.column)
+        columns = [*names, *([unit.column] if unit.column else [])]
+        self.rows.outside_columns.clear()
+        self.rows.outside_counts.clear()
+        tables = self._in_order(self._answers(job, columns, lambda each: each))
+        first = next(tables, no_keys(self.rows, names))
+        return KeyPairs(self.rows, names, unit.column, chain([first], tables))
 
     def map(
         self,

@@ -163,6 +163,23 @@ class ListsJob:
 
 
 @dataclass(frozen=True)
+class KeysJob:
+    """Returns the people of a unit and their keys."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    person: str | None
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], Seen]:
+        from scumble.private.tables.key_pairs import key_tables
+
+        rows, seen = self.reading.rows(content, note)
+        found = [each for each in key_tables(rows, self.names, self.person) if len(each)]
+        return found, seen()
+
+
+@dataclass(frozen=True)
 class UnitCellsJob:
     """Finds the non-empty cells of a unit, and its fingerprint."""
 
