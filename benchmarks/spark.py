@@ -82,7 +82,7 @@ def _flat(cluster: Any) -> dict[str, Any]:
     schema = sc.Schema.loads(SCHEMA)
     peaks = []
     for rows in FLAT:
-        with _session(cluster) as session:
+        with session_of(cluster) as session:
             sc.publish(table(rows), schema, sc.Uniform(epsilon=1), engine=sc.Spark(session))
             peaks.append(max(map(_peak, _pythons(cluster.folder))))
     few, many = (f"{rows // 10**6}M" for rows in FLAT)
@@ -110,14 +110,14 @@ def _turns(rivals: Mapping[str, Callable[[], float]]) -> dict[str, float]:
 
 def seconds_of(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
     """Processor time of a session that does some work, its start included."""
-    before = _clock(cluster.folder)
-    with _session(cluster) as session:
+    before = clock(cluster.folder)
+    with session_of(cluster) as session:
         work(sc.Spark(session))
-        return _clock(cluster.folder) - before
+        return clock(cluster.folder) - before
 
 
 @contextmanager
-def _session(cluster: Any) -> Iterator[Any]:
+def session_of(cluster: Any) -> Iterator[Any]:
     from tests.support import spark as clusters
 
     session = cluster.session()
@@ -133,7 +133,7 @@ def closing(cluster: Iterator[Any]) -> Iterator[Any]:
     next(cluster, None)
 
 
-def _clock(folder: Path) -> float:
+def clock(folder: Path) -> float:
     """Processor time so far of this process, of its Java process and of the cluster."""
     import psutil
 

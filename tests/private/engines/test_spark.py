@@ -225,6 +225,25 @@ def test_answers_without_spark(engine, tmp_path) -> None:
 
 
 @pytest.mark.slow
+def test_a_release_in_postgresql(engine, postgresql, tmp_path, cluster) -> None:
+    """From Python and from the shell: the tasks of Spark write nothing there."""
+    path, places = tmp_path / "people.parquet", [postgresql.table("view") for _ in range(2)]
+    pq.write_table(people(400, schema()), path, row_group_size=50)
+    sc.publish(path, schema(), sc.Uniform(epsilon=1), engine=engine, to=places[0])
+    (tmp_path / "schema.toml").write_text(schema().dumps())
+    words = ["publish", "people.parquet", "-s", "schema.toml", "-m", "uniform", "-e", "1"]
+    words += ["--to", places[1], "--engine", "spark", "--master", cluster.master]
+    subprocess.run(
+        [str(Path(sys.executable).with_name("scumble")), *words, "--staging", "staging"],
+        cwd=tmp_path,
+        env={**os.environ, **cluster.environment()},
+        capture_output=True,
+        check=True,
+    )
+    assert [sc.open(place).evidence.rows for place in places] == [400, 400]
+
+
+@pytest.mark.slow
 class TestFaults:
     @pytest.mark.parametrize("name", PUBLISHERS)
     def test_every_unit_fails_once_after_its_draw(

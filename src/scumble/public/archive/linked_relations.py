@@ -33,13 +33,13 @@ def save_linked_relation(
     for release in releases.values():
         refuse_seeded(release.manifest.seeded, insecure)
     with ReleaseConnection(read_release_address(address)) as connection:
-        connection.run("BEGIN")
+        connection.begin()
         _check_free(connection, list(releases))
         for name, release in releases.items():
             with _of_table(connection, name):
                 connection.write(release)
         connection.write_json(_LINKS, links)
-        connection.run("COMMIT")
+        connection.commit()
     return address
 
 

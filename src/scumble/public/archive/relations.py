@@ -65,11 +65,11 @@ def save_relation(
     target = read_release_address(address)
     refuse_seeded(release.manifest.seeded, insecure)
     with ReleaseConnection(target) as connection:
-        connection.run("BEGIN")
+        connection.begin()
         connection.check_free(force=force)
         connection.drop_release()
         connection.write(release)
-        connection.run("COMMIT")
+        connection.commit()
     return address
 
 
@@ -123,6 +123,7 @@ class ReleaseConnection:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._written: dict[str, str] = {}  # the digests of JSON values, by the name of their table
         try:
             self._postgres = Postgres(target.database)
         except DatabaseError as error:
@@ -139,6 +140,40 @@ class ReleaseConnection:
             return self._postgres.run(sql, *parameters)
         except DatabaseError as error:
             raise self._unusable(error) from None
+
+    def begin(self) -> None:
+        """Begin to write: one at a time, and after transactions whose connection was lost."""
+        name = f"scumble release {self.target.relation()}"
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+        self.run("BEGIN")
+        self.run("SELECT pg_advisory_xact_lock($1)", number)
+
+    def commit(self) -> None:
+        """End the transaction. If the reply is lost, look up whether the server has committed."""
+        try:
+            self._postgres.run("COMMIT")
+            return
+        except DatabaseError as error:
+            failure = error
+        if not failure.lost:
+            raise self._unusable(failure)
+        try:
+            with type(self)(self.target) as again:
+                again.begin()
+                there = all(again._holds(*each) for each in self._written.items())
+        except ReleaseError:
+            raise ReleaseError(
+                f"The connection was lost while a release was written to {self.target}, and it is "
+                "not known whether it is there. Look before you publish again: its charge stays."
+            ) from None
+        if not there:
+            raise self._unusable(failure)
+
+    def _holds(self, relation: str, digest: str) -> bool:
+        """Whether a table of JSON values has the content with this digest."""
+        if self.run("SELECT to_regclass($1) IS NULL", relation) == [(True,)]:
+            return False
+        return self.run(f"SELECT digest FROM {relation}") == [(digest,)]
 
     def exists(self, suffix: str = "") -> bool:
         name = self.target.relation(suffix)
@@ -188,7 +223,8 @@ class ReleaseConnection:
         text = json.dumps(data, ensure_ascii=False, sort_keys=True)
         name = self.target.relation(suffix)
         self.run(f"CREATE TABLE {name} (content text, digest text)")
-        self.run(f"INSERT INTO {name} VALUES ($1, $2)", text, _sha256(text))
+        self._written[name] = _sha256(text)
+        self.run(f"INSERT INTO {name} VALUES ($1, $2)", text, self._written[name])
 
     def read_json(self, suffix: str) -> dict[str, Any]:
         """Return the JSON values in a table that `write_json` wrote, if they fit their digest."""
