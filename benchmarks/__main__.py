@@ -25,6 +25,8 @@ NAMES = (
     "publish",
     "pool",
     "spark",
+    "tumult",
+    "growth",
     "answer",
     "bounds",
     "questions",
@@ -41,6 +43,9 @@ NAMES = (
     "axes",
     "sparse",
     "lists",
+    "rows",
+    "rows_size",
+    "long_lists",
     "server",
 )
 OUTPUT = Path("build/benchmarks.json")

@@ -33,7 +33,7 @@ def run() -> list[dict[str, Any]]:
     from tests.support import spark as clusters
 
     histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
-    with _closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
+    with closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
         return [
             *_compared(
                 cluster, f"uniform, {UNIFORM // 10**6}M rows", sc.Uniform(epsilon=1), UNIFORM
@@ -54,9 +54,13 @@ def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[
         return sum(os.times()[:2]) - before
 
     def on_spark() -> float:
-        return _spent(cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine))
+        return seconds_of(
+            cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine)
+        )
 
-    spent = _turns({"local": local, "empty": lambda: _spent(cluster, _empty), "spark": on_spark})
+    spent = _turns(
+        {"local": local, "empty": lambda: seconds_of(cluster, empty_job), "spark": on_spark}
+    )
     alone, empty, spark = spent["local"], spent["empty"], spent["spark"]
     detail = (
         f"Spark {spark:.1f} s CPU, an empty job {empty:.1f}; one process {alone:.2f}; load "
@@ -78,7 +82,7 @@ def _flat(cluster: Any) -> dict[str, Any]:
     schema = sc.Schema.loads(SCHEMA)
     peaks = []
     for rows in FLAT:
-        with _session(cluster) as session:
+        with session_of(cluster) as session:
             sc.publish(table(rows), schema, sc.Uniform(epsilon=1), engine=sc.Spark(session))
             peaks.append(max(map(_peak, _pythons(cluster.folder))))
     few, many = (f"{rows // 10**6}M" for rows in FLAT)
@@ -88,7 +92,7 @@ def _flat(cluster: Any) -> dict[str, Any]:
     )
 
 
-def _empty(engine: sc.Spark) -> None:
+def empty_job(engine: sc.Spark) -> None:
     with engine.opened():  # which looks at every worker
         pass
 
@@ -104,16 +108,16 @@ def _turns(rivals: Mapping[str, Callable[[], float]]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in found.items()}
 
 
-def _spent(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
+def seconds_of(cluster: Any, work: Callable[[sc.Spark], object]) -> float:
     """Processor time of a session that does some work, its start included."""
-    before = _clock(cluster.folder)
-    with _session(cluster) as session:
+    before = clock(cluster.folder)
+    with session_of(cluster) as session:
         work(sc.Spark(session))
-        return _clock(cluster.folder) - before
+        return clock(cluster.folder) - before
 
 
 @contextmanager
-def _session(cluster: Any) -> Iterator[Any]:
+def session_of(cluster: Any) -> Iterator[Any]:
     from tests.support import spark as clusters
 
     session = cluster.session()
@@ -124,12 +128,12 @@ def _session(cluster: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _closing(cluster: Iterator[Any]) -> Iterator[Any]:
+def closing(cluster: Iterator[Any]) -> Iterator[Any]:
     yield next(cluster)
     next(cluster, None)
 
 
-def _clock(folder: Path) -> float:
+def clock(folder: Path) -> float:
     """Processor time so far of this process, of its Java process and of the cluster."""
     import psutil
 

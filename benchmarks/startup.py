@@ -2,7 +2,9 @@
 
 The base is `python -c "import numpy, pyarrow, duckdb, sqlglot"`, measured in turns with the
 commands, so that the ratios hold on any machine. Each command is also run as on a new machine, with
-an empty cache of compiled loops. `python -m benchmarks.startup` prints the table as text.
+an empty cache of compiled loops. Python keeps byte code, as it does for an installed package, even
+where PYTHONDONTWRITEBYTECODE is set: compiling the sources again would add half of the base.
+`python -m benchmarks.startup` prints the table as text.
 """
 
 from __future__ import annotations
@@ -90,6 +92,7 @@ def cpu_seconds(words: list[str], cache: Path) -> float:
     """Return the processor seconds of a program: a busy machine hardly lengthens them."""
     caches = {"XDG_CACHE_HOME": str(cache), "SCUMBLE_CACHE": str(cache)}
     environment = {**os.environ, **caches, "NUMBA_CACHE_DIR": str(cache)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

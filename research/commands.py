@@ -256,12 +256,13 @@ def honest(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1.
+    """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1, and where
+    counts depend on groups of Anatomy and left-out cells of Sparse.
 
-    Before: the noise alone. Now: with the least and the most that cut boxes can hold. And how
-    often the selector's choice has the shortest intervals.
+    Before: the noise alone. Now: with the least and the most that cut boxes, groups and left-out
+    cells can hold. And how often the selector's choice has the shortest intervals.
     """
-    from research import honest_report
+    from research import honest_report, honest_rows
     from research.honest import FULL, QUICK, study
 
     scale = QUICK if quick else FULL
@@ -269,7 +270,8 @@ def honest(
         chosen = scale if runs is None else replace(scale, runs=runs)
         chosen = replace(chosen, neighbours="replace") if replaced else chosen
         cells = list(study(data, chosen, step, fixed=True))
-    rows, said = honest_report.summary(cells), honest_report.sentences(cells)
+        others = list(honest_rows.study(data, chosen, step))
+    rows, said = honest_report.summary([*cells, *others]), honest_report.sentences(cells)
     if as_json:
         console.print_json({"rows": rows, "verdicts": said})
         return

@@ -208,7 +208,8 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        return "adult" if self.table.startswith("adult") else f"{len(self.shape)}-D"
+        name, colon, _ = self.table.partition(":")
+        return name if colon else f"{len(self.shape)}-D"
 
     @property
     def half(self) -> float:

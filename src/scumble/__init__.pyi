@@ -41,6 +41,7 @@ from scumble.private.summaries.hierarchy import Hierarchy as Hierarchy
 from scumble.private.summaries.histogram import Histogram as Histogram
 from scumble.private.summaries.keys import Keys as Keys
 from scumble.private.summaries.lists.baskets import Baskets as Baskets
+from scumble.private.summaries.lists.diffpart import DiffPart as DiffPart
 from scumble.private.summaries.lists.sequences import Sequences as Sequences
 from scumble.private.summaries.lists.trajectories import Trajectories as Trajectories
 from scumble.private.summaries.marginals import Marginals as Marginals
@@ -75,6 +76,7 @@ __all__ = [
     "Datacube",
     "Dates",
     "Dawa",
+    "DiffPart",
     "Dirichlet",
     "DomainError",
     "Estimate",

@@ -38,6 +38,7 @@ REGISTRY = {
     "synthesis": "scumble.private.summaries.synthetic.synthesis:Synthesis",
     "mwem": "scumble.private.summaries.synthetic.mwem:Mwem",
     "trajectories": "scumble.private.summaries.lists.trajectories:Trajectories",
+    "diffpart": "scumble.private.summaries.lists.diffpart:DiffPart",
     "dirichlet": "scumble.private.summaries.synthetic.dirichlet:Dirichlet",
 }
 

@@ -135,6 +135,72 @@ def test_link_publishes_the_tables_of_a_file(folder: Path) -> None:
     assert "exists already" in again.err
 
 
+def test_link_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:
+    visits = pa.table({"person": range(60), "ward": ["eye", "ear"] * 30})
+    pyarrow.parquet.write_table(visits, folder / "visits.parquet")
+    words = ("link", folder / "tables.toml", "-o", folder / "view")
+    refused = run(*words)
+    assert refused.code != 0
+    assert "Table 'visits': Column 'ward', row 2" in refused.err
+    done = run(*words, "--outside", "drop", "--jobs", "2")
+    assert done.code == 0, done.err
+    assert "Note: visits: Rows with a value of 'ward' outside its domain were left out" in done.err
+    nowhere = run("link", folder / "tables.toml")
+    assert nowhere.code == 2
+    assert "--output FOLDER or --to ADDRESS" in nowhere.err
+
+
+@pytest.mark.slow
+def test_postgresql_has_the_tables_the_releases_and_the_rows(folder: Path, postgresql) -> None:
+    database, view, rows = postgresql.shared_database, *map(postgresql.table, ("view", "rows"))
+    for name in ("people", "visits"):
+        postgresql.ingest(
+            database, f"link_{name}", pyarrow.parquet.read_table(folder / f"{name}.parquet")
+        )
+    text = TABLES
+    for name in ("people", "visits"):
+        text = text.replace(
+            f'source = "{name}.parquet"', f'source = "{database}"\ntable = "link_{name}"'
+        )
+    (folder / "tables.toml").write_text(text)
+    done = run("link", folder / "tables.toml", "--to", view)
+    assert done.code == 0, done.err
+    assert run("query", view, JOIN).code == 0
+    said = run("rows", view, "-n", "40", "--seed", "1", "-o", rows)
+    assert said.code == 0, said.err
+    assert "Wrote 40 rows to" in said.err
+    people, visits = (
+        _read(database, f"{rows.partition('?')[0].rpartition('.')[2]}_{name}")
+        for name in ("people", "visits")
+    )
+    drawn = sc.open(view).rows(40, seed=1)
+    assert people.to_pylist() == drawn["people"].to_pylist()
+    assert visits.to_pylist() == drawn["visits"].to_pylist()
+    again = run("rows", view, "-o", rows)
+    assert again.code != 0
+    assert "already. Choose another name, or say --force" in again.err
+    assert run("rows", view, "-n", "5", "-o", rows, "--force").code == 0
+    foreign = f"{database.partition('?')[0]}/public.link_people?{database.partition('?')[2]}"
+    kept = run(
+        "rows",
+        f"{view.partition('?')[0]}_people?{view.partition('?')[2]}",
+        "-o",
+        foreign,
+        "--force",
+    )
+    assert kept.code != 0
+    assert "is not replaced" in kept.err
+    assert _read(database, "link_people").num_rows == 60
+
+
+def _read(database: str, name: str) -> pa.Table:
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(database) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {name}")
+        return cursor.fetch_arrow_table()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -6,66 +6,20 @@ import json
 from collections import Counter
 from itertools import combinations
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import scumble as sc
 from scumble.compare import lists
 from scumble.compare.list_truth import BasketTruth, StringTruth
+from tests.support.baskets import random_baskets
+from tests.support.lists import FEW as SCHEMA
+from tests.support.lists import people
 from tests.support.terminal import run
-
-SCHEMA = sc.Schema.loads(
-    """
-[attributes.who]
-role = "identifier"
-[attributes.items]
-role = "sensitive"
-type = "set"
-values = ["a", "b", "c", "d"]
-[attributes.pages]
-role = "sensitive"
-type = "sequence"
-values = ["a", "b", "c"]
-[attributes.x]
-role = "sensitive"
-type = "sequence"
-range = [0, 2]
-bins = 2
-[attributes.y]
-role = "sensitive"
-type = "sequence"
-range = [0, 2]
-bins = 2
-[attributes.query]
-role = "sensitive"
-type = "category"
-open = true
-"""
-)
-
-
-def people(number: int = 1500) -> pa.Table:
-    draw = np.random.default_rng(1)
-    sizes = draw.integers(1, 5, number)
-    shares = zip("abcd", (0.7, 0.5, 0.3, 0.1), strict=True)
-    has = {item: draw.random(number) < share for item, share in shares}
-    return pa.table(
-        {
-            "who": np.arange(number),
-            "items": [[item for item in "abcd" if has[item][row]] for row in range(number)],
-            "pages": [draw.choice(list("abc"), size).tolist() for size in sizes],
-            "x": [draw.uniform(0, 2, size).tolist() for size in sizes],
-            "y": [draw.uniform(0, 2, size).tolist() for size in sizes],
-            "query": [f"q{place}" for place in np.minimum(draw.geometric(0.2, number), 30)],
-        }
-    )
 
 
 @pytest.mark.parametrize("k", [1, 3, 9, 20])
 def test_frequent_sets_are_those_of_enumeration(k: int) -> None:
-    baskets = [frozenset("abcd".index(item) for item in each) for each in _items()]
+    baskets = random_baskets(200, 4, 0.7, seed=1)
     truth = BasketTruth(baskets)
     sets = [frozenset(s) for n in range(1, 5) for s in combinations(range(4), n)]
     counts = {each: sum(each <= basket for basket in baskets) for each in sets}
@@ -73,10 +27,6 @@ def test_frequent_sets_are_those_of_enumeration(k: int) -> None:
     there = [each for each in sets if counts[each]]
     ranked = sorted(there, key=lambda each: (-counts[each], len(each), sorted(each)))
     assert truth.top(k) == ranked[:k]
-
-
-def _items() -> list[list[str]]:
-    return people(200)["items"].to_pylist()
 
 
 def test_strings_are_counted_by_their_definition() -> None:
@@ -90,7 +40,7 @@ def test_strings_are_counted_by_their_definition() -> None:
 
 
 def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
-    table = lists.ListTable(people(), SCHEMA)
+    table = lists.ListTable(people(1500, items=4), SCHEMA)
     given = {"baskets": {"top": [5]}, "keys": {"delta": [1e-6]}}
     settings = lists.choices(SCHEMA, lists.METHODS, [0.05, 50], "add_remove", given)
     found = list(lists.compared(table, settings, 2, seed=1))
@@ -108,7 +58,7 @@ def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
 
 
 def test_the_command(tmp_path) -> None:
-    pq.write_table(people(300), tmp_path / "people.parquet")
+    pq.write_table(people(300, items=4), tmp_path / "people.parquet")
     (tmp_path / "people.toml").write_text(SCHEMA.dumps())
     given = ["compare", str(tmp_path / "people.parquet"), "-s", str(tmp_path / "people.toml")]
     output = tmp_path / "page.html"

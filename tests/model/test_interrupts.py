@@ -39,10 +39,10 @@ def test_a_statement_of_the_sandbox(monkeypatch) -> None:
 
 
 def test_the_sandbox_while_it_opens(monkeypatch) -> None:
-    def stopped() -> list[str]:
+    def stopped(words: list[str]) -> str:
         raise RuntimeError("Query interrupted")
 
-    monkeypatch.setattr(module, "bounded_macros", stopped)
+    monkeypatch.setattr(module, "_list", stopped)
     with pytest.raises(KeyboardInterrupt):
         Sandbox(people.schema()).rows("SELECT 1")
 

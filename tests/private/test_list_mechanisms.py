@@ -79,6 +79,10 @@ def _baskets(**more) -> dict:
     return {"attribute": "pages", "top": 3, "epsilon": 1, "neighbours": "add_remove"} | more
 
 
+def _whole(**more) -> dict:
+    return {"attribute": "pages", "epsilon": 1, "neighbours": "add_remove"} | more
+
+
 # By case: schema, parameters, a question.
 CASES = {
     "sequences": (SEQUENCES, _sequences(), OCCURRENCES),
@@ -108,6 +112,12 @@ CASES = {
         _baskets(person="name", contribution=2, neighbours="replace"),
         BASKETS,
     ),
+    "diffpart": (SETS, _whole(), BASKETS),
+    "diffpart, people": (
+        SETS,
+        _whole(person="name", contribution=2, neighbours="replace", epsilon=5, fanout=2),
+        "SELECT COUNT(*) FROM t WHERE contains(pages, 'a')",
+    ),
 }
 REFUSED = {
     "trajectories": (
@@ -130,6 +140,15 @@ REFUSED = {
         ({"delta": 1}, "between 0 and 1"),
         ({"longest": 0}, "'longest' parameter of Baskets"),
         ({"items": 2}, "'items' parameter of Baskets must be a whole number from 3 to 64"),
+        ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+        ({"contribution": 0}, "a whole number of at least 1"),
+    ),
+    "diffpart": (
+        ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead"),
+        ({"epsilon": 1e-30}, "larger than any count"),
+        ({"attribute": ""}, "'attribute' parameter of DiffPart"),
+        ({"fanout": 1}, "'fanout' parameter of DiffPart must be a whole number from 2 to 16"),
+        ({"false_parts": 0}, "'false_parts' parameter of DiffPart"),
         ({"neighbours": "all"}, "'replace' or 'add_remove'"),
         ({"contribution": 0}, "a whole number of at least 1"),
     ),

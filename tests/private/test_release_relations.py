@@ -12,6 +12,7 @@ import scumble as sc
 from scumble.model.relational import Postgres, read_target
 from scumble.public.archive.archive import manifest_to_json
 from tests.support.people import people, schema
+from tests.support.postgres import LosesReply
 from tests.support.terminal import run
 
 QUESTION = "SELECT job, COUNT(*) FROM t WHERE age < 3 GROUP BY job"
@@ -131,6 +132,20 @@ def test_a_failure_leaves_nothing_and_the_old_release_stays(saved, monkeypatch):
         view.save(saved, force=True)
     monkeypatch.undo()
     assert sc.open(saved).evidence.rows == 300
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_commit_whose_reply_is_lost_is_looked_up(saved, monkeypatch, arrives):
+    """Before anybody is told that nothing was published."""
+    view = sc.publish(people(200, schema()), schema(), sc.Uniform(epsilon=1))
+    connection = type("Connection", (LosesReply,), {"arrives": arrives, "armed": True})
+    monkeypatch.setattr("scumble.public.archive.relations.Postgres", connection)
+    if arrives:
+        view.save(saved, force=True)
+    else:
+        with pytest.raises(sc.ReleaseError, match="the connection was lost"):
+            view.save(saved, force=True)
+    assert sc.open(saved).evidence.rows == (200 if arrives else 300)
 
 
 def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_path, postgresql):

@@ -222,6 +222,7 @@ def test_tables_come_as_arrow_and_csv(front):
         (b'{"sql": "SELECT COUNT(*) AS \\"\\ud800\\" FROM t"}', 422),
         (b'{"sql": "SELECT COUNT(*) FROM t", "max_relaxation_error": 1' + b"0" * 400 + b"}", 422),
         (b"{}", 422),
+        (b'{"sql": null}', 422),
         (b'{"sql": 7}', 422),
         (b'{"sql": "SELECT 1", "more": 1}', 422),
         (b'{"sql": "SELECT COUNT(*) FROM t", "level": 1}', 422),
@@ -358,7 +359,8 @@ def test_a_failure_tells_nothing_but_its_number(front, monkeypatch, caplog):
     def fail(*_):
         raise RuntimeError("the secret value 4711")
 
-    monkeypatch.setattr(front.service.catalogue.get("people"), "cost_all", fail)
+    for name in ("cost", "cost_all"):
+        monkeypatch.setattr(front.service.catalogue.get("people"), name, fail)
     response = front.call("analyst", "POST", "datasets/people/cost", json={"sql": COUNT})
     assert response.status_code == 500
     assert "4711" not in response.text
@@ -371,7 +373,8 @@ def test_an_unusable_journal_is_a_503_without_paths(front, monkeypatch):
     def fail(*_):
         raise LedgerError("/private/folder cannot be written.")
 
-    monkeypatch.setattr(front.service.catalogue.get("people"), "answer_all", fail)
+    for name in ("answer", "answer_all"):
+        monkeypatch.setattr(front.service.catalogue.get("people"), name, fail)
     response = front.ask(COUNT)
     assert response.status_code == 503
     assert "/private" not in response.text

@@ -93,6 +93,7 @@ def test_an_analyst_asks_and_sees_cost_answer_and_history(browsers):
     answer = browser.post("/data/people/ask", sql=sql, key="page-1")
     assert "Charged: one new number." in answer.text
     assert "<svg" in answer.text
+    assert "the true value in this table" in answer.text
     assert "was answered before" in browser.post("/data/people/cost", sql=sql).text.lower()
     again = browser.post("/data/people/ask", sql=sql, key="page-1")
     number = re.compile(r'class="number">([\d,]+)')

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import shutil
 import stat
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -12,8 +16,9 @@ import pytest
 from pyarrow import csv
 
 from scumble.demo.census import census
+from scumble.model.errors import ScumbleError
 from scumble.private.ledger.ledger import Ledger
-from scumble.server.config import Limits, SourceSettings
+from scumble.server.config import DatasetSettings, Limits, SourceSettings
 from scumble.server.publishing import jobs, workshop
 from scumble.server.service import Service
 from tests.support.servers import Browser, Front, make_settings
@@ -33,7 +38,7 @@ def owned(tmp_path_factory):
     found = Front(
         replace(
             settings,
-            limits=Limits(upload=200_000),
+            limits=Limits(upload=200_000, columns=50),
             ledger=folder / "ledger",
             sources=(
                 SourceSettings("more", str(folder / "more.parquet"), schema=folder / "schema.toml"),
@@ -135,8 +140,97 @@ def test_what_is_sent_is_private_and_limited(owned):
     assert upload(owned, chunks).status_code == 413
     assert upload(owned, b"").status_code == 422
     assert upload(owned, name="people.exe").status_code == 415
+    assert "packed" in upload(owned, gzip.compress(b"a\n1\n")).json()["detail"]
+    assert upload(owned, b"a\n1\n", name="people.parquet").status_code == 415
     assert owned.call("owner", "POST", "uploads", content=b"x").status_code == 422
     assert sorted(folder.parent.iterdir()) == before
+
+
+def test_all_tables_together_and_the_free_disk_are_limited(owned, monkeypatch):
+    shop = owned.service.workshop
+    known, settings = shop.room(), shop.settings
+    size = len(owned.csv.read_bytes())
+    upload(owned)
+    assert known - 3 * size < shop.room() < known - size
+    for changed in ({"uploads": settings.limits.uploads - shop.room()}, {"reserve": 1 << 60}):
+        less = replace(settings, limits=replace(settings.limits, **changed))
+        monkeypatch.setattr(shop, "settings", less)
+        response = upload(owned)
+        assert response.status_code == 413
+        assert "Delete a draft" in response.json()["detail"]
+
+
+def test_a_wide_table_is_refused_in_a_sentence(owned):
+    wide = ",".join(f"c{place}" for place in range(51)) + "\n"
+    sent = {"source": upload(owned, wide.encode()).json()["source"]}
+    begun = owned.call("owner", "POST", "schemas", json=sent)
+    assert "51 columns, of at most 50" in finished(owned, begun, "failed")["problem"]
+
+
+def test_a_table_that_is_in_use_is_not_deleted(owned, monkeypatch):
+    monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.readline(); time.sleep(600)")
+    source = upload(owned).json()["source"]
+    begun = make(owned, name="used", source=source, schema=owned.schema, **marginals(epsilon=0.1))
+    path = f"uploads/{source.partition(':')[2]}"
+    assert owned.call("owner", "DELETE", path).status_code == 409
+    owned.call("owner", "DELETE", f"jobs/{begun.json()['job']}")
+    finished(owned, begun, "cancelled")
+    assert owned.call("owner", "DELETE", path).status_code == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
+def test_work_that_needs_too_much_memory_fails_in_a_sentence(owned, monkeypatch):
+    monkeypatch.setattr(jobs, "_RUN", _WITH.format("bytearray(1 << 30)"))
+    monkeypatch.setattr(owned.service.workshop.jobs, "_memory", 500.0)
+    begun = owned.call("owner", "POST", "schemas", json={"source": "more"})
+    assert "more than 500 MB" in finished(owned, begun, "failed")["problem"]
+
+
+def test_work_ends_when_the_server_is_killed():
+    code = _WITH.format("print('begun', file=sys.stderr), time.sleep(600)")
+    command = [sys.executable, "-c", code]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as process:
+        process.stdin.write('{"task": "propose", "arguments": {}, "memory": null}\n')
+        process.stdin.flush()
+        assert process.stderr.readline() == "begun\n"
+        process.stdin.close()  # as the system does
+        assert process.wait(30) == 143
+
+
+_WITH = (
+    "import sys, time; from scumble.server.publishing import tasks; "
+    "tasks.TASKS['propose'] = lambda report, **_: ({}); tasks.main()"
+)
+
+
+def test_what_was_being_made_when_the_server_was_killed(tmp_path, caplog):
+    """What is whole is served, since it is charged; of the rest nothing stays."""
+    settings = make_settings(tmp_path)
+    folder = settings.folder / "datasets"
+    folder.mkdir(parents=True)
+    settings.folder.chmod(0o700)
+    shutil.copytree(tmp_path / "rows", folder / "whole")
+    (folder / ".half-1234").mkdir()
+    kept = settings.folder / "tables" / "half.csv"
+    kept.parent.mkdir()
+    kept.write_text("age")
+    half = DatasetSettings("half", database=folder / "half", source=str(kept))
+    records = [DatasetSettings("whole", "Whole", release=folder / "whole"), half]
+    made = {"format": 1, "datasets": [], "batches": {}}
+    made["making"] = [workshop._written(each) for each in records]
+    (settings.folder / workshop._MADE).write_text(json.dumps(made))
+    for _ in range(2):
+        service = Service(settings)
+        try:
+            service.open()
+            assert service.catalogue.get("whole").title == "Whole"
+            assert service.catalogue.get("half") is None
+        finally:
+            service.close()
+    assert not kept.exists()
+    assert not list(folder.glob(".half-*"))
+    assert len(caplog.records) == 2
 
 
 @pytest.mark.parametrize(
@@ -243,7 +337,7 @@ def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
 
 
 def test_a_job_can_be_cancelled(owned, monkeypatch):
-    wait = "import sys, time; sys.stdin.read(); time.sleep(600)"
+    wait = "import sys, time; sys.stdin.readline(); time.sleep(600)"
     monkeypatch.setattr(jobs, "_RUN", wait)
     body = {"name": "never", "source": "more", "method": "uniform", "parameters": {"epsilon": 1}}
     begun = make(owned, **body)
@@ -255,6 +349,18 @@ def test_a_job_can_be_cancelled(owned, monkeypatch):
     assert "the charge stays" in finished(owned, begun, "cancelled")["problem"]
     assert owned.service.catalogue.get("never") is None
     assert owned.call("owner", "DELETE", "jobs/nothing").status_code == 404
+
+
+def test_a_process_that_dies_before_it_reads_is_a_failed_job(monkeypatch):
+    class Dead(jobs.Job):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "process" and value is not None:
+                value.wait(30)
+
+    monkeypatch.setattr(jobs, "_RUN", "raise SystemExit")
+    with pytest.raises(ScumbleError, match="its process was killed"):
+        jobs.in_process(Dead("1", "schema", "x"), "propose", {})
 
 
 def test_a_process_that_dies_is_a_failed_job(owned, monkeypatch):
@@ -309,7 +415,7 @@ def test_a_name_is_given_once(tmp_path, monkeypatch):
     """Not to two owners at once, and not to another table after its data set was stopped."""
     settings = make_settings(tmp_path)
     service = Service(replace(settings, sources=(SourceSettings("more", "more.parquet"),)))
-    monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.read(); time.sleep(600)")
+    monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.readline(); time.sleep(600)")
     shop, schema = service.workshop, census(1)[1].dumps()
     recipe = {"kind": "database", "epsilon": 1, "noise": 9, "attributes": None}
     try:
@@ -343,7 +449,7 @@ def test_a_result_that_is_there_before_it_is_cancelled_counts(end, counts, monke
             self.cancelled = True
 
     lines = f'{{"done": 1}}\\n{{"result": 5{end}'
-    monkeypatch.setattr(jobs, "_RUN", f"import sys; sys.stdin.read(); print('{lines}', end='')")
+    monkeypatch.setattr(jobs, "_RUN", f"import sys; sys.stdin.readline(); print('{lines}', end='')")
     job = Late("1", "release", "x")
     if counts:
         assert jobs.in_process(job, "publish", {}) == 5

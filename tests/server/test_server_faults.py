@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,9 +15,12 @@ from contextlib import contextmanager, suppress
 import httpx
 import pytest
 
+from scumble.model.errors import ParameterError
 from scumble.private.database.database import Database
 from scumble.private.journal.sqlite_store import HeadFile
 from scumble.server.config import Limits
+from scumble.server.serve import listen
+from scumble.server.service import Service
 from scumble.server.tokens import TokenStore
 from tests.support.servers import COUNT, Front, free_port, make_settings
 
@@ -138,6 +142,17 @@ def test_a_server_ends_on_a_signal_with_exit_code_0(served):
             assert process.wait(30) == 0
 
 
+def test_an_address_in_use_is_one_sentence(tmp_path, capfd):
+    service = Service(make_settings(tmp_path))
+    where = service.settings.address
+    with (
+        socket.create_server((where.host, where.port)),
+        pytest.raises(ParameterError, match="is in use"),
+    ):
+        listen(service, lambda: None)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_many_clients_share_the_last_room(tmp_path):
     """200 clients ask different questions about the same people, of which 5 can be answered."""
     limits = Limits(requests=1000, concurrent=300)
@@ -192,8 +207,6 @@ def test_a_full_disk_is_a_503_and_nothing_is_charged_twice(tmp_path, monkeypatch
 
 
 def test_slow_connections_do_not_stop_others(tmp_path):
-    import socket
-
     front = Front(make_settings(tmp_path))
     where = front.service.settings.address
     sockets = []

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.private.engines import tasks, workers
+from scumble.private.engines import persons, tasks, workers
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
@@ -39,6 +39,31 @@ class Fails(tasks.MapJob):
 
     def fail(self, content: tasks.UnitToMap) -> None:
         raise OSError("the disk is full")
+
+
+class _FailsOnce:
+    """A job of which every task fails once after its file was written."""
+
+    def run(self, content: Any, note: Any) -> Any:
+        answer = super().run(content, note)  # type: ignore[misc]
+        number = getattr(content, "unit", content).number
+        mark = self.staging / f"mark-{type(self).__name__}-{number}"  # type: ignore[attr-defined]
+        if not mark.exists():
+            mark.touch()
+            raise OSError("the disk is full")
+        return answer
+
+
+class FailsIdentifiers(_FailsOnce, persons.IdentifiersJob):
+    """Every unit fails once."""
+
+
+class FailsDraw(_FailsOnce, tasks.DrawJob):
+    """Every range of keys fails once."""
+
+
+class FailsSurplus(_FailsOnce, persons.SurplusJob):
+    """Every part fails once."""
 
 
 class Dies(Fails):

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
+from scumble.model.relational import DatabaseError, Postgres
+
 _numbers = itertools.count()
 
 
@@ -62,6 +64,22 @@ class Server:
             with connection.cursor() as cursor:
                 cursor.adbc_ingest(name, table)
             connection.commit()
+
+
+class LosesReply(Postgres):
+    """A connection that is lost at its first COMMIT, before or after the server has it."""
+
+    arrives = True
+    armed = False
+
+    def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        if sql != "COMMIT" or not type(self).armed:
+            return super().run(sql, *parameters)
+        type(self).armed = False
+        if self.arrives:
+            super().run(sql)
+        self.connection.close()
+        raise DatabaseError("the connection was lost", "08006")
 
 
 def started(run: str) -> Iterator[Server]:

@@ -23,6 +23,7 @@ from scumble.audit.choices import MOST_SCORES
 from scumble.model.designs.box_tree import BoxNodes
 from scumble.model.designs.lists.itemsets import Itemsets
 from scumble.model.designs.lists.strings import Strings
+from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, WholeBaskets
 from scumble.model.designs.residuals import Residuals
 from scumble.model.evidence.chosen_tables import ChosenTables
 from scumble.model.evidence.evidence import Evidence, Measurements
@@ -82,6 +83,8 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
         return _chosen_numbers(evidence.design, table)
     if isinstance(evidence.design, Itemsets | Residuals) and schema.lists:
         return _item_numbers(evidence, table, schema)
+    if isinstance(evidence.design, WholeBaskets):
+        return _basket_numbers(evidence.design, table, schema)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
     if all(name in table.column_names for name in names):
         return [*_cells(table, schema, names), *told]
@@ -112,6 +115,20 @@ def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> li
     numbers = table.column(0).to_numpy().astype(np.float64).tolist()
     most = len(items) * 2 ** (len(items) + 1)
     return [*chosen, *numbers, *[0.0] * (most - len(numbers))]
+
+
+def _basket_numbers(design: WholeBaskets, table: pa.Table, schema: Schema) -> list[float]:
+    """Return for every possible basket whether it was published and its number, and the number of
+    all baskets.
+    """
+    [attribute] = schema.lists
+    items = attribute.lists.members.labels().to_pylist()
+    columns = [str(DerivedName("contains", attribute.name, item)) for item in items]
+    places = [columns.index(name) for name in design.attributes]
+    found = np.zeros((2, 2 ** len(items)))
+    for basket, count in zip(table[ITEMS].to_pylist(), table[COUNT].to_pylist(), strict=True):
+        found[:, sum(1 << places[item] for item in basket)] = 1, count
+    return [*found.ravel().tolist(), float(design.total)]
 
 
 def _chosen_numbers(design: ChosenTables, table: pa.Table) -> list[float]:

@@ -97,7 +97,7 @@ def _of_lists(names: list[str], schema: Path) -> bool:
     """Return whether methods of lists, or keys of an open category, are to be compared."""
     from scumble.model.schema.schema import Schema
 
-    lists = {"baskets", "sequences", "trajectories"} & set(names)
+    lists = {"baskets", "diffpart", "sequences", "trajectories"} & set(names)
     return bool(lists) or ("keys" in names and bool(Schema.load(schema).open))
 
 

@@ -6,7 +6,7 @@ Generated from the mechanism classes by `make options`; do not edit.
 # ruff: noqa: E501
 # fmt: off
 
-METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "generalise", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "dirichlet")
+METHODS = ("uniform", "subset", "frapp", "alphabeta", "partition", "anatomy", "generalise", "aroma", "histogram", "hierarchy", "wavelet", "marginals", "fourier", "datacube", "sparse", "workload", "quadtree", "kdtree", "privtree", "grid", "mosaic", "dawa", "sequences", "keys", "baskets", "synthesis", "mwem", "trajectories", "diffpart", "dirichlet")
 
 # parameter: (kind, flags, placeholder, help, words accepted besides a value)
 OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
@@ -43,12 +43,12 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "closeness": ("number", "--closeness", "NUMBER", "aroma: draw again until the values of a row are as close to the pool as n = this number of members of it are.", ""),
     "identifier": ("text", "--identifier", "COLUMN", "aroma: identifier of a record, for updates; needs --book.", ""),
     "attributes": ("names", "--attributes -a", "COLUMNS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, synthesis, mwem: what to count by, as age,sex. keys: the columns of a key, as query.", ""),
-    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
-    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, synthesis, mwem, trajectories: most rows of one person.", ""),
-    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories: identifier that names people.", ""),
+    "neighbours": ("choice", "--neighbours", "RELATION", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories, diffpart: hide what the rows of a person say (replace), or also that they are there (add_remove).", ""),
+    "contribution": ("whole", "--contribution", "ROWS", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, baskets, synthesis, mwem, trajectories, diffpart: most rows of one person.", ""),
+    "person": ("text", "--person", "COLUMN", "histogram, hierarchy, wavelet, marginals, fourier, datacube, sparse, workload, quadtree, kdtree, privtree, grid, mosaic, dawa, sequences, keys, baskets, synthesis, mwem, trajectories, diffpart: identifier that names people.", ""),
     "delta": ("number", "--delta", "SHARE", "hierarchy, wavelet, marginals, datacube, workload, quadtree, baskets: probability beyond epsilon that is allowed; the noise is then Gaussian. keys: probability with which a key of one person alone may be named. synthesis: probability beyond epsilon that is allowed. dirichlet: probability beyond epsilon that is allowed; fewer prior balls are then enough.", ""),
     "taxonomy": ("json", "--taxonomy", "FILE", "hierarchy, wavelet: JSON with values in nested lists, by attribute; by default the schema's hierarchy of an attribute without order.", ""),
-    "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees.", ""),
+    "fanout": ("whole", "--fanout", "NUMBER", "hierarchy: children of a node of its trees. diffpart: groups that a group of items is parted into, at most.", ""),
     "root": ("flag", "--root", "", "hierarchy: also measure the count of everything.", ""),
     "budget": ("choice", "--budget", "CHOICE", "hierarchy: by level, uniform or optimal.", ""),
     "transform": ("choice", "--transform", "CHOICE", "wavelet: which attributes, large ones or all.", ""),
@@ -65,7 +65,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "cuts": ("whole", "--cuts", "NUMBER", "kdtree: levels that are cut near medians.", ""),
     "split": ("choice", "--split", "CHOICE", "kdtree: cuts at a median or a noisy_mean.", ""),
     "adaptive": ("pair", "--adaptive/--uniform", "", "grid: refine the grid where rows are (the default), or have one grid only.", ""),
-    "attribute": ("text", "--attribute", "COLUMN", "sequences: the sequence to publish, as pages. baskets: the attribute of the type set.", ""),
+    "attribute": ("text", "--attribute", "COLUMN", "sequences: the sequence to publish, as pages. baskets, diffpart: the attribute of the type set.", ""),
     "length": ("whole", "--length", "NUMBER", "sequences: most symbols of a sequence that are read. trajectories: most cells of a trip that are read, its end included; longer trips count as this long.", ""),
     "model": ("choice", "--model", "CHOICE", "sequences: suffix, prefix or grams.", ""),
     "weigh": ("choice", "--weigh", "CHOICE", "sequences: by sequence (all together count one) or by symbol (each counts one).", ""),
@@ -80,6 +80,7 @@ OPTIONS: dict[str, tuple[str, str, str, str, str]] = {
     "rounds": ("whole", "--rounds", "NUMBER", "mwem: counts that are measured.", ""),
     "x": ("text", "--x", "COLUMN", "trajectories: the sequence of first coordinates, as longitude.", ""),
     "y": ("text", "--y", "COLUMN", "trajectories: the sequence of second coordinates, as latitude.", ""),
+    "false_parts": ("number", "--false-parts", "NUMBER", "diffpart: most parts without baskets that a step lets pass, in the mean.", ""),
     "target": ("names", "--target", "COLUMNS", "dirichlet: columns whose values are drawn, as origin.", ""),
     "given": ("names", "--given", "COLUMNS", "dirichlet: columns whose values are kept; rows that agree in them are a stratum.", ""),
     "synthetic": ("whole", "--synthetic", "NUMBER", "dirichlet: rows to draw in each stratum; else as many as it has people.", ""),

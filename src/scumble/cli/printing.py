@@ -79,6 +79,7 @@ def show_release(release: Release, folder: Path | str) -> None:
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
     """Print the release of several tables: keys, guarantees, and the commands for each table."""
     from scumble.public.estimate import query_command
+    from scumble.public.synthesis.linked import place_of_table
 
     if as_json:
         tables = {name: manifest(each) for name, each in release.tables.items()}
@@ -95,7 +96,7 @@ def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> No
     _print_promise(release.guarantees)
     heading("Each table")
     for name in release.tables:
-        line(f"  scumble show {shlex.quote(str(Path(folder) / name))}")
+        line(f"  scumble show {shlex.quote(str(place_of_table(folder, name)))}")
     heading("How to ask")
     for name in release.tables:
         sql = _example(release[name]).replace("FROM t ", f"FROM {name} ")

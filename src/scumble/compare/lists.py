@@ -4,6 +4,7 @@
 |--------------|--------------------------------------------------------------------------------|
 | baskets      | share of the k most frequent sets that are missed; precision at k; median       |
 |              | relative error of those shown; error of counts of sets                          |
+| diffpart     | the same, k = 50                                                               |
 | sequences    | precision at 100 strings; error of occurrences of strings                       |
 | trajectories | the same of cells on the way; error of counts of trips by first and last cell   |
 | keys         | keys named; share of the 100 most frequent keys that are missed                 |
@@ -44,9 +45,10 @@ from scumble.private.tables.rows import Rows
 from scumble.public.closing import published_values
 from scumble.public.release import Release
 
-METHODS = ("baskets", "sequences", "trajectories", "keys")
+METHODS = ("baskets", "diffpart", "sequences", "trajectories", "keys")
 OWNER = "Made of the private table: for its owner only."
 MOST_STRINGS = 100  # whose precision is told
+_MOST_SETS = 50  # the same of sets of items, for a method without a number of its own
 _QUESTIONS = 300
 _BOUND = 0.001  # of the rows: the sanity bound of relative errors
 _MOST_KEYS = 1 << 20  # of one person
@@ -168,7 +170,7 @@ def _listed(labels: Sequence[Any]) -> str:
 
 
 def _baskets(table: ListTable, choice: Choice, seed: int) -> Judge:
-    name, k = choice.parameters["attribute"], int(choice.parameters["top"])
+    name, k = choice.parameters["attribute"], int(choice.parameters.get("top", _MOST_SETS))
     labels = table.schema[name].lists.members.labels().to_pylist()
     codes = {label: code for code, label in enumerate(labels)}
     baskets = list(lists_of(table.rows.lists(name)))
@@ -302,6 +304,7 @@ def _keys(table: ListTable, choice: Choice, seed: int) -> Judge:
 
 _JUDGES: Mapping[str, Callable[[ListTable, Choice, int], Judge]] = {
     "baskets": _baskets,
+    "diffpart": _baskets,
     "sequences": _sequences,
     "trajectories": _trajectories,
     "keys": _keys,

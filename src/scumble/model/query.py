@@ -10,6 +10,31 @@ Operator = Literal["=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "IS"]
 LiteralKind = Literal["text", "number", "truth"]
 
 
+class ComparedLiteral(NamedTuple):
+    """A literal of a comparison. `text` is unquoted and has no sign.
+
+    `negative` says whether a minus stands before a number, `dated` whether DATE stands before a
+    text.
+    """
+
+    kind: LiteralKind
+    text: str
+    negative: bool = False
+    dated: bool = False
+
+
+class Comparison(NamedTuple):
+    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL.
+
+    `negated` says whether NOT stands before IN or BETWEEN, or after IS.
+    """
+
+    column: str
+    operator: Operator
+    literals: tuple[ComparedLiteral, ...]
+    negated: bool = False
+
+
 @dataclass(frozen=True)
 class Expression:
     """A deterministic scalar expression in DuckDB's SQL, over attributes of a schema.
@@ -23,6 +48,8 @@ class Expression:
     start: int = field(default=0, compare=False, repr=False)  # its offset in the question
     # numbers whose product it is; empty if it is not known to be a product
     factors: tuple[Expression, ...] = field(default=(), compare=False, repr=False)
+    # the comparison that it is, if it was read as one
+    comparison: Comparison | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -54,31 +81,6 @@ class ListQuery(Query):
 
     It is read and answered by the reader of a release of lists.
     """
-
-
-class ComparedLiteral(NamedTuple):
-    """A literal of a comparison. `text` is unquoted and has no sign.
-
-    `negative` says whether a minus stands before a number, `dated` whether DATE stands before a
-    text.
-    """
-
-    kind: LiteralKind
-    text: str
-    negative: bool = False
-    dated: bool = False
-
-
-class Comparison(NamedTuple):
-    """`column operator literals`: = <> < <= > >=, [NOT] IN, [NOT] BETWEEN, IS [NOT] NULL.
-
-    `negated` says whether NOT stands before IN or BETWEEN, or after IS.
-    """
-
-    column: str
-    operator: Operator
-    literals: tuple[ComparedLiteral, ...]
-    negated: bool = False
 
 
 class ParsedQuestion(NamedTuple):

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from scumble.model.errors import ScumbleError, SourceError
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 POSTGRESQL, SQLITE = "PostgreSQL", "SQLite"
 _SYSTEMS = {"postgresql": POSTGRESQL, "postgres": POSTGRESQL, "sqlite": SQLITE}
 # By the first characters of the SQLSTATE of an error, the longest first.
@@ -123,7 +123,7 @@ def read_target(address: str, error: type[ScumbleError]) -> Target:
     schema, _, table = relation.rpartition(".")
     schema = schema or "public"
     postgresql = _SYSTEMS.get(scheme.lower().partition("+")[0]) == POSTGRESQL
-    if not postgresql or "/" not in database or not all(map(_NAME.fullmatch, (schema, table))):
+    if not postgresql or "/" not in database or not all(map(NAME.fullmatch, (schema, table))):
         raise error(
             "The address of a table is written postgresql://user@host/database/schema.table, with "
             "names of letters, digits and underscores (at most 50 of them). The one that was given "

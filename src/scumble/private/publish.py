@@ -40,6 +40,14 @@ if TYPE_CHECKING:
     from scumble.private.engines.spark import Spark, SparkExecutor
     from scumble.public.synthesis.linked import LinkedRelease
 
+# Parameters of `publish` that several tables together do not have, with the reasons.
+_FOR_ONE_TABLE = {
+    "sample": "synthetic rows and joins would tell about the people who were drawn alone",
+    "part": "a ledger knows the parts of one table",
+    "basket": "lists are no columns that Synthesis publishes",
+    "order": "lists are no columns that Synthesis publishes",
+    "engine": "the process that publishes joins them in its memory",
+}
 # In the report of a release of rows. The key itself is never written.
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
@@ -52,8 +60,15 @@ def publish(
     *,
     keys: Mapping[str, str],
     children: Mapping[str, Sequence[str]] | None = None,
+    table: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
+    outside: Literal["error", "drop", "missing"] = "error",
+    reveal: bool = False,
     seed: int | None = None,
     ledger: Ledger | str | Path | None = None,
+    jobs: int = 1,
+    to: str | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> LinkedRelease: ...
 @overload
 def publish(
@@ -83,8 +98,8 @@ def publish(
     *,
     keys: Mapping[str, str] | None = None,
     children: Mapping[str, Sequence[str]] | None = None,
-    table: str | None = None,
-    query: str | None = None,
+    table: str | Mapping[str, str] | None = None,
+    query: str | Mapping[str, str] | None = None,
     outside: Literal["error", "drop", "missing"] = "error",
     reveal: bool = False,
     seed: int | None = None,
@@ -119,13 +134,12 @@ def publish(
     Several tables about the same people, as dicts of sources and schemas with that of the people
     first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
     columns of the others with those of the person that they depend on (all, if it is left out).
+    `table` and `query` are dicts then; `sample`, `part`, `basket`, `order`, `engine` are for one.
     """
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
     options = PublishOptions(
-        table=table,
-        query=query,
         outside=outside,
         reveal=reveal,
         seed=seed,
@@ -139,13 +153,22 @@ def publish(
         progress=progress,
     )
     if isinstance(source, Mapping) or keys is not None or children is not None:
-        return _linked(source, schema, mechanism, options, to, {"keys": keys, "children": children})
+        links = {"keys": keys, "children": children, "named": table, "queries": query}
+        return _linked(source, schema, mechanism, options, to, links)
+    options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
     if to is not None:
         _check_address(to, seed)
     [release] = _run(source, schema, mechanism, options, partial(_published, mechanism))
     if to is not None:
         release.save(to)
     return release
+
+
+def _of_one(name: str, given: str | Mapping[str, str] | None) -> str | None:
+    """Return a parameter of one table, which has a dict for several."""
+    if isinstance(given, Mapping):
+        raise ParameterError.of("publish", name, "a text for one table", given)
+    return given
 
 
 def _published(mechanism: Any, rows: Rows, noise: Keystream) -> list[OwnedRelease]:
@@ -163,7 +186,7 @@ def _linked(
     to: str | None,
     links: Mapping[str, Any],
 ) -> LinkedRelease:
-    """Publish several tables; `links` are the parameters `keys` and `children`."""
+    """Publish several tables; `links` says how they are read and joined."""
     from scumble.private.summaries.synthetic.linked import publish_linked
 
     if not isinstance(source, Mapping):
@@ -171,11 +194,25 @@ def _linked(
             f"{named('keys')} and {named('children')} are for several tables: give a dict of them "
             "by name."
         )
-    charged: dict[str, Any] = {"seed": options.seed, "ledger": options.ledger}
-    if to is not None or options != PublishOptions(**charged):
-        allowed = f"{named('keys')}, {named('children')}, {named('seed')} and {named('ledger')}"
-        raise ParameterError(f"Several tables are published with {allowed} only.")
-    return publish_linked(source, schema, mechanism, **links, **charged)
+    defaults = PublishOptions()
+    for name, reason in _FOR_ONE_TABLE.items():
+        if getattr(options, name) != getattr(defaults, name):
+            raise ParameterError(f"Several tables are published without {named(name)}: {reason}.")
+    if to is not None:
+        _check_linked_address(to, list(source), options.seed)
+    release = publish_linked(source, schema, mechanism, options, **links)
+    if to is not None:
+        release.save(to)
+    return release
+
+
+def _check_linked_address(to: str, names: Sequence[str], seed: int | None) -> None:
+    """Raise an error if the releases of several tables cannot be saved to this address."""
+    from scumble.public.archive.archive import refuse_seeded
+    from scumble.public.archive.linked_relations import check_can_write_linked
+
+    refuse_seeded(seed is not None, insecure=False)
+    check_can_write_linked(to, names)
 
 
 def _check_address(to: str, seed: int | None) -> None:

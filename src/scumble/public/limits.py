@@ -218,4 +218,4 @@ PATTERN_FUNCTIONS = frozenset(["format", "printf"])
 
 def bounded_macros() -> list[str]:
     """Return the statements that replace functions by those that bound their result."""
-    return [f"CREATE MACRO {name}{', '.join(forms)}" for name, forms in _BOUNDED.items()]
+    return [f"CREATE OR REPLACE MACRO {name}{', '.join(forms)}" for name, forms in _BOUNDED.items()]

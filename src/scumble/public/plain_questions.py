@@ -252,10 +252,10 @@ class _Reader:
         _check_literals(attribute, written, literals)
         values = tuple(ComparedLiteral(_LITERALS[each.kind], each.text) for each in literals)
         known = _COMPARISONS.get(written) or _LISTS[written]
-        self._comparisons.append(Comparison(attribute.name, known, values, bool(negated)))
-        return Expression(
-            f"{quoted(attribute.name)} {negated}{sql}", (attribute.name,), token.start
-        )
+        comparison = Comparison(attribute.name, known, values, bool(negated))
+        self._comparisons.append(comparison)
+        written = f"{quoted(attribute.name)} {negated}{sql}"
+        return Expression(written, (attribute.name,), token.start, comparison=comparison)
 
     def _listed(self) -> list[_Token]:
         self._need("(")

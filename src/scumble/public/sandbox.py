@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
@@ -27,15 +24,23 @@ from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.interrupts import interruptible
 from scumble.model.query import Expression, Query, place, quoted
-from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cells import (
+    CELL_LIMIT,
+    CellAxis,
+    Values,
+    axes_of,
+    cell_count,
+    cell_table,
+    codes_within,
+    spread,
+)
+from scumble.model.schema.comparisons import satisfying_codes
 from scumble.model.schema.schema import Schema
-from scumble.public.limits import QuestionLimits, bounded_macros, watched
+from scumble.public.limits import BOUNDED_FUNCTIONS, QuestionLimits, bounded_macros, watched
 from scumble.public.side_tables import side_table
 
 if TYPE_CHECKING:
     import duckdb
-
-Values = npt.NDArray[Any]
 
 _CELLS = "scumble cells"
 _BATCH = 1 << 22
@@ -43,7 +48,6 @@ OPEN = "open"  # in `Sandbox.derived`: the names of open categories, closed by p
 PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release was planned for
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048
-_KEPT_VALUES = 1 << 16  # of an attribute; those of larger domains are decoded for each question
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # Values of expressions over domains, and questions whose types fit, in bytes; a key counts as some.
 _KNOWN: Cache[Any, Values | None] = Cache(1 << 26)
@@ -81,6 +85,8 @@ class Sandbox:
         self._open_tables = side_tables, files
         self._opened: duckdb.DuckDBPyConnection | None = None
         self._opening = Lock()
+        self._sampled = False  # whether there is the table of sample rows
+        self._bounded = False  # whether macros bound the results of functions
         small = all(each.size <= _MOST_KEY for each in schema.published)
         # What expressions mean depends on the schema alone, if there are no side tables.
         self._known = None if side_tables or not small else _KNOWN
@@ -91,7 +97,7 @@ class Sandbox:
         with self._opening:
             if self._opened is None:
                 side_tables, files = self._open_tables
-                self._opened = _open({**side_tables, _SAMPLE: _sample(self.schema)}, files)
+                self._opened = _open(side_tables, files)
             return self._opened
 
     @contextmanager
@@ -120,21 +126,31 @@ class Sandbox:
             self._known.put(key, None, _SMALLEST)
 
     def _check(self, query: Query) -> None:
+        expressions = [each for each in query.expressions if self._codes(each) is None]
+        if query.expressions and not expressions:
+            return
         try:
-            table = self._select(query.expressions)
+            table = self._select(expressions)
         except QueryError:
-            for expression in query.expressions:
+            for expression in expressions:
                 self._check_alone(expression, query.text)
             raise
-        for expression, column in zip(query.expressions, table.columns, strict=True):
+        for expression, column in zip(expressions, table.columns, strict=True):
             wanted = "a number" if expression is query.argument else "a condition"
             if _category(column.type) not in (wanted, "nothing"):
                 raise _at(expression, query.text, _type_message(query, wanted, column.type))
 
+    def _codes(self, expression: Expression) -> list[tuple[int, int]] | None:
+        """Return the intervals of codes that satisfy a comparison; None if DuckDB must tell."""
+        comparison = expression.comparison
+        if comparison is None:
+            return None
+        return satisfying_codes(comparison, self.schema[comparison.column])
+
     def rows(self, sql: str) -> pa.Table:
         """Run SQL that an estimator built and return the result."""
         with self._cursor() as cursor:
-            return _run(cursor, sql)
+            return self._run(cursor, sql)
 
     def evaluate(
         self,
@@ -200,7 +216,7 @@ class Sandbox:
             with self._cursor() as cursor:
                 cursor.register(_CELLS, cell_table(axes, start, _BATCH))
                 sql = f"SELECT DISTINCT {listed} FROM {quoted(_CELLS)} WHERE {where}"
-                parts.append(_run(cursor, f"{sql} ORDER BY ALL LIMIT {most + 1}"))
+                parts.append(self._run(cursor, f"{sql} ORDER BY ALL LIMIT {most + 1}"))
         found = pa.concat_tables(parts)
         if len(parts) > 1:
             found = found.group_by(found.column_names).aggregate([])
@@ -226,14 +242,14 @@ class Sandbox:
         with self._cursor() as cursor:
             cursor.register(_CELLS, table)
             listed = ", ".join(f"typeof({quoted(name)})" for name in table.column_names)
-            first = _run(cursor, f"SELECT {listed} FROM {quoted(_CELLS)} LIMIT 1")
+            first = self._run(cursor, f"SELECT {listed} FROM {quoted(_CELLS)} LIMIT 1")
         return [column[0].as_py() if len(column) else "VARCHAR" for column in first.columns]
 
     def arranged(self, table: pa.Table, column: str, sql: str) -> pa.ChunkedArray:
         """Return a column of a table of estimates after WHERE, ORDER BY and LIMIT, given as SQL."""
         with self._cursor() as cursor:
             cursor.register(_CELLS, table)
-            found = _run(cursor, f"SELECT {quoted(column)} FROM {quoted(_CELLS)} {sql}")
+            found = self._run(cursor, f"SELECT {quoted(column)} FROM {quoted(_CELLS)} {sql}")
         return found.column(0)
 
     def add_table(self, name: str, table: pa.Table) -> None:
@@ -244,8 +260,7 @@ class Sandbox:
     def keep_table(self, name: str, table: pa.Table) -> None:
         """Add a table that SQL of estimators can name, and questions cannot."""
         with self._cursor() as cursor:
-            cursor.register(_CELLS, table)
-            cursor.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
+            _create_table(cursor, name, table)
 
     def close(self) -> None:
         """Close the connection and release its memory."""
@@ -270,11 +285,22 @@ class Sandbox:
         keys = [(expression.sql, domains) for expression in expressions]
         found = [self._known.get(key) for key in keys]
         if new := [place for place, value in enumerate(found) if value is None]:
-            values = self._over(axes, [expressions[place] for place in new])
+            values = self._over_domains(axes, [expressions[place] for place in new])
             for place, value in zip(new, values, strict=True):
                 found[place] = value
                 self._known.put(keys[place], value, max(value.nbytes, _SMALLEST))
         return [cast(Values, value) for value in found]
+
+    def _over_domains(
+        self, axes: Sequence[CellAxis], expressions: Sequence[Expression]
+    ) -> list[Values]:
+        """Return what `_over` does; comparisons of one attribute are found without DuckDB."""
+        codes = [self._codes(expression) if len(axes) == 1 else None for expression in expressions]
+        rest = [each for each, known in zip(expressions, codes, strict=True) if known is None]
+        others = iter(self._over(axes, rest) if rest else [])
+        return [
+            next(others) if each is None else codes_within(each, axes[0].size) for each in codes
+        ]
 
     def _over(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
         """Return the values over the product of only these axes, computed in batches of cells."""
@@ -291,9 +317,51 @@ class Sandbox:
         with self._cursor() as cursor:
             if table is not None:
                 cursor.register(_CELLS, table)
+            else:
+                self._add_sample(cursor)
             source = _SAMPLE if table is None else _CELLS
-            found = _run(cursor, f"SELECT {listed} FROM {quoted(source)}")
+            found = self._run(cursor, f"SELECT {listed} FROM {quoted(source)}")
         return found if expressions else found.select([])
+
+    def _add_sample(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Create the table of sample rows before the first statement that needs it."""
+        with self._opening:
+            if not self._sampled:
+                cursor.register(_CELLS, _sample(self.schema))
+                cursor.execute(
+                    f"CREATE OR REPLACE TABLE {quoted(_SAMPLE)} AS FROM {quoted(_CELLS)}"
+                )
+                self._sampled = True
+
+    def _run(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+        """Run a statement within the limits of a question and return the result."""
+        import duckdb
+
+        self._bound_functions(cursor, sql)
+        with watched(cursor.interrupt) as watch:
+            try:
+                return cursor.sql(sql).to_arrow_table()
+            except (duckdb.OutOfMemoryException, MemoryError):
+                complaint = watch.limits.memory_message
+            except (duckdb.InterruptException, RuntimeError):
+                if not watch.exceeded:  # Ctrl-C
+                    raise
+                complaint = watch.exceeded
+            except (duckdb.Error, pa.ArrowException) as error:
+                complaint = watch.exceeded or _sentence(error)
+        raise QueryError(complaint)
+
+    def _bound_functions(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
+        """Bound the results of functions before the first statement that can call one of them.
+
+        Few questions name one, and making the macros takes as long as answering a plain question.
+        """
+        written = sql.lower()
+        if not self._bounded and any(name in written for name in BOUNDED_FUNCTIONS):
+            with self._opening:
+                for statement in () if self._bounded else bounded_macros():
+                    cursor.execute(statement)
+                self._bounded = True
 
     def _check_alone(self, expression: Expression, text: str) -> None:
         try:
@@ -330,9 +398,7 @@ def _open(
     # WHERE starts_with(CASE WHEN b THEN 'x' END, 'x') is true at NULL and other such CASEs fail.
     connection.execute("SET disabled_optimizers = 'statistics_propagation'")
     for name, table in side_tables.items():
-        connection.register(_CELLS, table)
-        connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
-        connection.unregister(_CELLS)
+        _create_table(connection, name, table)
     parts = {name: _files(path) for name, path in files.items()}
     # DuckDB checks both the plain and the escaped path when it opens a file.
     plain = [str(file) for paths in parts.values() for file in paths]
@@ -344,34 +410,21 @@ def _open(
                 connection.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({listed})")
         except duckdb.Error as error:
             raise ReleaseError(f"The published table cannot be read. {_sentence(error)}") from None
-    for statement in bounded_macros():
-        connection.execute(statement)
     connection.execute("SET temp_directory = ''")  # what does not fit is refused, not written
     connection.execute(f"SET memory_limit = '{QuestionLimits.current().memory / 1e6:.0f}MB'")
     connection.execute("SET enable_external_access = false; SET lock_configuration = true")
     return connection
 
 
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register(_CELLS, table)
+    connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
+    connection.unregister(_CELLS)
+
+
 def _files(view: Path) -> list[Path]:
     found = sorted(view.rglob("*.parquet")) if view.is_dir() else [view]
     return [file.resolve() for file in found]
-
-
-def _run(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
-    import duckdb
-
-    with watched(cursor.interrupt) as watch:
-        try:
-            return cursor.sql(sql).to_arrow_table()
-        except (duckdb.OutOfMemoryException, MemoryError):
-            complaint = watch.limits.memory_message
-        except (duckdb.InterruptException, RuntimeError):
-            if not watch.exceeded:  # Ctrl-C
-                raise
-            complaint = watch.exceeded
-        except (duckdb.Error, pa.ArrowException) as error:
-            complaint = watch.exceeded or _sentence(error)
-    raise QueryError(complaint)
 
 
 def _sentence(error: Exception) -> str:
@@ -435,66 +488,3 @@ def _check_finite(values: list[Values], expressions: Sequence[Expression]) -> li
 
 def _list(texts: Sequence[str]) -> str:
     return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
-
-
-# Cells of a product of domains, enumerated in row-major order a batch at a time.
-
-CELL_LIMIT = 10**8
-_ROW = "scumble row"
-
-
-@dataclass(frozen=True)
-class CellAxis:
-    """One axis of a product: its size, and the values of some attributes at its positions."""
-
-    size: int
-    names: tuple[str, ...]
-    columns: Callable[[npt.NDArray[np.int64]], list[pa.Array]]
-    domain: bool = False  # whether it is the domain of one attribute
-
-    @classmethod
-    def of_domain(cls, attribute: Attribute) -> CellAxis:
-        """Return the axis of the values of one attribute."""
-        kind, size, names = attribute.code_type, attribute.size, (attribute.name,)
-        if size > _KEPT_VALUES:
-            return cls(size, names, lambda at: [attribute.decode(at.astype(kind))], domain=True)
-        values = attribute.decode(np.arange(size).astype(kind))
-        return cls(size, names, lambda at: [pc.take(values, pa.array(at))], domain=True)
-
-    @classmethod
-    def of_rows(cls, frame: pa.Table) -> CellAxis:
-        """Return the axis of the rows of a table."""
-        return cls(
-            frame.num_rows,
-            tuple(frame.column_names),
-            lambda at: frame.take(pa.array(at)).combine_chunks().columns,
-        )
-
-
-def cell_count(axes: Sequence[CellAxis]) -> int:
-    """Return the number of cells."""
-    return prod(axis.size for axis in axes)
-
-
-def axes_of(axes: Sequence[CellAxis], names: Sequence[str]) -> tuple[int, ...]:
-    """Return the indices of the axes of these attributes."""
-    return tuple(i for i, axis in enumerate(axes) if not set(names).isdisjoint(axis.names))
-
-
-def cell_table(axes: Sequence[CellAxis], start: int, most: int) -> pa.Table:
-    """Return the attributes of at most `most` cells from `start` on."""
-    cell = np.arange(start, min(start + most, cell_count(axes)))
-    columns: dict[str, Any] = {}
-    stride = cell_count(axes)
-    for axis in axes:
-        stride //= max(axis.size, 1)
-        at = cell // max(stride, 1) % max(axis.size, 1)
-        columns |= zip(axis.names, axis.columns(at), strict=True)
-    return pa.table(columns or {_ROW: cell})
-
-
-def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Values:
-    """Return values over the axes `named`, repeated over the other axes."""
-    narrow = [axis.size if i in named else 1 for i, axis in enumerate(axes)]
-    wide = np.broadcast_to(values.reshape(narrow), [axis.size for axis in axes])
-    return np.array(wide).reshape(-1)

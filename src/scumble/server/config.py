@@ -52,7 +52,9 @@ class Limits:
     PostgreSQL wire, `wire_of_token` those of one token; one that is idle for `wire_idle` seconds
     ends. `wire_quota` is the share of ε that analysts get when they first use the wire, unless the
     owner gave them another quota; 1 gives none. `upload` is bytes of a table that an owner sends,
-    `jobs` the number of long works of owners that run at once.
+    `uploads` of all tables that are kept, `reserve` those of the disk that stay free, and `columns`
+    the most columns of a table for which a schema is proposed. `jobs` is the number of long works
+    of owners that run at once, `job_memory` (MB) what one of them may use.
     """
 
     requests: float = 200.0
@@ -68,7 +70,11 @@ class Limits:
     wire_idle: float = 900.0
     wire_quota: float = 0.25
     upload: int = 2_000_000_000
+    uploads: int = 20_000_000_000
+    reserve: int = 1_000_000_000
+    columns: int = 2_000
     jobs: int = 1
+    job_memory: float = 8192.0
 
 
 @dataclass(frozen=True)

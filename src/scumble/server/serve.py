@@ -89,6 +89,7 @@ def listen(
         server_header=False,
         proxy_headers=False,  # nothing depends on them
         log_config=None,
+        log_level="critical",  # its lines are not those that docs/server.md explains
     )
     server = _server(config, Listener(service), started)
     keep(server)

@@ -159,8 +159,8 @@ class Service:
         tickets = [queue.popleft() for _ in range(min(len(queue), _MOST_TOGETHER))]
         try:
             found = all_work(self, [each.call for each in tickets])
-        except BaseException as raised:
-            found = [raised] * len(tickets)
+        except Exception:  # then it is raised by the one that it is of, alone
+            found = [None] * len(tickets)
         done = []
         for ticket, each in zip(tickets, found, strict=True):
             if each is None:

@@ -4,58 +4,29 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
 from scumble.private.engines import tasks
+from tests.support.lists import SCHEMA, people
 
-ITEMS = [f"i{number:02}" for number in range(40)]
-SCHEMA = sc.Schema.loads(
-    f"""
-[attributes.who]
-role = "identifier"
-[attributes.items]
-role = "sensitive"
-type = "set"
-values = {ITEMS}
-[attributes.x]
-role = "sensitive"
-type = "sequence"
-range = [0, 3]
-bins = 3
-[attributes.y]
-role = "sensitive"
-type = "sequence"
-range = [0, 3]
-bins = 2
-"""
-)
 GIVEN = {"epsilon": 2, "neighbours": "add_remove"}
 MECHANISMS = {
     "baskets, clipped": sc.Baskets("items", top=400, longest=2, **GIVEN),
     "baskets, bases": sc.Baskets("items", top=20, **GIVEN),
     "sequences": sc.Sequences("x", length=5, **GIVEN),
+    "diffpart": sc.DiffPart("items", **GIVEN),
     "trajectories": sc.Trajectories("x", "y", length=5, **GIVEN),
     "trajectories, people": sc.Trajectories("x", "y", length=5, person="who", **GIVEN),
+    "keys": sc.Keys("query", keys=1, delta=1e-3, **GIVEN),
+    "keys, people": sc.Keys("click", within="query", keys=2, delta=1e-3, person="who", **GIVEN),
 }
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    draw = np.random.default_rng(1)
-    rows, shares = 900, 0.7 * 0.95 ** np.arange(40)
-    sizes = draw.integers(0, 6, rows)
-    table = pa.table(
-        {
-            "who": np.arange(rows) // 2,
-            "items": [[ITEMS[i] for i in np.flatnonzero(draw.random(40) < shares)] for _ in sizes],
-            "x": [draw.uniform(0, 3, size).tolist() for size in sizes],
-            "y": [draw.uniform(0, 3, size).tolist() for size in sizes],
-        }
-    )
+    table = people(900, rows_of_one=2, least=0)
     found = tmp_path_factory.mktemp("lists") / "people.parquet"
     pq.write_table(table, found, row_group_size=100)
     return found
@@ -84,3 +55,18 @@ def test_lists_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     sc.publish(path, SCHEMA, MECHANISMS["trajectories"], seed=1, jobs=2)
     assert set(asked) == {("x", "y")}
+
+
+def test_keys_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver reads no rows: the units of the pool do, of which one may have no keys."""
+    table = pq.read_table(path)
+    empty = table["query"].to_pylist()
+    empty[:100] = [None] * 100
+    table = table.set_column(table.column_names.index("query"), "query", [empty])
+    some = path.with_name("some.parquet")
+    pq.write_table(table, some, row_group_size=100)
+    mechanism = sc.Keys("query", keys=2, delta=1e-3, person="who", **GIVEN)
+    local = sc.publish(some, SCHEMA, mechanism, seed=1)
+    monkeypatch.setattr("scumble.private.engines.local.LocalEngine.keys", None)
+    pool = sc.publish(some, SCHEMA, mechanism, seed=1, jobs=2)
+    assert digest(pool) == digest(local)

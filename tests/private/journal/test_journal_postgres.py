@@ -10,10 +10,11 @@ import sys
 import pytest
 
 import scumble as sc
-from scumble.model.relational import DatabaseError, Postgres, read_target
+from scumble.model.relational import Postgres, read_target
 from scumble.private.journal.entries import digest
 from scumble.private.journal.journal import Journal
 from tests.support.people import people, schema
+from tests.support.postgres import LosesReply
 
 CHILD = "tests.support.database.journal_child"
 TERMINATE = (
@@ -102,22 +103,6 @@ def test_a_connection_lost_within_a_turn_leaves_nothing(journal):
     with pytest.raises(sc.LedgerError, match="the connection was lost"):
         journal.entries()
     assert journal.verify() == ()
-
-
-class LosesReply(Postgres):
-    """A connection that is lost at its first COMMIT, before or after the server has it."""
-
-    arrives = True
-    armed = False
-
-    def run(self, sql, *parameters):
-        if sql != "COMMIT" or not type(self).armed:
-            return super().run(sql, *parameters)
-        type(self).armed = False
-        if self.arrives:
-            super().run(sql)
-        self.connection.close()
-        raise DatabaseError("the connection was lost", "08006")
 
 
 @pytest.mark.parametrize("arrives", [True, False])

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.perturbation.anatomy import LEFT_OUT, capped, counted, eligible, grouped
+from scumble.private.perturbation.anatomy import LEFT_OUT, capped, eligible
 from scumble.private.sampling.source import Keystream
+from tests.support.anatomy import groups_of_records
 from tests.support.goodness import rejects
 from tests.support.people import JOBS, people, schema
 
@@ -36,8 +37,8 @@ def _files(release: sc.Release) -> tuple[pa.Table, pa.Table]:
 
 def _groups(codes: list[int], least: int, seed: int = 0) -> np.ndarray:
     array = np.array(codes, np.uint8)
-    counts = counted(array, max(codes, default=0) + 1)
-    return grouped(Keystream(seed), array, counts, capped(counts, least), least)[0]
+    kept = capped(np.bincount(array, minlength=1), least)
+    return groups_of_records(Keystream(seed), array, kept, least)
 
 
 @given(st.lists(st.integers(0, 7), max_size=60), st.integers(2, 5), st.integers(0, 1000))

@@ -154,7 +154,7 @@ def test_rounds_spend_no_more_than_they_may(keys, vectors):
     )
     precisions = [open_keys.UNIT**2 / float(each.noise.parameter) for each in plan.rounds]
     precisions.append(keys / float(plan.counts.parameter))
-    assert precisions[1] / precisions[0] == pytest.approx(3, rel=1e-9)
+    assert precisions[1] / precisions[0] == pytest.approx(4, rel=1e-9)
     spent = analytic_delta(
         1 / sum(precisions), sensitivity=math.sqrt(vectors), epsilon=float(epsilon)
     )

@@ -15,9 +15,16 @@ import pytest
 import scumble as sc
 from scumble.model.evidence.open_keys import KeyLevel
 from scumble.model.laws import DiscreteGaussian
+from scumble.model.laws.key_noise import KeyNoise
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.noise import NoisySteps
-from scumble.private.meter.open_keys import GaussianRule, LaplaceRule, OptimalRule, PrivateKeys
+from scumble.private.meter.open_keys import (
+    GaussianRule,
+    KeyRule,
+    LaplaceRule,
+    OptimalRule,
+    PrivateKeys,
+)
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling import open_keys
 from scumble.private.sampling.source import Keystream
@@ -391,6 +398,11 @@ def test_sips_names_more_keys_than_one_round():
         release = sc.publish(rows, SCHEMA, mechanism, seed=2)
         named[rule] = pq.read_metadata(release.folder / "keys.parquet").num_rows
     assert named["sips"] > named["gaussian"] > named["zealous"] > 0
+    for counts in (True, False):  # without counts in rounds
+        mechanism = sc.Keys("query", keys=1, counts=counts, **GIVEN)
+        release = sc.publish(rows, SCHEMA, mechanism, seed=2)
+        named[counts] = pq.read_metadata(release.folder / "keys.parquet").num_rows
+    assert named[False] > named[True] > 0
 
 
 class Hidden:
@@ -421,7 +433,8 @@ class Hidden:
         return drawn
 
 
-def test_sips_promises_its_loss_where_people_have_more_keys_than_they_draw():
+@pytest.mark.parametrize("name", ["sips", "optimal"])
+def test_rounds_promise_their_loss_where_people_have_more_keys_than_they_draw(name):
     """The only person who draws a key that others have, but did not draw, may not decide about it.
 
     P(k is not named) with p must be at most e^ε times that without p, plus δ = 0.05, and the other
@@ -430,7 +443,10 @@ def test_sips_promises_its_loss_where_people_have_more_keys_than_they_draw():
     """
     epsilon, delta = Fraction(1, 2), Fraction(1, 20)
     unit = PrivacyUnit("add_remove", 1, "who")
-    rule = GaussianRule(epsilon, delta, unit, open_keys.SHARES, Fraction(0))
+    rule: KeyRule = GaussianRule(epsilon, delta, unit, open_keys.SHARES, Fraction(0))
+    if name == "optimal":
+        laws = [KeyNoise(1 / (share * epsilon), share * delta) for share in open_keys.NAMING]
+        rule = OptimalRule(tuple(laws))
     noise, missing = NoisySteps(Keystream(4)), []
     for p in (False, True):
         counter = Hidden(408, 61, 34, p=p)

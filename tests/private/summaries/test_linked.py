@@ -1,13 +1,23 @@
 """Several tables about the same people: joins, budgets, synthetic foreign keys."""
 
+import hashlib
+import json
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.errors import ParameterError, PromiseError, QueryError, ReleaseError, SchemaError
+from scumble.model.errors import (
+    DomainError,
+    ParameterError,
+    PromiseError,
+    QueryError,
+    ReleaseError,
+    SchemaError,
+)
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.public.archive.archive import load
@@ -187,8 +197,14 @@ def test_refusals():
         _published(children=("ward", "height"))
     with pytest.raises(ParameterError, match="one of people, visits"):
         _published()["doctors"]
-    with pytest.raises(ParameterError, match="Several tables are published with keys"):
-        _published(outside="drop")
+    for given in ({"sample": 0.5}, {"part": "x"}, {"basket": "id"}, {"order": "id"}, {"engine": 1}):
+        [name] = given
+        with pytest.raises(ParameterError, match=f"Several tables are published without {name}: "):
+            _published(**given)
+    with pytest.raises(ParameterError, match="'table' parameter of publish must be a dict by the"):
+        _published(table={"doctors": "t"})
+    with pytest.raises(ParameterError, match="must be a text for one table"):
+        sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), table={"people": "t"})
     with pytest.raises(ParameterError, match="a Synthesis for several tables"):
         sc.publish({"people": people}, {"people": PEOPLE}, sc.Uniform(epsilon=1), keys={})
     with pytest.raises(ParameterError, match="give a dict of them by name"):
@@ -238,15 +254,116 @@ def test_the_report_on_rows_sees_a_wrong_join():
     assert worst("people", dealt) == worst("people", rows)
 
 
-def test_a_ledger_is_charged_for_all_tables_or_none(tmp_path):
+@pytest.mark.parametrize("contribution", [1, 3, 7])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_a_ledger_is_charged_once_what_the_promise_states(tmp_path, contribution, neighbours):
+    """However many rows a person has by the ledger: the promise is for all rows of a person.
+    Replacing a person is removing one and adding one, which costs ρ four times.
+    """
+    given = {"neighbours": neighbours, "delta": 1e-6, "contribution": contribution}
+    ledger = sc.Ledger.create(tmp_path / "ledger", epsilon=20, **given)
+    release = _published(None, tables=_tables(50), epsilon=1.3, ledger=ledger)
+    [charge] = ledger.charges
+    assert charge.counted
+    [promise] = release.guarantees
+    rho = Fraction(promise.parameters["rho"]) * (4 if neighbours == "replace" else 1)
+    assert float(charge.bill.loss.rho) == pytest.approx(float(rho), rel=1e-12)
+    assert charge.bill.parameters["attributes"] == {
+        "people": ["age", "sex", "number of visits"],
+        "visits": ["ward", "days", "age"],
+    }
+
+
+def test_a_ledger_without_room_is_not_charged_and_bad_keys_return_the_charge(tmp_path):
     given = {"neighbours": "add_remove", "delta": 1e-6}
     small = sc.Ledger.create(tmp_path / "small", epsilon=1, **given)
-    with pytest.raises(PromiseError):  # it has room for one of the two tables
+    with pytest.raises(PromiseError):
         _published(None, tables=_tables(50), epsilon=1.3, ledger=small)
+    assert small.charges == []
+    people, visits = _tables(50)
+    twice = pa.concat_tables([people, people])
+    with pytest.raises(ParameterError, match="different in every row"):
+        _published(None, tables=(twice, visits), epsilon=0.5, ledger=small)
     assert [each.counted for each in small.charges] == [False]
-    enough = sc.Ledger.create(tmp_path / "enough", epsilon=3, **given)
-    _published(None, tables=_tables(50), epsilon=1.3, ledger=enough)
-    assert [each.counted for each in enough.charges] == [True, True]
+    columns = sc.Ledger.create(tmp_path / "c", neighbours="values", sensitive="ward", delta=1e-6)
+    _published(None, tables=_tables(50), ledger=columns)  # a column that only one table has
+    assert [each.counted for each in columns.charges] == [True]
+
+
+def test_values_outside_are_left_out_before_tables_are_joined():
+    """A person with an age outside, and a visit with days outside: neither is published, nor are
+    the visits of that person, nor is the visit counted as one of its person's.
+    """
+    people, visits = _tables(200)
+    stray = pa.table({"id": [9999], "age": [17], "sex": ["f"]})
+    own = pa.table({"person": [9999, 9999], "ward": ["eye", "eye"], "days": [1, 2]})
+    wrong = pa.table({"person": [7], "ward": ["eye"], "days": [99]})
+    more = (pa.concat_tables([people, stray]), pa.concat_tables([visits, own, wrong]))
+    with pytest.raises(DomainError, match=r"Table 'people': Column 'age', row 201: the value is"):
+        _published(tables=more)
+    dropped, clean = _published(tables=more, outside="drop"), _published(tables=(people, visits))
+    assert dropped.rows(200, seed=1) == clean.rows(200, seed=1)
+    assert "'age' outside its domain were left out" in dropped["people"].remarks[0]
+    assert dropped["people"].manifest.outside == "drop"
+    nobody = people.set_column(0, "id", pa.array([None, *people["id"].to_pylist()[1:]]))
+    with pytest.raises(ParameterError, match="never missing"):
+        _published(tables=(nobody, visits))
+    _published(tables=(nobody, visits), outside="drop")
+    with pytest.raises(DomainError, match="write missing = true"):
+        _published(tables=more, outside="missing")
+
+
+def test_tables_of_one_file_and_processes(tmp_path):
+    people, visits = _tables(100)
+    with duckdb.connect(str(tmp_path / "hospital.duckdb")) as connection:
+        connection.execute("CREATE TABLE a AS FROM people")
+        connection.execute("CREATE TABLE b AS FROM visits")
+    path = tmp_path / "hospital.duckdb"
+    named = {"table": {"people": "a", "visits": "b"}}
+    read = []
+    release = _published(tables=(path, path), **named, jobs=2, progress=read.append)
+    assert release.rows(50, seed=1) == _published(tables=(people, visits)).rows(50, seed=1)
+    assert max(read) == visits.num_rows
+
+
+def test_groups_of_a_join_are_sorted_as_other_answers_are():
+    release = _published()
+    asked = "SELECT {} AS {}, COUNT(*) FROM people JOIN visits ON id = person GROUP BY 1"
+    for what, name in (("ward", "ward"), ("age", "age"), ("days + 1", "more"), ("age", "ward")):
+        keys = [key for key, _ in release.answer(asked.format(what, name))]
+        assert keys == sorted(keys)
+    backwards = release.answer(asked.format("age", "age") + " ORDER BY 1 DESC")
+    assert [key for (key,), _ in backwards] == [3, 2, 1, 0]
+
+
+@pytest.mark.slow
+def test_several_tables_in_postgresql(postgresql):
+    place = postgresql.table("hospital")
+    release = _published(None, tables=_tables(100), to=place)
+    again = sc.open(place)
+    assert again.rows(50, seed=1) == release.rows(50, seed=1)
+    assert again.guarantees[0] == release.guarantees[0]
+    with pytest.raises(ReleaseError, match=r"several tables in table public.* already"):
+        _published(None, tables=_tables(10), to=place)
+    with pytest.raises(ReleaseError, match="fixed seed"):
+        _published(1, tables=_tables(10), to=postgresql.table("seeded"))
+    with pytest.raises(ReleaseError, match="cannot be kept in table"):
+        sc.publish(
+            {"people": _tables(10)[0], "my visits": _tables(10)[1]},
+            {"people": PEOPLE, "my visits": VISITS},
+            sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove"),
+            keys={"people": "id", "my visits": "person"},
+            to=postgresql.table("named"),
+        )
+    database, relation = postgresql.shared_database, place.rpartition("/public.")[2].split("?")[0]
+    links = {"tables": ["people?host=elsewhere"], "given": {}, "guarantees": []}
+    for keys in ({}, {"people?host=elsewhere": "id"}):
+        each = json.dumps({**links, "keys": keys})
+        digest = hashlib.sha256(each.encode()).hexdigest()
+        changed = f"UPDATE {relation}_linked SET content = $${each}$$, digest = '{digest}'"
+        postgresql.run(database, changed)
+        with pytest.raises(ReleaseError, match="damaged"):
+            sc.open(place)
 
 
 def test_rows_are_matched_by_cells_in_turn():

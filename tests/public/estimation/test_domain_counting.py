@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.query import Expression, Query
-from scumble.public import sandbox
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.estimation import domain_counting
 from scumble.public.estimation.domain_counting import Domain, Factor, Network, Truths, domain_of
 from scumble.public.sandbox import Sandbox
@@ -340,4 +340,4 @@ def test_nine_attributes_of_adult_cost_little() -> None:
         for v2, v3, v4 in itertools.product(range(16), range(7), range(14))
     )
     assert domain.count(query.clauses) == 31 * 6 * pairs * 3 * 10
-    assert 0 < truths.size < sandbox.CELL_LIMIT // 10**5
+    assert 0 < truths.size < CELL_LIMIT // 10**5

@@ -1,5 +1,5 @@
-"""Broken releases of baskets: a choice that is not paid for, noise for one set, and items that give
-people away.
+"""Broken releases of baskets: a choice that is not paid for, noise for one set, an ε that is spent
+twice, and items that give people away.
 """
 
 from __future__ import annotations
@@ -48,6 +48,16 @@ class NoiseOfOneSet(_Clipped):
         return super().measure(unmetered(table), folder)
 
 
+class SpentTwice(sc.DiffPart):
+    """All of ε is spent on the steps, and again on the counts."""
+
+    def _shares(self, known):
+        return super()._shares(known)[0], self.promise.epsilon
+
+    def measure(self, table, folder):
+        return super().measure(unmetered(table), folder)
+
+
 class OnlyBought(NoisySteps):
     """Items that nobody has are not chosen while there are others."""
 
@@ -83,15 +93,17 @@ def _alone(mechanism: sc.Baskets) -> Check:
     return check
 
 
-def _claims(broken, honest) -> tuple[Check, Check]:
-    made = (kind("x", **GIVEN) for kind in (broken, honest))
+def _claims(broken, honest, given=GIVEN) -> tuple[Check, Check]:
+    made = (kind("x", **given) for kind in (broken, honest))
     one, other = (claimed(Claim(each, 1, schema=ITEMS)) for each in made)
     return one, other
 
 
+_WHOLE = {"fanout": 3, "false_parts": 1, "epsilon": 1, "neighbours": "add_remove"}
 _CHECKS = (_alone(kind("x", **GIVEN)) for kind in (UniqueItem, sc.Baskets))
 TWINS = [
     Twin("the number of items is free", *_claims(NumberForFree, sc.Baskets), 1_000),
     Twin("noise of one set of items", *_claims(NoiseOfOneSet, _Clipped), 1_000),
+    Twin("steps and counts of one ε", *_claims(SpentTwice, sc.DiffPart, _WHOLE), 4_000),
     Twin("only items that occur", *_CHECKS, 800),
 ]

@@ -19,6 +19,7 @@ from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.linkage import row_order_finding
 from scumble.audit.mechanism_claims import judged
 from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.private.engines.local import LocalEngine
 from scumble.private.hooks import Claim
 from scumble.private.perturbation.tuple_views import TupleViews
 from scumble.private.sampling.source import Keystream
@@ -60,7 +61,7 @@ class SameCoins(sc.AlphaBeta):
 
     def republish(self, evidence, published, rows, noise, folder):
         law = evidence.presence
-        true = true_tuples(rows, "error", 1, rows.batches)
+        true = true_tuples(rows, "error", 1, LocalEngine(rows, noise).sorted_rows)
         views = TupleViews(rows.schema, law)
         keys, masks = views.later(true, *views.read(published / evidence.file), 2, noise)
         own, first = np.isin(keys, true), (masks & np.uint64(1)).astype(bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -15,9 +15,17 @@ Tables = Annotated[
     Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases."),
 ]
-_OF_A_TABLE = {"source": str, "schema": str, "key": str, "columns": list}
+_OF_A_TABLE = {
+    "source": str,
+    "table": str,
+    "query": str,
+    "schema": str,
+    "key": str,
+    "columns": list,
+}
 _PROMISE = ("epsilon", "delta", "neighbours")
 _CHOICES = ("contribution", "extra", "workload", "weights")
 _NEEDED = ("source", "schema", "key")
@@ -25,43 +33,81 @@ _NEEDED = ("source", "schema", "key")
 
 def link(
     tables: Tables,
-    output: Output,
+    output: Output = None,
+    to: publish_options.ReleaseAddress = None,
     ledger: options.Ledger = None,
+    outside: options.Outside = "error",
+    reveal: publish_options.Reveal = False,
+    jobs: publish_options.PublishJobs = 1,
     insecure_seed: publish_options.InsecureSeed = None,
     as_json: options.Json = False,
 ) -> None:
     """Publish several tables about the same people under one promise, by synthesis.
 
     The file has a section [synthesis] with epsilon, delta, neighbours and contribution, and for
-    each table, the people first, [tables.NAME] with source, schema, key and columns.
+    each table, the people first, [tables.NAME] with source, schema, key and columns, and with table
+    or query if the source is a database.
     """
     from scumble.private.publish import publish
     from scumble.private.summaries.synthetic.synthesis import Synthesis
 
     found = _read(tables)
-    if output.exists():
-        raise ReleaseError(f"{output} exists already. Choose another folder.")
-    (people, first), *others = found["tables"].items()
+    goes = _place(output, to, list(found["tables"]))
+    people, first = next(iter(found["tables"].items()))
     if "columns" not in first:
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
     _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
     mechanism = Synthesis(first["columns"], **found["synthesis"])
-    named = {name: each["columns"] for name, each in others if "columns" in each}
-    if named and len(named) < len(others):
-        raise ParameterError(f"Give columns of all tables in '{tables}', or of the people only.")
-    place = tables.resolve().parent
     with console.waiting("Publishing"):
         release = publish(
-            {name: _path(place, each["source"]) for name, each in found["tables"].items()},
-            {name: place / each["schema"] for name, each in found["tables"].items()},
-            mechanism,
-            keys={name: each["key"] for name, each in found["tables"].items()},
-            children=named or None,
+            **_tables(tables, found["tables"]),
+            mechanism=mechanism,
+            outside=cast(Any, outside),
+            reveal=reveal,
             seed=insecure_seed,
             ledger=ledger,
+            jobs=jobs,
         )
-        release.save(output, insecure=insecure_seed is not None)
-    printing.show_linked(release, output, as_json)
+        release.save(goes, insecure=insecure_seed is not None)
+    for name, each in release.tables.items():
+        for remark in getattr(each, "remarks", ()):
+            console.say(f"Note: {name}: {remark}")
+    printing.show_linked(release, goes, as_json)
+
+
+def _tables(file: Path, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the parameters of `publish` that describe the tables."""
+    _, *others = tables
+    children = {name: tables[name]["columns"] for name in others if "columns" in tables[name]}
+    if children and len(children) < len(others):
+        raise ParameterError(f"Give columns of all tables in '{file}', or of the people only.")
+    place = file.resolve().parent
+
+    def given(entry: str) -> dict[str, Any]:
+        return {name: each[entry] for name, each in tables.items() if entry in each}
+
+    return {
+        "source": {name: _path(place, each) for name, each in given("source").items()},
+        "schema": {name: place / each for name, each in given("schema").items()},
+        "keys": given("key"),
+        "children": children or None,
+        "table": given("table") or None,
+        "query": given("query") or None,
+    }
+
+
+def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:
+    """Return where the releases go, if they can, before any work is done."""
+    if (output is None) == (to is None):
+        raise ParameterError("Say where the releases go: --output FOLDER or --to ADDRESS.")
+    if to is not None:
+        from scumble.public.archive.linked_relations import check_can_write_linked
+
+        check_can_write_linked(to, names)
+        return to
+    if output is None or output.exists():
+        raise ReleaseError(f"{output} exists already. Choose another folder.")
+    return output
 
 
 def _path(folder: Path, source: str) -> str:

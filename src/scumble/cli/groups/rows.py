@@ -13,6 +13,7 @@ import typer
 
 from scumble.cli import console, options
 from scumble.model.errors import ParameterError
+from scumble.model.relational import is_address
 
 if TYPE_CHECKING:
     from scumble.public.synthesis.linked import LinkedRelease
@@ -32,8 +33,13 @@ Seed = Annotated[
     typer.Option("--seed", metavar="NUMBER", help="Draw the same rows again; costs no privacy."),
 ]
 RowsOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet.  [default: stdout]"),
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="CSV or Parquet, or postgresql://user@host/database/schema.name.  [default: stdout]",
+    ),
 ]
 
 
@@ -49,7 +55,8 @@ def rows(
 
     They cost no privacy, however many are drawn. Nobody's row is among them but by chance, and no
     interval holds for what is computed from them. Of several tables each is a file: -o rows.csv
-    writes rows-people.csv and rows-visits.csv.
+    writes rows-people.csv and rows-visits.csv, and a table name in PostgreSQL name_people and
+    name_visits.
     """
     from scumble.public.archive.archive import load_any
     from scumble.public.release import Release
@@ -65,7 +72,7 @@ def rows(
         shown = table.to_pylist() if output is None else table.num_rows
         console.print_json({"rows": shown, "quality": report.to_pylist()})
     if output is not None or not as_json:
-        write_table(table, output)
+        write_table(table, output, force=force)
     if output is not None:
         console.say(f"Wrote {table.num_rows:,} rows to {output}.")
     for sentence in _quality(report):
@@ -75,7 +82,7 @@ def rows(
 def _linked_rows(
     release: LinkedRelease,
     number: int | None,
-    output: Path | None,
+    output: str | None,
     seed: int | None,
     force: bool,
     as_json: bool,
@@ -100,15 +107,20 @@ def _linked_rows(
         }
         console.print_json(fields)
     for name, file in files.items():
-        write_table(tables[name], file)
+        write_table(tables[name], file, force=force)
         console.say(f"Wrote {tables[name].num_rows:,} rows to {file}.")
     for name in tables:
         for sentence in _quality(report[name]):
             console.say(f"{name}: {sentence}")
 
 
-def _file_of(output: Path, name: str) -> Path:
-    return output.with_name(f"{output.stem}-{name}{output.suffix}")
+def _file_of(output: str, name: str) -> str:
+    if is_address(output):
+        from scumble.public.archive.linked_relations import address_of_table
+
+        return address_of_table(output, name)
+    path = Path(output)
+    return str(path.with_name(f"{path.stem}-{name}{path.suffix}"))
 
 
 def export(
@@ -126,7 +138,7 @@ def export(
     if as_json:
         console.print_json(asdict(changes))
     if output is not None or not as_json:
-        write_table(found.labelled(), output)
+        write_table(found.labelled(), output, force=force)
     if output is not None:
         console.say(f"Wrote {changes.rows:,} rows to {output}.")
     for sentence in changes.sentences():
@@ -148,33 +160,50 @@ def _quality(report: pa.Table) -> list[str]:
     return found
 
 
-def refuse_existing(output: Path | None, *, force: bool) -> None:
-    """Raise ParameterError if the output is of another type, or exists and may stay."""
-    if output is not None and output.suffix.lower() not in (".csv", ".parquet"):
+def refuse_existing(output: str | Path | None, *, force: bool) -> None:
+    """Raise an error if the output is of another type, or exists and may stay."""
+    if output is None:
+        return
+    if is_address(str(output)):
+        from scumble.public.archive.row_tables import check_rows
+
+        check_rows(str(output), force=force)
+        return
+    path = Path(output)
+    if path.suffix.lower() not in (".csv", ".parquet"):
         raise ParameterError(
-            f"'{output}' must end in .csv or .parquet: the table is written as CSV or Parquet."
+            f"'{path}' must end in .csv or .parquet: the table is written as CSV or Parquet. A "
+            "table in PostgreSQL is postgresql://user@host/database/schema.name."
         )
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another file, or use --force.")
+    if path.exists() and not force:
+        raise ParameterError(f"'{path}' exists already. Choose another file, or use --force.")
 
 
-def write_table(table: pa.Table, output: Path | None) -> None:
-    """Write a table as CSV to stdout, or as CSV or Parquet to a file, completely or not at all."""
+def write_table(table: pa.Table, output: str | Path | None, *, force: bool = False) -> None:
+    """Write a table as CSV to stdout, as CSV or Parquet to a file, or to PostgreSQL, completely or
+    not at all.
+    """
     import pyarrow.csv as csv
     import pyarrow.parquet as parquet
 
     if output is None:
         csv.write_csv(_plain(table), typer.get_binary_stream("stdout"))
         return
-    partial = output.with_name(f".{output.name}.partial")
+    if is_address(str(output)):
+        from scumble.public.archive.row_tables import write_rows
+
+        write_rows(table, str(output), force=force)
+        return
+    path = Path(output)
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        if output.suffix.lower() == ".parquet":
+        if path.suffix.lower() == ".parquet":
             parquet.write_table(table, partial)
         else:
             csv.write_csv(_plain(table), partial)
-        partial.replace(output)
+        partial.replace(path)
     except OSError as error:
-        raise ParameterError(f"'{output}' cannot be written: {error.strerror}.") from None
+        raise ParameterError(f"'{path}' cannot be written: {error.strerror}.") from None
     finally:  # Ctrl-C leaves no half of a file
         partial.unlink(missing_ok=True)
 

@@ -64,6 +64,10 @@ DESIGNS = {
         "scumble.model.designs.lists.strings:Strings",
         "scumble.public.estimation.strings.reader:StringsReader",
     ),
+    "whole baskets": DesignEntry(
+        "scumble.model.designs.lists.whole_baskets:WholeBaskets",
+        f"{_READERS}.itemsets:WholeBasketReader",
+    ),
 }
 
 

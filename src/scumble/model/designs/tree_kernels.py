@@ -366,7 +366,6 @@ def _descend(
     asked: Arrays,
     parts: Array,
     factor: float,
-    mark: int,
     marks: Array,
     visited: Array,
     stack: Array,
@@ -405,7 +404,7 @@ def _descend(
                 spans[row, 1] = max(spans[row, 1], found[row, node])
             if state == _ZERO:
                 continue
-        marks[node] = mark
+        marks[node] = True
         visited[count] = node
         count += 1
     return count, cut
@@ -420,7 +419,7 @@ def read_questions(
     sizes: Array,
     parts: Array,
     factors: Array,
-    limits: bool,
+    wanted: tuple[int, int],
     numbers: Array,
     spans: Array,
     cut: Array,
@@ -430,26 +429,36 @@ def read_questions(
 
     `boxes` are the roots of the tree, the bounds of the nodes by attribute, which nodes are the
     last ones, and their counts (see `hulls`). Written by question are to `numbers` (zeros at first)
-    the four numbers of a reading with the mean weight of every last node, and with the least and
-    the largest one, if the weights differ within one (`cut`) and with `limits`; to `spans` the
-    range of the weights of the last nodes, for each of the three.
+    the four numbers of three readings, with the mean, the least and the largest weight of every
+    last node; to `cut` whether the weights differ within one, and to `spans` the range of the
+    weights of the last nodes, for each of the three. Moments are written for the readings `wanted`
+    (the first of them, and the one after the last) of questions that are cut, else for the first
+    of the three alone.
     """
     parents, _, _, own, below = tree
     size, axes, longest = len(parents), len(sizes), values.shape[1]
-    marks, visited, stack = np.full(size, -1), np.empty(size, np.int64), np.empty(size, np.int64)
+    marks, visited, stack = (
+        np.zeros(size, np.bool_),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
     found, shared = np.empty((3, size)), np.empty(size)
     totals, run_ends = np.empty((axes, longest + 1)), np.empty((axes, longest), np.int64)
     asked = (values, totals, run_ends)
     for place in range(len(parts)):
         _prepare(values, parts[place], sizes, totals, run_ends)
         count, cut[place] = _descend(
-            tree, boxes, asked, parts[place], factors[place], place, marks, visited, stack, found,
+            tree, boxes, asked, parts[place], factors[place], marks, visited, stack, found,
             numbers[place], spans[place],
         )  # fmt: skip
         reached = visited[:count]
-        for row in range(3 if limits and cut[place] else 1):
-            shared[reached] = 0.0
+        first, after = wanted if cut[place] else (0, 1)
+        for row in range(first, after):
+            for node in reached:
+                shared[node] = 0.0
             _pulled(parents, own, below, reached, found[row], shared)
             both = (found[row], shared)
-            moments = _moments(tree, noise, marks, place, reached, both, both)
+            moments = _moments(tree, noise, marks, True, reached, both, both)
             numbers[place, row, 1], numbers[place, row, 2], numbers[place, row, 3] = moments
+        for node in reached:
+            marks[node] = False

@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import stored
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.hierarchies import Levels
+
+if TYPE_CHECKING:
+    from scumble.model.schema.hierarchies import Levels
 
 Integers = npt.NDArray[np.int64]
 
@@ -137,6 +139,8 @@ def _nodes_of(attribute: Attribute) -> Nodes:
 
 @lru_cache(maxsize=64)
 def _flat(size: int) -> Nodes:
+    from scumble.model.schema.hierarchies import Levels
+
     codes = np.arange(size)
     labels = tuple(map(str, range(size)))
     if size == 1:

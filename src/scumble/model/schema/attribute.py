@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
-from scumble.model.schema.hierarchies import Levels, Rule, default_levels, read_rule, resolve
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.open_category import OpenCategory
@@ -31,6 +30,9 @@ from scumble.model.schema.toml import (
     read_missing,
     read_role,
 )
+
+if TYPE_CHECKING:
+    from scumble.model.schema.hierarchies import Levels, Rule
 
 _LABEL_LIMIT = 1 << 28
 
@@ -188,6 +190,8 @@ class Attribute:
     @cached_property
     def levels(self) -> Levels:
         """The levels of its hierarchy; of one without, those of `default_levels`."""
+        from scumble.model.schema.hierarchies import default_levels, resolve
+
         domain = self._required_domain
         if self.hierarchy is None:
             return default_levels(domain, ordered=self.ordered, missing=self.missing)
@@ -351,6 +355,8 @@ class Attribute:
 def _read_hierarchy(name: object, table: Mapping[str, Any]) -> Rule | None:
     if "hierarchy" not in table:
         return None
+    from scumble.model.schema.hierarchies import read_rule
+
     try:
         return read_rule(table["hierarchy"])
     except SchemaError as error:

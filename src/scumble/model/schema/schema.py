@@ -16,7 +16,6 @@ from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import Category
-from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
@@ -327,8 +326,12 @@ class Schema:
                     f"Attribute '{name}': write its role and type in a table [attributes.{name}]."
                 )
         place = None if folder is None else Path(folder)
-        named = [{**table, "name": name} for name, table in tables.items()]
-        return cls._read([with_files(table, place) for table in named])
+        named: list[Mapping[str, Any]] = [{**table, "name": name} for name, table in tables.items()]
+        if any("hierarchy" in table for table in named):
+            from scumble.model.schema.hierarchy_files import with_files
+
+            named = [with_files(table, place) for table in named]
+        return cls._read(named)
 
     @classmethod
     def _read(cls, tables: Sequence[Mapping[str, Any]]) -> Schema:

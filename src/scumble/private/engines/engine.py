@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scumble.private.tables.counter import Counts, Occupied
     from scumble.private.tables.key_pairs import KeyCounter
     from scumble.private.tables.rows import Rows
+    from scumble.private.tables.sorted_keys import Keys
 
 Codes = npt.NDArray[Any]
 # One list of columns for each output.
@@ -38,9 +39,12 @@ Made = Sequence[Sequence[Codes]]
 # From the stream of a unit, the pieces of its codes, and what the driver gives to this unit.
 Kernel = Callable[["Keystream", Iterator[list[Codes]], Any], Iterator[Made]]
 Given = Callable[[int], Any]
+# From the stream of a range of keys, and what is in it, to published rows.
+RangeKernel = Callable[["Keystream", Any], Sequence[Codes]]
 
 MOST_JOBS = 256
 ROWS = "rows"  # the purpose of the keystream that perturbs the rows of a unit
+TUPLES = "tuples"  # ... that draws the tuples of a range of keys
 CHANGED = "The table changed while it was read; publish a copy that stays as it is."
 
 
@@ -51,6 +55,11 @@ class Output:
     path: Path
     attributes: tuple[Attribute, ...]
     compression: str = "snappy"
+
+
+def range_name(number: int) -> str:
+    """Return the name under which a range of keys has its keystream."""
+    return f"range {number}"
 
 
 class RowKernel(ABC):
@@ -93,10 +102,18 @@ class Engine(Protocol):
         """Yield the codes of these attributes, in the order of the rows."""
         ...
 
+    def sorted_rows(self, names: Sequence[str]) -> Keys:
+        """Return the packed keys of all rows, sorted."""
+        ...
+
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
         """Yield the sets or sequences of these attributes, in the order of the rows; several of a
         row belong together value by value.
         """
+        ...
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        """Return the combinations of values of these columns, listed or not, by person."""
         ...
 
     def map(
@@ -109,6 +126,12 @@ class Engine(Protocol):
         """Send the codes of these attributes through `kernel`, unit by unit.
 
         `given` returns what the kernel of a unit gets from the driver, by the number of the unit.
+        """
+        ...
+
+    def draw(self, ranges: int, content: Given, kernel: RangeKernel, output: Output) -> None:
+        """Send the content of each range of keys through `kernel`. Ranges were cut by the driver,
+        and `content` returns what is in a range, in the order of the keys, by its number.
         """
         ...
 
@@ -155,9 +178,7 @@ class EngineCounter:
         return self._engine.lists(names, unit)
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        from scumble.private.tables.counter import RowCounter
-
-        return RowCounter(self._engine.rows).keys(names, unit)
+        return self._engine.keys(names, unit)
 
 
 def check_jobs(owner: str, jobs: int) -> None:

@@ -59,7 +59,7 @@ class Fingerprints:
 
         A unit without rows has none. `check_units` notices one that had rows before.
         """
-        if found is None:
+        if not found:
             return
         known = self._known.setdefault(unit, {})
         if any(known.setdefault(name, code) != code for name, code in found.items()):

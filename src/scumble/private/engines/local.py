@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING
 
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.lists import EncodedLists
-from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
+from scumble.private.engines.engine import (
+    ROWS,
+    TUPLES,
+    Codes,
+    Given,
+    Kernel,
+    Output,
+    RangeKernel,
+    range_name,
+)
 from scumble.private.engines.fingerprints import Fingerprinter, Fingerprints
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Rows
+from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
 from scumble.private.tables.writer import ViewWriter
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.key_pairs import KeyCounter
 
 Pieces = Iterator[list[Codes]]
 
@@ -50,8 +61,14 @@ class LocalEngine:
     def batches(self, names: Sequence[str]) -> Iterator[list[Codes]]:
         return self.rows.batches(names)
 
+    def sorted_rows(self, names: Sequence[str]) -> Keys:
+        return sort_keys(packed_rows(self.rows, names))
+
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
         return RowCounter(self.rows).all_lists(names, unit)
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        return RowCounter(self.rows).keys(names, unit)
 
     def map(
         self,
@@ -77,6 +94,17 @@ class LocalEngine:
         except BaseException:
             for writer in writers:
                 writer.discard()
+            raise
+
+    def draw(self, ranges: int, content: Given, kernel: RangeKernel, output: Output) -> None:
+        writer = ViewWriter(output.path, output.attributes, compression=output.compression)
+        self._writers[output] = writer
+        try:
+            for number in range(ranges):
+                stream = self._noise.of_unit(range_name(number), TUPLES)
+                writer.add(kernel(stream, content(number)))
+        except BaseException:
+            writer.discard()
             raise
 
     def sort(self, output: Output) -> int:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,21 +23,42 @@ from scumble.model.errors import ScumbleError
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.lists import EncodedLists
 from scumble.private.engines import tasks
-from scumble.private.engines.engine import ROWS, Codes, Given, Kernel, Output
+from scumble.private.engines.engine import (
+    ROWS,
+    TUPLES,
+    Codes,
+    Given,
+    Kernel,
+    Output,
+    RangeKernel,
+    range_name,
+)
 from scumble.private.engines.fingerprints import Fingerprints
 from scumble.private.engines.local import LocalEngine
+from scumble.private.engines.persons import (
+    MOST_PARTS,
+    IdentifiersJob,
+    LimitedUnit,
+    PartOfPeople,
+    Section,
+    SurplusJob,
+    UnitOfPeople,
+)
 from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
 from scumble.private.tables.rows import Rows
+from scumble.private.tables.sorted_keys import Keys, sort_keys
 from scumble.private.tables.sorting.row_groups import RowGroupFile
 from scumble.private.tables.sorting.runs import StoredRun, cut_at_ranks
 from scumble.private.tables.source import Unit
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
+    from scumble.private.tables.key_pairs import KeyCounter
 
+_SHUFFLE = ("people", "staging")  # the unit and the purpose of the key of files in between
 _GROUPS = 2  # the least number of row groups that a task writes
 _RANGES = 64  # the largest number of tasks that write a file
 
@@ -52,6 +74,7 @@ class PoolEngine:
         self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
         self._staging: Path | None = None
         self._runs: dict[Output, list[StoredRun]] = {}
+        self._surplus: dict[tuple[str, int], dict[int, list[Section]]] = {}
 
     def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         named = tuple(tuple(each) for each in sets)
@@ -59,8 +82,8 @@ class PoolEngine:
         if self._in_driver(read, unit):
             return self._local().count(sets, unit)
         found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
-        job = tasks.CountJob(self._reading, named, unit)
-        for _, parts in self._read(job, read, lambda each: each):
+        job = tasks.CountJob(self._reading, named)
+        for _, parts in self._read(job, read, self._limited(unit)):
             for counts, part in zip(found, parts, strict=True):
                 if isinstance(part, Occupied):
                     counts[part.keys.astype(np.int64)] += part.counts
@@ -71,9 +94,9 @@ class PoolEngine:
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         if self._in_driver(names, unit):
             return self._local().occupied(names, unit)
-        job = tasks.OccupiedJob(self._reading, tuple(names), unit)
+        job = tasks.OccupiedJob(self._reading, tuple(names))
         found: list[Occupied] = []
-        for _, part in self._read(job, names, lambda each: each):
+        for _, part in self._read(job, names, self._limited(unit)):
             found.append(part)
             # Pairs of about the same size: no cell is merged more than a few times.
             while len(found) > 1 and len(found[-2].keys) < 2 * len(found[-1].keys):
@@ -98,6 +121,13 @@ class PoolEngine:
         job = tasks.CodesJob(self._reading, tuple(names))
         return self._in_order(self._read(job, names, lambda unit: unit))
 
+    def sorted_rows(self, names: Sequence[str]) -> Keys:
+        job = tasks.SortedRowsJob(self._reading, tuple(names))
+        found = [keys for _, keys in self._read(job, names, lambda unit: unit)]
+        radix = self.rows.schema.cell_keys(names)
+        none = radix.pack([np.empty(0, self.rows.schema[name].code_type) for name in names])
+        return sort_keys(np.concatenate([none, *found]), merge=True)
+
     def _in_order(self, answers: Iterator[tuple[Task, Any]]) -> Iterator[Any]:
         """Yield the pieces that the tasks of all units return, in the order of the units."""
         waiting: dict[int, Any] = {}
@@ -109,12 +139,26 @@ class PoolEngine:
                 following += 1
 
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
-        if unit.column is not None:
+        if unit.column is not None and not self._divides_people():
             yield from self._local().lists(names, unit)
             return
         job = tasks.ListsJob(self._reading, tuple(names))
+        content = self._limited(unit)
         self.rows.begin_lists(names)
-        yield from self._in_order(self._answers(job, names, lambda each: each))
+        yield from self._in_order(self._answers(job, names, content))
+
+    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
+        from scumble.private.tables.key_pairs import KeyPairs, no_keys
+
+        if self.rows.source.units() is None:  # only the driver can read them
+            return self._local().keys(names, unit)
+        job = tasks.KeysJob(self._reading, tuple(names), unit.column)
+        columns = [*names, *([unit.column] if unit.column else [])]
+        self.rows.outside_columns.clear()
+        self.rows.outside_counts.clear()
+        tables = self._in_order(self._answers(job, columns, lambda each: each))
+        first = next(tables, no_keys(self.rows, names))
+        return KeyPairs(self.rows, names, unit.column, chain([first], tables))
 
     def map(
         self,
@@ -123,9 +167,7 @@ class PoolEngine:
         outputs: Sequence[Output],
         given: Given | None = None,
     ) -> None:
-        place = self._workers.staging(outputs[0].path.parent)
-        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
-        self._staging = staging
+        staging = self._stage(outputs)
         columns = tuple(output.attributes for output in outputs)
         job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging)
 
@@ -135,7 +177,6 @@ class PoolEngine:
             keys = (self._key(number, ROWS), self._key(number, FINGERPRINT))
             return tasks.UnitToMap(unit, *keys, share)
 
-        self._runs = {output: [] for output in outputs}
         seen = set()
         try:
             for task, runs in self._read(job, names, content):
@@ -150,6 +191,29 @@ class PoolEngine:
         except BaseException:
             self._clear()
             raise
+
+    def draw(self, ranges: int, content: Given, kernel: RangeKernel, output: Output) -> None:
+        job = tasks.DrawJob(kernel, output.attributes, self._stage([output]))
+
+        def task(number: int) -> Task:
+            key = self._noise.unit_key(range_name(number), TUPLES)
+            return Task(number, lambda: tasks.RangeToDraw(number, key, content(number)))
+
+        try:
+            for _, runs in self._workers.run(job, [task(number) for number in range(ranges)]):
+                _accept([run.path for run in runs])
+                self._runs[output] += runs
+        except BaseException:
+            self._clear()
+            raise
+
+    def _stage(self, outputs: Sequence[Output]) -> Path:
+        """Make the folder in which tasks write the rows of these outputs."""
+        place = self._workers.staging(outputs[0].path.parent)
+        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
+        self._staging = staging
+        self._runs = {output: [] for output in outputs}
+        return staging
 
     def sort(self, output: Output) -> int:
         try:
@@ -198,6 +262,7 @@ class PoolEngine:
             *found, seen = answer
             read += seen.rows
             self.rows.note_outside(seen.outside_columns, seen.outside_counts)
+            self._fingerprints.check(task.number, seen.fingerprint)
             if self.rows.progress is not None:
                 self.rows.progress(read)
             yield task, found[0] if len(found) == 1 else tuple(found)
@@ -224,7 +289,59 @@ class PoolEngine:
 
     def _in_driver(self, names: Sequence[str], unit: PrivacyUnit) -> bool:
         """Return whether rows are counted in this process: by person, or by the source itself."""
-        return unit.column is not None or self.rows.weighted(names) is not None
+        if unit.column is not None:
+            return not self._divides_people()
+        return self.rows.weighted(names) is not None
+
+    def _divides_people(self) -> bool:
+        """Return whether the first rows of each person are found by tasks: units of the table in
+        its own order, of which there are several.
+        """
+        source = self.rows.source
+        divided = self._workers.divides_people and source.ordered() is source
+        return divided and len(source.units() or ()) > 1
+
+    def _limited(self, unit: PrivacyUnit) -> Callable[[Unit], Any]:
+        """Return the function that makes the content of a task from its unit: with the rows that
+        are too many of a person, if there is a limit.
+        """
+        if unit.column is None:
+            return lambda each: each
+        wanted = unit.column, unit.rows
+        if wanted not in self._surplus:
+            self._surplus[wanted] = self._find_surplus(*wanted)
+        surplus, key = self._surplus[wanted], self._noise.unit_key(*_SHUFFLE)
+
+        def content(each: Unit) -> LimitedUnit:
+            print_ = self._key(each.number, FINGERPRINT)
+            return LimitedUnit(each, *wanted, surplus[each.number], key, print_)
+
+        return content
+
+    def _find_surplus(self, person: str, most: int) -> dict[int, list[Section]]:
+        """Return where it is written which rows of each unit are too many of a person."""
+        self.rows.limited(person, most)  # raises an error if the column cannot tell persons apart
+        folder = Path(tempfile.mkdtemp(prefix="people-", dir=self._workers.staging()))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        key = self._noise.unit_key(*_SHUFFLE)
+
+        def content(unit: Unit) -> UnitOfPeople:
+            return UnitOfPeople(unit, key, self._key(unit.number, FINGERPRINT))
+
+        parts = min(len(self.rows.source.units() or ()), MOST_PARTS)
+        job = IdentifiersJob(person, most, parts, folder)
+        written = {task.number: found for task, found in self._answers(job, [person], content)}
+        units = sorted(written)
+
+        def task(part: int) -> Task:
+            sections = [written[unit][part] for unit in units]
+            return Task(part, lambda: PartOfPeople(part, sections, key))
+
+        found: dict[int, list[Section]] = {unit: [] for unit in units}
+        for _, sections in self._workers.run(SurplusJob(most, folder), map(task, range(parts))):
+            for unit, section in zip(units, sections, strict=True):
+                found[unit].append(section)
+        return found
 
     def _local(self) -> LocalEngine:
         return LocalEngine(self.rows, self._noise)

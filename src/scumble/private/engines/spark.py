@@ -123,6 +123,8 @@ class SparkExecutor:
     Tests use one attribute: `order` rearranges the tasks of a job before they are handed out.
     """
 
+    divides_people = True
+
     def __init__(self, session: Any, staging: StagingFolder) -> None:
         self._session, self._context = session, session.sparkContext
         self._staging = staging
@@ -157,7 +159,7 @@ class SparkExecutor:
             return table
         return SparkFrame(table, columns, self._staging)
 
-    def staging(self, folder: Path) -> Path:
+    def staging(self, folder: Path | None = None) -> Path:
         """Return the folder that all machines see."""
         return self._staging.path
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,19 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import Codes, Kernel, Output
+from scumble.private.engines.engine import Codes, Kernel, Output, RangeKernel
 from scumble.private.engines.fingerprints import Fingerprinter
+from scumble.private.engines.persons import LimitedUnit, Note, PeopleFingerprint, Seen, packed
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.sorted_keys import Keys, sort_keys
+from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
 from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
 from scumble.private.tables.source import Source, Unit
 
-Note = Callable[[Any], None]
+UnitOrLimited = Unit | LimitedUnit
+_ROW = PrivacyUnit("add_remove", 1, None)  # the limit on the rows of a person is that of the rows
 
 
 class Block(Unit):
@@ -47,28 +49,11 @@ class Block(Unit):
         return (batch.select(list(columns)) for batch in self._rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rows": [_packed(batch) for batch in self._rows]}
+        return {**self.__dict__, "_rows": [packed(batch) for batch in self._rows]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._rows = [batch for data in state["_rows"] for batch in pa.ipc.open_stream(data)]
-
-
-def _packed(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as an Arrow stream: only its own rows, and not all of its buffers."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-class Seen(NamedTuple):
-    """What reading a unit has shown, for the progress and the remarks of the owner."""
-
-    rows: int
-    outside_columns: frozenset[str]
-    outside_counts: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -79,8 +64,9 @@ class Reading:
     outside: Outside
     reveal: bool
 
-    def rows(self, unit: Unit, note: Note) -> tuple[Rows, Callable[[], Seen]]:
+    def rows(self, content: UnitOrLimited, note: Note) -> tuple[Rows, Callable[[], Seen]]:
         """Return the rows of a unit, and a function that returns what reading them has shown."""
+        unit = content.unit if isinstance(content, LimitedUnit) else content
         last = [unit.first]
 
         def progress(row: int) -> None:
@@ -89,9 +75,15 @@ class Reading:
 
         rows = Rows(unit, self.schema, outside=self.outside, reveal=self.reveal, progress=progress)
 
+        people: dict[str, PeopleFingerprint] = {}
+        if isinstance(content, LimitedUnit):
+            people = {content.person: PeopleFingerprint(content.fingerprint)}
+            rows = content.limited(rows, people[content.person])
+
         def seen() -> Seen:
             columns = frozenset(rows.outside_columns)
-            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts))
+            found = {name: each.result() for name, each in people.items()}
+            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts), found)
 
         return rows, seen
 
@@ -102,12 +94,11 @@ class CountJob:
 
     reading: Reading
     sets: tuple[tuple[str, ...], ...]
-    unit: PrivacyUnit
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[Counts | Occupied], Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Counts | Occupied], Seen]:
         rows, seen = self.reading.rows(content, note)
-        found = RowCounter(rows).counts(self.sets, self.unit)
+        found = RowCounter(rows).counts(self.sets, _ROW)
         return [_shorter(counts) for counts in found], seen()
 
 
@@ -125,12 +116,11 @@ class OccupiedJob:
 
     reading: Reading
     names: tuple[str, ...]
-    unit: PrivacyUnit
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[Occupied, Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, Seen]:
         rows, seen = self.reading.rows(content, note)
-        return RowCounter(rows).occupied(self.names, self.unit), seen()
+        return RowCounter(rows).occupied(self.names, _ROW), seen()
 
 
 @dataclass(frozen=True)
@@ -146,7 +136,17 @@ class CodesJob:
         return list(rows.batches(self.names)), seen()
 
 
-_ROW = PrivacyUnit("add_remove", 1, None)  # no limit on the rows of a person
+@dataclass(frozen=True)
+class SortedRowsJob:
+    """Returns the packed keys of a unit, sorted."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
+        rows, seen = self.reading.rows(content, note)
+        return sort_keys(packed_rows(rows, self.names)), seen()
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,26 @@ class ListsJob:
     names: tuple[str, ...]
     staging: None = None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
         rows, seen = self.reading.rows(content, note)
         return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
+
+
+@dataclass(frozen=True)
+class KeysJob:
+    """Returns the people of a unit and their keys."""
+
+    reading: Reading
+    names: tuple[str, ...]
+    person: str | None
+    staging: None = None
+
+    def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], Seen]:
+        from scumble.private.tables.key_pairs import key_tables
+
+        rows, seen = self.reading.rows(content, note)
+        found = [each for each in key_tables(rows, self.names, self.person) if len(each)]
+        return found, seen()
 
 
 @dataclass(frozen=True)
@@ -206,24 +223,50 @@ class MapJob:
     kernel: Kernel
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
+    followers: ClassVar[int] = 1  # `WriteJob`
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
         rows, seen = self.reading.rows(content.unit, note)
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
         stream = Keystream.derived(content.stream, STREAM)
-        folder = self.staging / f"unit{content.unit.number}"
-        folder.mkdir(exist_ok=True)
-        attempt = secrets.token_hex(4)
-        runs = [
-            _Runs(folder, f"{attempt}-{place}", attributes)
-            for place, attributes in enumerate(self.outputs)
-        ]
+        runs = _attempt(self.staging / f"unit{content.unit.number}", self.outputs)
         for made in self.kernel(stream, pieces, content.given):
             for each, columns in zip(runs, made, strict=True):
                 each.add(columns)
         note(print_.result())
         return [each.finish() for each in runs], seen()
+
+
+class RangeToDraw(NamedTuple):
+    """A range of keys: its number, the key of its stream, and what is in it."""
+
+    number: int
+    stream: bytes
+    content: Any
+
+
+@dataclass(frozen=True)
+class DrawJob:
+    """Draws the rows of a range of keys, and writes them as `MapJob` does."""
+
+    kernel: RangeKernel
+    output: tuple[Attribute, ...]
+    staging: Path
+
+    def run(self, content: RangeToDraw, note: Note) -> list[StoredRun]:
+        [runs] = _attempt(self.staging / f"range{content.number}", [self.output])
+        runs.add(self.kernel(Keystream.derived(content.stream, STREAM), content.content))
+        return runs.finish()
+
+
+def _attempt(folder: Path, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
+    """Return where an attempt writes the rows of each output: under a name of its own."""
+    folder.mkdir(exist_ok=True)
+    attempt = secrets.token_hex(4)
+    return [
+        _Runs(folder, f"{attempt}-{place}", attributes) for place, attributes in enumerate(outputs)
+    ]
 
 
 class _Runs:

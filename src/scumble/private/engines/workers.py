@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
+from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.worker import BOOT, may_try_again, receive, send
 
 ATTEMPTS = 3
@@ -33,7 +34,10 @@ _WAKE_SECONDS = 0.2  # how long a signal may wait
 
 
 class Job(Protocol):
-    """What is done with every task. It is pickled once for each worker."""
+    """What is done with every task. It is pickled once for each worker.
+
+    `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
+    """
 
     @property
     def staging(self) -> Path | None:
@@ -62,10 +66,12 @@ class Task:
 class Executor(Protocol):
     """Where tasks are done: processes of this machine, or a cluster."""
 
-    def staging(self, folder: Path) -> Path:
+    divides_people: bool  # whether tasks find the first rows of each person
+
+    def staging(self, folder: Path | None = None) -> Path:
         """Return a folder that all processes see, for files that jobs leave there for each other.
 
-        `folder` is that of the unsaved release.
+        `folder` is that of the unsaved release, if there are files for it.
         """
         ...
 
@@ -129,8 +135,9 @@ class _Worker:
 class Workers:
     """The driver and at most `jobs - 1` workers, until the end of the `with` block.
 
-    Tests use two attributes: `order` rearranges the tasks of a job before they are handed out;
-    without `takes_part` all tasks are done by up to `jobs` workers.
+    Tests use three attributes: `order` rearranges the tasks of a job before they are handed out;
+    without `takes_part` all tasks are done by up to `jobs` workers; with `divides_people` they find
+    the first rows of each person, which takes two to three times the processor time of one process.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -139,6 +146,8 @@ class Workers:
         self.takes_part = True
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.running: list[_Worker] = []
+        self.divides_people = False
+        self._staging = StagingFolder()
 
     def __enter__(self) -> Workers:
         return self
@@ -150,6 +159,7 @@ class Workers:
         trace: TracebackType | None,
     ) -> None:
         self.stop(self.running)
+        self._staging.__exit__(kind, error, trace)
 
     def processes(self) -> list[int]:
         """Return the numbers of the worker processes that are running."""
@@ -165,9 +175,9 @@ class Workers:
             self.running.remove(worker)
             worker.stop()
 
-    def staging(self, folder: Path) -> Path:
-        """Return the folder of the unsaved release."""
-        return folder
+    def staging(self, folder: Path | None = None) -> Path:
+        """Return the folder of the unsaved release, or a private one."""
+        return self._staging.path if folder is None else folder
 
     def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
         """Yield every task with its answer (see `Executor`)."""
@@ -245,7 +255,8 @@ class _Run:
 
     def _pays(self) -> bool:
         """Return whether enough work is left for one more worker: at the speed of this process so
-        far, and as much as was done if the number of tasks is not known.
+        far, and as much as was done if the number of tasks is not known. Jobs that follow on the
+        same rows take as long as this one: rows that are perturbed are then sorted and written.
         """
         idle = sum(not worker.tasks for worker in self._workers.running)
         self._fill(idle + 1)
@@ -255,6 +266,7 @@ class _Run:
             return True
         known = self._unread is not None
         left = self._seconds / max(1, self._own) * self._left() if known else self._seconds
+        left *= 1 + getattr(self._job, "followers", 0)
         return left > WORTH * (len(self._workers.running) + 2)
 
     def _do(self, task: Task) -> None:

@@ -23,6 +23,7 @@ from scumble.private.mechanism import Mechanism, Publisher
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
+    from scumble.private.summaries.base import ProtectedSummary
 
 # How many steps of the promised relation lead from a table to its neighbour in the ledger's, by
 # (ledger's relation, promised relation). Replacing a person is removing one and adding one;
@@ -133,7 +134,7 @@ def bill_of(
     people with this value of `column` are published. `outside` and `seeded` are the parameters of
     `publish`.
     """
-    _check_protected(schema, terms)
+    _check_protected(schema.names, terms)
     claims, reason = _claims(mechanism, schema)
     if sample is not None:
         claims = [_sampled(each, mechanism, schema, sample) for each in claims]
@@ -158,6 +159,27 @@ def bill_of_database(
     weakness = _seeded(seeded) or _read_from_data(schema.from_data)
     parameters = {"attributes": list(schema.names), "epsilon": str(claim.loss.epsilon)}
     return _bill("database", parameters, [claim], terms, weakness, "")
+
+
+def bill_of_linked(
+    mechanism: ProtectedSummary, schemas: Mapping[str, Schema], terms: LedgerTerms, *, seeded: bool
+) -> Bill:
+    """Return the bill of several tables about the same people, given what is published of each.
+
+    The promise of `mechanism` is for all of them together, whatever the number of a person's rows.
+    """
+    _check_protected([name for schema in schemas.values() for name in schema.names], terms)
+    unit = mechanism.unit
+    claim = ReleaseClaim(mechanism.promise, unit.neighbours, unit.rows, bounded=True)
+    read = dict.fromkeys(name for schema in schemas.values() for name in schema.from_data)
+    parameters = {
+        **mechanism.parameters,
+        "attributes": {
+            name: [each.name for each in schema.published] for name, schema in schemas.items()
+        },
+    }
+    weakness = _seeded(seeded) or _read_from_data(list(read))
+    return _bill(mechanism.name, parameters, [claim], terms, weakness, "")
 
 
 def _bill(
@@ -313,16 +335,16 @@ def _read_from_data(names: Sequence[str]) -> str:
     )
 
 
-def _check_protected(schema: Schema, terms: LedgerTerms) -> None:
-    """Raise `LedgerError` if the schema lacks a column that the ledger protects.
+def _check_protected(names: Sequence[str], terms: LedgerTerms) -> None:
+    """Raise `LedgerError` if the schema, with these names, lacks a column that the ledger protects.
 
     A misspelled name would protect nothing, and the column that was meant would be published.
     """
-    absent = [name for name in terms.sensitive if name not in schema]
+    absent = [name for name in terms.sensitive if name not in names]
     if not absent:
         return
     lower = {name.lower() for name in absent}
-    near = [repr(name) for name in schema.names if name.lower() in lower]
+    near = [repr(name) for name in names if name.lower() in lower]
     hint = f" Upper and lower case count: it has {', '.join(near)}." if near else ""
     raise LedgerError(
         f"The ledger protects {', '.join(map(repr, absent))}, and the schema has no such "

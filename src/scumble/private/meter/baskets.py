@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.lists.itemsets import Itemsets, sets_at, touched_sets
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.noise import check_scale
@@ -109,6 +109,43 @@ class PrivateBaskets:
         self._noise.add(counts, design.noise)
         self._noise.add(beyond, design.beyond)
         return np.concatenate([counts, beyond]), rows
+
+    def number(self, law: DiscreteLaplace | None) -> int:
+        """Return the number of baskets with noise of `law`; without, if neighbouring tables have
+        equally many baskets.
+        """
+        if law is not None:
+            check_scale(law)
+            self._charge("number", PrivacyLoss(self.unit.rows / law.scale))
+        elif not self._table.keeps_rows(self.unit):
+            raise PromiseError("The number of baskets differs between neighbouring tables.")
+        numbers = np.array([sum(len(batch) for batch in self._baskets())])
+        if law is not None:
+            self._noise.add(numbers, law)
+        return int(numbers[0])
+
+    def whole(
+        self, fanout: int, false_parts: float, *, steps: Fraction, counts: Fraction
+    ) -> tuple[list[Integers], list[DiscreteLaplace], Integers]:
+        """Return the baskets that all steps down a taxonomy let pass, as codes, the law of the
+        noise of each, and their noisy counts.
+
+        A basket costs at most `steps` on its way. Its count has the ε `counts`, and what its steps
+        left. All parts of one level are disjoint, and so are all whole baskets.
+        """
+        self._charge("whole baskets", PrivacyLoss(steps + counts))
+        from scumble.private.meter.partitions import Part, basket_parts
+
+        whole, change = Part(((0, self.size),), steps, fanout), self.unit.sensitivity
+        found = basket_parts(self._baskets, self._noise, whole, change, false_parts)
+        laws = [DiscreteLaplace(change / (counts + part.left)) for part in found.parts]
+        numbers = found.numbers
+        for law in dict.fromkeys(laws):
+            own = np.flatnonzero([each == law for each in laws])
+            noisy = numbers[own]
+            self._noise.add(noisy, law)
+            numbers[own] = noisy
+        return [np.array([item for item, _ in part.cut]) for part in found.parts], laws, numbers
 
     def _cost(self, law: NoiseLaw, touched: int) -> PrivacyLoss:
         if isinstance(law, DiscreteLaplace):

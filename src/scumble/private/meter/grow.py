@@ -60,8 +60,10 @@ class Threshold:
     theta: int
 
     @classmethod
-    def for_fanout(cls, law: DiscreteLaplace, fanout: int) -> Threshold:
-        """Return the least threshold that at most `FALSE_CHILDREN` of `fanout` children without
+    def for_fanout(
+        cls, law: DiscreteLaplace, fanout: int, false_children: float = FALSE_CHILDREN
+    ) -> Threshold:
+        """Return the least threshold that at most `false_children` of `fanout` children without
         records pass in the mean: fanout · a^θ / (1 + a) of them do, a = e^(-1/scale).
 
         With that, false nodes die out. A threshold that ignores the fanout lets the false nodes
@@ -70,7 +72,7 @@ class Threshold:
         >>> Threshold.for_fanout(DiscreteLaplace(Fraction(3)), 88).theta
         17
         """
-        ratio = fanout * NoiseTails(law).chance(0) / FALSE_CHILDREN
+        ratio = fanout * NoiseTails(law).chance(0) / false_children
         return cls(law, max(math.ceil(law.scale * Fraction(math.log(max(ratio, 1)))), 1))
 
 

@@ -95,21 +95,47 @@ def _among(counter: KeyCounter, within: Sequence[pa.Array]) -> Mask | None:
 
 @dataclass(frozen=True)
 class OptimalRule:
-    """The noise that names the most keys; one key costs (1/scale, δ)."""
+    """The noise that names the most keys, in one round or in several; one key of a round costs
+    (1/scale, δ) of its law.
 
-    law: KeyNoise
+    In each round people draw among the keys that were not found yet. Rounds compose: for any keys
+    that were found before, a round is differentially private by itself. Counts have the law of
+    their round, so that with several rounds only names are returned.
+    """
+
+    laws: tuple[KeyNoise, ...]
 
     def loss(self, unit: PrivacyUnit) -> PrivacyLoss:
         changed = unit.sensitivity
-        return PrivacyLoss(changed / self.law.scale, delta=changed * self.law.delta)
+        epsilon = sum((changed / law.scale for law in self.laws), Fraction(0))
+        delta = sum((changed * law.delta for law in self.laws), Fraction(0))
+        return PrivacyLoss(epsilon, delta=delta)
 
     def find(
         self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
     ) -> tuple[Counts, Counts | None]:
+        if len(self.laws) == 1:
+            return self._round(self.laws[0], counter, most, noise, among)
+        left = np.ones(len(counter), bool) if among is None else among.copy()
+        found = []
+        for law in self.laws:
+            keys, _ = self._round(law, counter, most, noise, left)
+            left[keys] = False
+            found.append(keys)
+        return np.sort(np.concatenate(found)), None
+
+    def _round(
+        self,
+        law: KeyNoise,
+        counter: KeyCounter,
+        most: int,
+        noise: NoisySteps,
+        among: Mask | None,
+    ) -> tuple[Counts, Counts]:
         people = _people(counter, most, noise, among)
         keys = np.flatnonzero(people)
-        noisy = people[keys] + open_keys.key_noise(noise.source, self.law, len(keys))
-        shown = noisy > self.law.reach
+        noisy = people[keys] + open_keys.key_noise(noise.source, law, len(keys))
+        shown = noisy > law.reach
         return keys[shown], noisy[shown]
 
 

@@ -231,11 +231,10 @@ class AlphaBeta(Publisher):
         from scumble.private.perturbation.tuple_views import FILE, TupleViews
         from scumble.private.tables.sorted_keys import true_tuples
 
-        schema, read = rows.schema, open_engine(rows, noise).batches
-        true = true_tuples(rows, self._duplicates, self._multiplicity, read)
+        schema, engine = rows.schema, open_engine(rows, noise)
+        true = true_tuples(rows, self._duplicates, self._multiplicity, engine.sorted_rows)
         law = self.presence(schema, len(true))
-        views = TupleViews(schema, law)
-        views.write(folder, views.first(true, noise))
+        TupleViews(schema, law).write_first(folder, true, engine)
         return Tuples(FILE, tuple(attribute.name for attribute in schema.published), law)
 
     def republish(
@@ -252,7 +251,7 @@ class AlphaBeta(Publisher):
                 f"All views that the promise covers ({self._views}) are published; plan more from "
                 f"the start, as {setting('views', 3)}."
             )
-        read = open_engine(rows, noise).batches
+        read = open_engine(rows, noise).sorted_rows
         true = true_tuples(rows, self._duplicates, self._multiplicity, read)
         if len(true) != law.rows:
             raise PromiseError(

@@ -4,32 +4,33 @@ only; and the algorithm that makes the groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
-from scumble.model.errors import PromiseError, SchemaError, setting
+from scumble.model.errors import ChangedError, PromiseError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Groups
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import Guarantee, exposure_at_most, percent_at_most
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import Engine, open_engine
+from scumble.private.engines.engine import CHANGED, Codes, Made, Output, open_engine
 from scumble.private.hooks import Claim, Study
 from scumble.private.mechanism import Publisher
 from scumble.private.perturbation import anatomy_kernels
 from scumble.private.sampling.bits import CHUNK, integers
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import shuffle
-from scumble.private.tables.writer import ViewWriter
+from scumble.private.tables.counter import Occupied, merged
 
 if TYPE_CHECKING:
     from scumble.private.tables.rows import Rows
@@ -51,9 +52,10 @@ ABSENT = (
     "Rows with too frequent values were left out: a person who is known to be in the table, and is "
     "missing from the release, had one of the most frequent values. It is not protected."
 )
-# Up to this number of possible values, counts are an array over all of them; beyond, over the
-# values that occur.
-_MOST_COUNTED = 1 << 22
+LEFT_OUT = -1  # in place of the number of a group
+
+Counts = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
 
 
 class Anatomy(Publisher):
@@ -64,7 +66,7 @@ class Anatomy(Publisher):
     `l` is a whole number of at least 2. No value may have more than one in l of the rows; with
     `suppress=True` the fewest rows that stand in the way, a random choice among those of the too
     frequent values, are left out. Several sensitive attributes count as one value, their
-    combination. The codes of all rows are held in memory while they are grouped.
+    combination. While rows are grouped, eight bytes for each are held in memory.
 
     Parameters:
         l: values in every group.
@@ -162,30 +164,38 @@ class Anatomy(Publisher):
         return {"rows": size, "groups": size // self._least}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Groups:
-
         schema = rows.schema
-        table = _Table.read(open_engine(rows, noise))
-        codes, size = table.values()
-        counts = counted(codes, size)
-        kept = counts
+        names = [attribute.name for attribute in schema.published]
+        sensitive = [attribute.name for attribute in schema.sensitive]
+        engine = open_engine(rows, noise)
+        # A row may be dropped for any of its columns; then all have to be read.
+        others = [name for name in names if name not in sensitive]
+        units = engine.units(sensitive, others if rows.outside == "drop" else ())
+        values = merged([Occupied(np.empty(0, np.uint64), np.empty(0, np.int64)), *units.values()])
+        counts = kept = values.counts
         if not eligible(counts, self._least):
             kept = self._capped(rows, counts)
-        numbers, groups = grouped(noise, codes, counts, kept, self._least)
-        del codes
-        names = [attribute.name for attribute in schema]
-        group, count = (parameters.free_name(name, names) for name in ("group", "count"))
+        lists, groups = grouped(noise, counts, kept, self._least)
+        group, count = (
+            parameters.free_name(name, [attribute.name for attribute in schema])
+            for name in ("group", "count")
+        )
         evidence = Groups(
             file="rows.parquet",
             values="values.parquet",
-            columns=tuple(attribute.name for attribute in schema.published),
-            sensitive=tuple(attribute.name for attribute in schema.sensitive),
+            columns=tuple(names),
+            sensitive=tuple(sensitive),
             group=group,
             count=count,
             rows=int(kept.sum()),
             complete=kept is counts,
             left_out=None if kept is counts else int(counts.sum() - kept.sum()),
         )
-        table.write(folder, evidence, groups, numbers, LEFT_OUT)
+        kernel = _Deal(schema.cell_keys(sensitive), tuple(map(names.index, sensitive)))
+        outputs = _outputs(folder, schema, evidence, groups)
+        engine.map(names, kernel, outputs, _Shares(values, units, lists).of_unit)
+        for output in outputs:
+            engine.sort(output)
         return evidence
 
     def _capped(self, rows: Rows, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -221,79 +231,87 @@ class Anatomy(Publisher):
         yield from ()
 
 
+def _outputs(folder: Path, schema: Schema, evidence: Groups, groups: int) -> list[Output]:
+    """Return both published tables. A value is in a group once, so that every row that is kept has
+    one line in the second table.
+    """
+    group = Attribute(evidence.group, "insensitive", IntegerRange(0, max(groups, 1) - 1))
+    count = Attribute(evidence.count, "insensitive", IntegerRange(1, 1))
+    others = schema.role("quasi", "insensitive")
+    return [
+        Output(folder / evidence.file, (*others, group)),
+        Output(folder / evidence.values, (*schema.sensitive, group, count)),
+    ]
+
+
+class _Share(NamedTuple):
+    """What a unit of work gets: its values, ascending, where the groups of each begin, and the
+    groups of its rows, value by value.
+    """
+
+    values: npt.NDArray[np.uint64]
+    starts: Counts
+    groups: Numbers
+
+
+class _Shares:
+    """Hands the groups of each value to the units of work, in the order of the rows."""
+
+    def __init__(self, values: Occupied, units: Mapping[int, Occupied], groups: Numbers) -> None:
+        self._groups = groups
+        self._units = dict(units)
+        self._begins: dict[int, Counts] = {}  # of each value of a unit, in `groups`
+        free = np.cumsum(values.counts) - values.counts
+        for unit, cells in self._units.items():
+            places = np.searchsorted(values.keys, cells.keys)
+            self._begins[unit] = free[places]
+            free[places] += cells.counts
+
+    def of_unit(self, unit: int) -> _Share | None:
+        """Return what a unit gets; None if it had no rows when they were counted."""
+        if unit not in self._units:
+            return None
+        cells, begins = self._units[unit], self._begins[unit]
+        starts = np.cumsum(cells.counts) - cells.counts
+        places = np.repeat(begins - starts, cells.counts) + np.arange(cells.counts.sum())
+        return _Share(cells.keys, starts, self._groups[places])
+
+
 @dataclass(frozen=True)
-class _Table:
-    """All rows as codes: one list of batches for each column."""
+class _Deal:
+    """Gives every row of a unit the next group of its value, and splits it into both tables."""
 
-    schema: Schema
-    batches: list[list[npt.NDArray[Any]]]
+    radix: CellKeys
+    places: tuple[int, ...]  # of the sensitive columns
 
-    @classmethod
-    def read(cls, engine: Engine) -> _Table:
-        names = [attribute.name for attribute in engine.rows.schema.published]
-        return cls(engine.rows.schema, list(engine.batches(names)))
+    def __call__(
+        self, stream: Keystream, pieces: Iterator[list[Codes]], given: _Share | None
+    ) -> Iterator[Made]:
+        free = None if given is None else given.starts.copy()
+        for columns in pieces:
+            if given is None or free is None:
+                raise ChangedError(CHANGED)
+            keys = self.radix.pack([columns[place] for place in self.places])
+            codes = np.searchsorted(given.values, keys)
+            if not np.array_equal(given.values[np.minimum(codes, len(given.values) - 1)], keys):
+                raise ChangedError(CHANGED)
+            numbers = np.empty(len(codes), np.int32)
+            if not anatomy_kernels.deal(codes, free, given.groups, numbers):
+                raise ChangedError(CHANGED)
+            yield self._made(columns, numbers)
 
-    def values(self) -> tuple[npt.NDArray[Any], int]:
-        """Return a number for the sensitive value of each row, and how many numbers there are."""
-        names = [attribute.name for attribute in self.schema.sensitive]
-        columns = [self._column(name) for name in names]
-        size = self.schema.size(names)
-        keys = columns[0] if len(names) == 1 else self.schema.cell_keys(names).pack(columns)
-        if size <= _MOST_COUNTED:
-            return keys, size
-        found, numbers = np.unique(keys, return_inverse=True)
-        return numbers, len(found)
-
-    def write(
-        self, folder: Path, evidence: Groups, groups: int, numbers: npt.NDArray[Any], left_out: int
-    ) -> None:
-        """Write both published tables, each sorted. A value is in a group once, so that every row
-        that is kept has one line in the second table.
-        """
-        group = Attribute(evidence.group, "insensitive", IntegerRange(0, max(groups, 1) - 1))
-        count = Attribute(evidence.count, "insensitive", IntegerRange(1, 1))
-        others = self.schema.role("quasi", "insensitive")
-        sensitive = self.schema.sensitive
-        with (
-            ViewWriter(folder / evidence.file, [*others, group]) as view,
-            ViewWriter(folder / evidence.values, [*sensitive, group, count]) as values,
-        ):
-            start = 0
-            for batch in self.batches:
-                number = numbers[start : start + len(batch[0])]
-                start += len(number)
-                columns = self._kept(batch, number != left_out)
-                number = number[number != left_out]
-                view.add([*(columns[a.name] for a in others), number])
-                once = np.zeros(len(number), count.code_type)
-                values.add([*(columns[a.name] for a in sensitive), number, once])
-
-    def _kept(
-        self, batch: Sequence[npt.NDArray[Any]], keep: npt.NDArray[np.bool_]
-    ) -> dict[str, npt.NDArray[Any]]:
-        published = zip(self.schema.published, batch, strict=True)
-        return {a.name: column if keep.all() else column[keep] for a, column in published}
-
-    def _column(self, name: str) -> npt.NDArray[Any]:
-        place = [attribute.name for attribute in self.schema.published].index(name)
-        empty = np.empty(0, self.schema[name].code_type)
-        return np.concatenate([empty, *(batch[place] for batch in self.batches)])
+    def _made(self, columns: list[Codes], numbers: Numbers) -> Made:
+        """Return the rows that are kept, for each table."""
+        keep = numbers != LEFT_OUT
+        if not keep.all():
+            columns, numbers = [column[keep] for column in columns], numbers[keep]
+        sensitive = [columns[place] for place in self.places]
+        others = [each for place, each in enumerate(columns) if place not in self.places]
+        once = np.zeros(len(numbers), np.uint8)
+        return [[*others, numbers], [*sensitive, numbers, once]]
 
 
 # The algorithm of Anatomy: records are put into groups in which every value occurs at most once.
-
-LEFT_OUT = -1
-
-Codes = npt.NDArray[Any]
-Counts = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-
-
-def counted(codes: Codes, size: int) -> Counts:
-    """Return how often each code from 0 to size - 1 occurs."""
-    counts = np.zeros(size, np.int64)
-    anatomy_kernels.tally(codes, counts)
-    return counts
 
 
 def eligible(counts: Counts, least: int) -> bool:
@@ -319,21 +337,20 @@ def capped(counts: Counts, least: int) -> Counts:
     return np.minimum(counts, low)
 
 
-def grouped(
-    source: Keystream, codes: Codes, counts: Counts, kept: Counts, least: int
-) -> tuple[Numbers, int]:
-    """Return the group of each record (`LEFT_OUT` if it is not kept), and the number of groups.
+def grouped(source: Keystream, counts: Counts, kept: Counts, least: int) -> tuple[Numbers, int]:
+    """Return the groups of the records, value by value (`LEFT_OUT` for those that are not kept),
+    and the number of groups.
 
     While `least` values have records left, a group takes one record of each of the `least` most
     frequent ones; ties are broken at random. If `kept` is eligible, this makes ⌊records / least⌋
     groups and leaves at most `least - 1` records, all of different values. Each of these goes to a
     random group that lacks its value (Xiao and Tao, VLDB 2006, properties 1 to 3). Which record of
     a value goes to which group is decided last, by a shuffle for each value, so that it depends on
-    nothing else.
+    nothing else: the records of a value get its groups in any order, such as that of the table.
     """
     number = int(kept.sum()) // least
     starts = np.concatenate([[0], np.cumsum(counts)])
-    groups: Numbers = np.full(len(codes), LEFT_OUT, np.int32)  # a list of groups for each value
+    groups: Numbers = np.full(starts[-1], LEFT_OUT, np.int32)
     if number:
         order = np.argsort(-kept, kind="stable")
         left = kept[order]
@@ -343,9 +360,7 @@ def grouped(
         for value in order[left > 0]:
             groups[free[value]] = _lacking(source, groups[starts[value] : free[value]], number)
     shuffle(source, groups, starts)
-    out: Numbers = np.empty(len(codes), np.int32)
-    anatomy_kernels.deal(codes, starts[:-1].copy(), groups, out)
-    return out, number
+    return groups, number
 
 
 def _formed(

@@ -13,13 +13,6 @@ Array = Any
 
 
 @kernel
-def tally(codes: Array, counts: Array) -> None:
-    """Count how often each code occurs."""
-    for row in range(len(codes)):
-        counts[codes[row]] += 1
-
-
-@kernel
 def form(words: Array, order: Array, left: Array, members: Array, made: int) -> int:
     """Fill rows of `members`, from row `made` on, with the values that have the most records left,
     until all rows are filled or `words` are used up. Return the number of rows filled.
@@ -84,9 +77,14 @@ def list_groups(members: Array, free: Array, groups: Array) -> None:
 
 
 @kernel
-def deal(codes: Array, places: Array, groups: Array, out: Array) -> None:
-    """Assign to each row the next group in the list of its value."""
+def deal(codes: Array, places: Array, groups: Array, out: Array) -> bool:
+    """Assign to each row the next group in the list of its value. `places` holds the next position
+    of each list in `groups`. Return False if a position lies beyond all lists.
+    """
     for row in range(len(codes)):
         value = codes[row]
+        if places[value] >= len(groups):
+            return False
         out[row] = groups[places[value]]
         places[value] += 1
+    return True

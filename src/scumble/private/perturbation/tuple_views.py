@@ -23,11 +23,13 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.engines.engine import Output
 from scumble.private.sampling.bits import bernoulli
 from scumble.private.tables.sorted_keys import Keys, Mask, isin_sorted, unique_keys
 from scumble.private.tables.writer import ViewWriter
 
 if TYPE_CHECKING:
+    from scumble.private.engines.engine import Engine
     from scumble.private.sampling.source import Keystream
 
 Columns = list[npt.NDArray[Any]]
@@ -160,20 +162,28 @@ class TupleViews:
         self.radix = CellKeys([attribute.size for attribute in self._attributes])
         self._sources = {names.index(name): p for name, p in (law.sources or {}).items()}
 
-    def first(self, true: Keys, source: Keystream) -> Keys:
-        """Return the keys of the first view, given those of the table.
+    def write_first(self, folder: Path, true: Keys, engine: Engine) -> None:
+        """Write the first view, given the keys of the table.
 
         The domain is cut into ranges of keys, from public numbers alone. What is drawn in a range
         is a function of its own keystream and of the true tuples in it, in their order.
         """
+        parts = self.ranges(len(true))
+        output = Output(folder / FILE, tuple(self._written))
+
+        def content(number: int) -> tuple[KeyRange, Keys]:
+            return parts[number], true[parts[number].places(true)]
+
+        engine.draw(len(parts), content, self._draw, output)
+        engine.sort(output)
+
+    def _draw(self, stream: Keystream, content: tuple[KeyRange, Keys]) -> Columns:
+        """Return the columns of the view in one range: true tuples that are kept, and noise."""
+        part, own = content
         noise = self._noise(self._law.noise)
-        found = [true[:0]]
-        for number, part in enumerate(self.ranges(len(true))):
-            own = true[part.places(true)]
-            stream = source.of_unit(f"range {number}", "tuples")
-            false = noise.draw(stream, part)
-            found += [own[self._kept(own, noise, stream)], _without(false, own)]
-        return np.concatenate(found)
+        false = noise.draw(stream, part)
+        kept = own[self._kept(own, noise, stream)]
+        return self._columns(np.concatenate([kept, _without(false, own)]))
 
     def ranges(self, rows: int) -> list[KeyRange]:
         """Return ranges of equal width that cover the domain, such that each has about
@@ -214,18 +224,23 @@ class TupleViews:
         masks = np.concatenate([np.where(again, masks | bit, masks), np.full(len(added), bit)])
         return np.concatenate([seen, added]), masks
 
-    def write(self, folder: Path, keys: Keys, masks: Masks | None = None) -> None:
-        """Write the file of a release. Without `masks`, every tuple is in the first view."""
-        columns: list[npt.NDArray[Any]] = self.radix.unpack(keys)
-        attributes = self._attributes
+    def write(self, folder: Path, keys: Keys, masks: Masks) -> None:
+        """Write the file of a release with several views."""
+        with ViewWriter(folder / FILE, self._written) as view:
+            view.add(self._columns(keys, masks))
+
+    @property
+    def _written(self) -> list[Attribute]:
+        """The columns of the file: if several views are planned, also those that have a tuple."""
+        views = _numbers(InclusionProbabilities.views_column, 1 << self._law.most)
+        return [*self._attributes, *([views] if self._law.most > 1 else [])]
+
+    def _columns(self, keys: Keys, masks: Masks | None = None) -> Columns:
+        """Return the codes of tuples. Without `masks`, all are in the first view."""
+        columns: Columns = self.radix.unpack(keys)
         if self._law.most > 1:
-            attributes = [
-                *attributes,
-                _numbers(InclusionProbabilities.views_column, 1 << self._law.most),
-            ]
             columns.append(np.ones(len(keys), np.uint64) if masks is None else masks)
-        with ViewWriter(folder / FILE, attributes) as view:
-            view.add(columns)
+        return columns
 
     def read(self, path: Path) -> tuple[Keys, Masks]:
         """Return the keys in a file of `write`, and the masks of the views that have them."""

@@ -37,7 +37,9 @@ from scumble.private.sampling.source import Keystream
 Integers = NDArray[np.int64]
 
 UNIT = 1 << 20  # the weight of a person with one key
-SHARES = (1, 3, 9)  # of the precision and of δ in the three rounds of `sips`
+SHARES = (1, 4, 16, 64)  # of the precision and of δ in the four rounds of `sips`
+# Of ε and δ in the three rounds that name keys without counts, by the noise that names the most.
+NAMING = (Fraction(3, 100), Fraction(1, 10), Fraction(87, 100))
 FOR_NAMES = Fraction(2, 5)  # of δ, for keys of one person alone; the rest is for Gaussian noise
 # Gaussian noise on whole numbers is continuous noise of a variance less by this, rounded at random
 # (see `_discrete`), but for a factor of 1 ± 2e^(-2π²·2) = 1 ± 2e-17 in each probability.

@@ -59,9 +59,10 @@ class Keys(AttributeSummary):
     A key is a value of one column, or a combination of values of several. Every person keeps at
     most `keys` different ones, drawn at random; without `person` every row is a person with one
     key. `rule` says which keys are named: "optimal" names the most keys that are possible if each
-    person keeps one, and takes their counts from the same draw; "sips" finds keys in three rounds,
-    in each of which people draw `keys` of theirs that were not found yet, and is better where
-    each draws two or more; "gaussian" is one such round; "zealous" and "korolova" are the rules of
+    person keeps one, and takes their counts from the same draw; where there are no counts and
+    `person` is given, it names keys in three rounds. "sips" finds keys in four rounds, and is
+    better where each person draws two or more. In a round people draw `keys` of theirs that were
+    not found yet. "gaussian" is one round of "sips"; "zealous" and "korolova" are the rules of
     earlier papers. "auto" is "optimal" for one key of each person, else "sips". `within` names a
     column whose keys are found first: `Keys("url", within="query")` finds queries, then pairs of a
     found query and an address, with half of the budget each.
@@ -76,7 +77,7 @@ class Keys(AttributeSummary):
 
     Promises: (ε, δ)-DP of the whole release. Proof: with (ε/κ, δ/κ) for each of κ keys, whose
         draws are independent; for one key, of n and n + 1 people, the probabilities of all numbers
-        are within e^(ε/κ), but for an excess of δ/κ at one end. With weighted sums:
+        are within e^(ε/κ), but for an excess of δ/κ at one end; rounds add up. With weighted sums:
         a person adds a vector of length 1 to the sums; all rounds together are one Gaussian
         mechanism with (ε, 0.6 δ), and a key that nobody else drew in a round passes a threshold
         with probability 0.4 δ at most; else it changes no later round. A choice of some keys of a
@@ -157,16 +158,18 @@ class Keys(AttributeSummary):
         unit, chosen = self.unit, self.chosen_rule
         if chosen == "optimal":
             rate, rare = epsilon / unit.sensitivity, delta / unit.sensitivity
-            return OptimalRule(KeyNoise(1 / rate, rare))
+            alone = self.counts or self.person is None  # else people may draw again
+            shares = (Fraction(1),) if alone else open_keys.NAMING
+            return OptimalRule(tuple(KeyNoise(1 / (s * rate), s * rare) for s in shares))
         if chosen in ("zealous", "korolova"):
             again = chosen == "korolova" and self.counts
             noise = DiscreteLaplace(unit.sensitivity / (epsilon / 2 if again else epsilon))
             rare = delta / unit.rows
             threshold = open_keys.laplace_threshold(noise.scale, rare)
             return LaplaceRule(noise, threshold, rare, noise if again else None)
-        shares = open_keys.SHARES if chosen == "sips" else (1,)
+        rounds = open_keys.SHARES if chosen == "sips" else (1,)
         share = FOR_COUNTS if self.counts else Fraction(0)
-        return GaussianRule(epsilon, delta, unit, shares, share)
+        return GaussianRule(epsilon, delta, unit, rounds, share)
 
     def check(self, schema: Schema) -> None:
         for name in self.names:
@@ -250,7 +253,7 @@ class Keys(AttributeSummary):
 
     def _level(self, rule: KeyRule, columns: int) -> KeyLevel:
         match rule:
-            case OptimalRule(law):
+            case OptimalRule((*_, law)):  # a key that was not named did not pass the last round
                 return KeyLevel(columns, law if self.counts else None, False, law, law.reach)
             case LaplaceRule(noise, threshold, _, counts):
                 shown = counts or noise

@@ -8,7 +8,7 @@ private; only `private/meter` may use it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,10 +69,19 @@ class KeyCounter(Protocol):
 
 
 class KeyPairs:
-    """The distinct pairs of person and key of a table; without `person`, each row is a person."""
+    """The distinct pairs of person and key of a table; without `person`, each row is a person.
+
+    `tables` are what `key_tables` yields, if others have read the rows.
+    """
 
     @interruptible()
-    def __init__(self, rows: Rows, names: Sequence[str], person: str | None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        names: Sequence[str],
+        person: str | None,
+        tables: Iterable[pa.Table] | None = None,
+    ) -> None:
         self._names = tuple(names)
         self._kinds = [rows.schema[name].arrow_type for name in names]
         self._folder = tempfile.TemporaryDirectory(prefix="scumble-keys-")
@@ -84,7 +93,7 @@ class KeyPairs:
         ):
             self._connection.execute(option)
         try:
-            self._load(rows, person)
+            self._load(rows, key_tables(rows, names, person) if tables is None else tables)
         except BaseException:
             self.close()
             raise
@@ -94,9 +103,9 @@ class KeyPairs:
         self._connection.close()
         self._folder.cleanup()
 
-    def _load(self, rows: Rows, person: str | None) -> None:
+    def _load(self, rows: Rows, tables: Iterable[pa.Table]) -> None:
         make = "CREATE TABLE input AS"
-        for batch in _batches(rows, self._names, person):
+        for batch in tables:
             self._connection.register(_INPUT, batch)
             self._run(rows, f"{make} SELECT DISTINCT * FROM {_INPUT}")
             self._connection.unregister(_INPUT)
@@ -222,7 +231,7 @@ class CellKeysCounter:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def _batches(rows: Rows, names: Sequence[str], person: str | None) -> Iterator[pa.Table]:
+def key_tables(rows: Rows, names: Sequence[str], person: str | None) -> Iterator[pa.Table]:
     """Yield the person and the key of all rows that have a key.
 
     A row with a missing value has none. A value that cannot be published is an error, or its row
@@ -249,8 +258,13 @@ def _batches(rows: Rows, names: Sequence[str], person: str | None) -> Iterator[p
         if rows.progress is not None:
             rows.progress(start)
     if empty:
-        kinds = [rows.schema[name].arrow_type for name in names]
-        yield _table(pa.array([], pa.int64()), [pa.array([], kind) for kind in kinds])
+        yield no_keys(rows, names)
+
+
+def no_keys(rows: Rows, names: Sequence[str]) -> pa.Table:
+    """Return the table of no rows."""
+    kinds = [rows.schema[name].arrow_type for name in names]
+    return _table(pa.array([], pa.int64()), [pa.array([], kind) for kind in kinds])
 
 
 def _table(who: pa.Array, columns: Sequence[pa.Array]) -> pa.Table:

@@ -55,6 +55,7 @@ class Rows:
         self.outside_counts: dict[str, int] = {}
         self.workers: Executor | None = None  # processes that read units of the rows
         self._person: tuple[str, int] | None = None
+        self._row_limit: Callable[[str, int], RowLimit] = RowLimit
         self._unique = False  # whether a second row of one person is an error
         self._remarks: list[str] = []
         self._require(list(dict.fromkeys(self._column(each.name) for each in schema.published)))
@@ -68,13 +69,15 @@ class Rows:
         """Return the columns of the source that these attributes are read from."""
         return list(dict.fromkeys(map(self._column, names)))
 
-    def limited(self, person: str, most: int) -> Rows:
+    def limited(
+        self, person: str, most: int, row_limit: Callable[[str, int], RowLimit] = RowLimit
+    ) -> Rows:
         """Return these rows with only the first `most` of each person, in the order of the source.
 
         `person` is an identifier column. A row without an identifier is treated as outside the
         domain. A pass holds the identifiers of all persons in memory (about 150 bytes each, and 40
-        if they are whole numbers). 1, 1.0
-        and the text "1" are the same person.
+        if they are whole numbers), unless `row_limit` finds the rows in another way. 1, 1.0 and the
+        text "1" are the same person.
         """
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise ParameterError.of("Rows.limited", "most", "a whole number above 0", most)
@@ -88,7 +91,7 @@ class Rows:
             reveal=self.reveal,
             progress=self.progress,
         )
-        rows._person = (person, most)
+        rows._person, rows._row_limit = (person, most), row_limit
         rows.outside_columns, rows.outside_counts = self.outside_columns, self.outside_counts
         rows._remarks = self._remarks
         return rows
@@ -274,7 +277,7 @@ class Rows:
         persons = None
         if self._person is not None:
             name, most = self._person
-            persons = RowLimit(name, most)
+            persons = self._row_limit(name, most)
             columns.append(name)
         start = self.source.first
         for unit, batch in self.source.unit_batches(list(dict.fromkeys(columns))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,15 +20,15 @@ _NARROW = (1 << 32) - 1
 def sort_keys(keys: Keys, *, merge: bool = False) -> Keys:
     """Return the keys sorted; `merge` says that they are a few sorted runs, one after the other.
 
-    Keys of several words are sorted by the first word, then ties are: three times as fast. Keys
-    that fit into 32 bits are sorted as such, which takes half as long. The stable algorithm finds
-    sorted runs and merges them.
+    Keys of several words are sorted by the first word, then ties are: three times as fast. The
+    stable algorithm finds sorted runs and merges them. Keys of one word are sorted by vector
+    instructions, which takes less time than a merge, and half as long again if 32 bits suffice.
     """
-    kind: Literal["stable", "quicksort"] = "stable" if merge else "quicksort"
     if keys.ndim == 1:
-        if not merge and len(keys) and keys.max() <= _NARROW:
+        if len(keys) and keys.max() <= _NARROW:
             return np.sort(keys.astype(np.uint32)).astype(np.uint64)
-        return np.sort(keys, kind=kind)
+        return np.sort(keys)
+    kind: Literal["stable", "quicksort"] = "stable" if merge else "quicksort"
     ordered = keys[np.argsort(keys[:, 0], kind=kind)]
     same = ordered[1:, 0] == ordered[:-1, 0]
     if same.any():
@@ -48,6 +48,13 @@ def unique_keys(keys: Keys) -> Keys:
     """Return the distinct keys, sorted."""
     ordered = sort_keys(keys)
     return ordered[_firsts(ordered)]
+
+
+def packed_rows(rows: Rows, names: Sequence[str]) -> Keys:
+    """Return the keys of all rows, in their order."""
+    radix = rows.schema.cell_keys(names)
+    none = radix.pack([np.empty(0, rows.schema[name].code_type) for name in names])
+    return np.concatenate([none, *map(radix.pack, rows.batches(names))])
 
 
 def isin_sorted(keys: Keys, others: Keys) -> Mask:
@@ -73,20 +80,18 @@ def true_tuples(
     rows: Rows,
     duplicates: Duplicates,
     multiplicity: int,
-    batches: Callable[[Sequence[str]], Iterator[list[npt.NDArray[Any]]]],
+    sorted_rows: Callable[[Sequence[str]], Keys],
 ) -> Keys:
     """Return the table as a set of tuples over its published columns, as sorted keys.
 
-    `batches` reads the codes of columns.
+    `sorted_rows` returns the keys of all rows, sorted.
 
     With a `multiplicity` above 1, equal rows are numbered, and the number is one more column.
     Otherwise, equal rows are an error, or are counted once if `duplicates` is "collapse".
     """
-    attributes = rows.schema.published
-    names = [attribute.name for attribute in attributes]
+    names = [attribute.name for attribute in rows.schema.published]
     plain = rows.schema.cell_keys(names)
-    none = plain.pack([np.empty(0, attribute.code_type) for attribute in attributes])
-    keys = sort_keys(np.concatenate([none, *map(plain.pack, batches(names))]))
+    keys = sorted_rows(names)
     firsts = _firsts(keys)
     if multiplicity > 1:
         numbered = CellKeys([*plain.sizes, multiplicity])

@@ -89,12 +89,16 @@ def load(place: str | Path) -> Release:
 
 
 def is_linked(place: str | Path) -> bool:
-    """Return whether a folder holds the releases of several tables."""
-    return not (isinstance(place, str) and is_address(place)) and (Path(place) / LINKS).exists()
+    """Return whether a folder or an address holds the releases of several tables."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.linked_relations import read_links
+
+        return read_links(place) is not None
+    return (Path(place) / LINKS).exists()
 
 
 def load_any(place: str | Path) -> Release | LinkedRelease:
-    """Open a release, or the folder with the releases of several tables."""
+    """Open a release, or the releases of several tables."""
     if not is_linked(place):
         return load(place)
     from scumble.public.synthesis.linked import load_linked

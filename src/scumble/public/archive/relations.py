@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
@@ -45,13 +45,13 @@ def read_release_address(address: str) -> Target:
 def check_can_write(address: str, *, force: bool = False) -> None:
     """Raise `ReleaseError` if a release cannot be written there. Nothing is written."""
     target = read_release_address(address)
-    with _Connection(target) as connection:
+    with ReleaseConnection(target) as connection:
         connection.check_free(force=force)
 
 
 def is_release(address: str) -> bool:
     """Whether there is a release at an address."""
-    with _Connection(read_release_address(address)) as connection:
+    with ReleaseConnection(read_release_address(address)) as connection:
         return connection.exists(_MANIFEST)
 
 
@@ -64,20 +64,12 @@ def save_relation(
     """
     target = read_release_address(address)
     refuse_seeded(release.manifest.seeded, insecure)
-    with _Connection(target) as connection:
-        connection.run("BEGIN")
+    with ReleaseConnection(target) as connection:
+        connection.begin()
         connection.check_free(force=force)
         connection.drop_release()
-        described = {
-            name: connection.copy_from(release.folder / name, suffix)
-            for name, suffix in _suffixes(release.manifest).items()
-        }
-        data = {**manifest_to_json(release.manifest, {}), "tables": described}
-        text = json.dumps(data, ensure_ascii=False, sort_keys=True)
-        manifest = target.relation(_MANIFEST)
-        connection.run(f"CREATE TABLE {manifest} (content text, digest text)")
-        connection.run(f"INSERT INTO {manifest} VALUES ($1, $2)", text, _sha256(text))
-        connection.run("COMMIT")
+        connection.write(release)
+        connection.commit()
     return address
 
 
@@ -89,7 +81,7 @@ def read_relation(address: str) -> tuple[Manifest, Path]:
     target = read_release_address(address)
     folder = Path(tempfile.mkdtemp(prefix="scumble-"))
     try:
-        with _Connection(target) as connection:
+        with ReleaseConnection(target) as connection:
             connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             manifest = _copy_release(connection, folder)
         return manifest, folder
@@ -98,14 +90,14 @@ def read_relation(address: str) -> tuple[Manifest, Path]:
         raise
 
 
-def _copy_release(connection: _Connection, folder: Path) -> Manifest:
+def _copy_release(connection: ReleaseConnection, folder: Path) -> Manifest:
     """Write the files of a release to a folder, and return its manifest."""
     manifest, tables = connection.manifest()
     try:
         for name, described in tables.items():
             connection.copy_to(folder / name, described)
     except stored.MALFORMED:
-        raise _damaged(connection.target) from None
+        raise damaged(connection.target) from None
     return manifest
 
 
@@ -126,17 +118,18 @@ def _tables(data: Mapping[str, Any], manifest: Manifest) -> dict[str, dict[str, 
     return found
 
 
-class _Connection:
+class ReleaseConnection:
     """A connection to the tables of a release. Errors become `ReleaseError` without their words."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._written: dict[str, str] = {}  # the digests of JSON values, by the name of their table
         try:
             self._postgres = Postgres(target.database)
         except DatabaseError as error:
             raise self._unusable(error) from None
 
-    def __enter__(self) -> _Connection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -148,18 +141,56 @@ class _Connection:
         except DatabaseError as error:
             raise self._unusable(error) from None
 
+    def begin(self) -> None:
+        """Begin to write: one at a time, and after transactions whose connection was lost."""
+        name = f"scumble release {self.target.relation()}"
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+        self.run("BEGIN")
+        self.run("SELECT pg_advisory_xact_lock($1)", number)
+
+    def commit(self) -> None:
+        """End the transaction. If the reply is lost, look up whether the server has committed."""
+        try:
+            self._postgres.run("COMMIT")
+            return
+        except DatabaseError as error:
+            failure = error
+        if not failure.lost:
+            raise self._unusable(failure)
+        try:
+            with type(self)(self.target) as again:
+                again.begin()
+                there = all(again._holds(*each) for each in self._written.items())
+        except ReleaseError:
+            raise ReleaseError(
+                f"The connection was lost while a release was written to {self.target}, and it is "
+                "not known whether it is there. Look before you publish again: its charge stays."
+            ) from None
+        if not there:
+            raise self._unusable(failure)
+
+    def _holds(self, relation: str, digest: str) -> bool:
+        """Whether a table of JSON values has the content with this digest."""
+        if self.run("SELECT to_regclass($1) IS NULL", relation) == [(True,)]:
+            return False
+        return self.run(f"SELECT digest FROM {relation}") == [(digest,)]
+
     def exists(self, suffix: str = "") -> bool:
         name = self.target.relation(suffix)
         return self.run("SELECT to_regclass($1) IS NOT NULL", name) == [(True,)]
 
-    def check_free(self, *, force: bool) -> None:
-        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+    def check_schema(self) -> None:
+        """Raise `ReleaseError` if there is no schema for the table."""
         schema = self.target.schema
         if self.run("SELECT to_regnamespace($1) IS NULL", f'"{schema}"') == [(True,)]:
             raise ReleaseError(
                 f"There is no schema {schema} in {self.target.database}. Create it first, or name "
                 "another one."
             )
+
+    def check_free(self, *, force: bool) -> None:
+        """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
+        self.check_schema()
         release = self.exists(_MANIFEST)
         if self.exists() and not release:
             raise ReleaseError(
@@ -179,19 +210,43 @@ class _Connection:
             for suffix in (_MANIFEST, *_suffixes(manifest).values()):
                 self.run(f"DROP TABLE IF EXISTS {self.target.relation(suffix)}")
 
+    def write(self, release: Release) -> None:
+        """Create the tables of a release."""
+        described = {
+            name: self.copy_from(release.folder / name, suffix)
+            for name, suffix in _suffixes(release.manifest).items()
+        }
+        self.write_json(_MANIFEST, {**manifest_to_json(release.manifest, {}), "tables": described})
+
+    def write_json(self, suffix: str, data: Mapping[str, Any]) -> None:
+        """Create a table with JSON values and their digest."""
+        text = json.dumps(data, ensure_ascii=False, sort_keys=True)
+        name = self.target.relation(suffix)
+        self.run(f"CREATE TABLE {name} (content text, digest text)")
+        self._written[name] = _sha256(text)
+        self.run(f"INSERT INTO {name} VALUES ($1, $2)", text, self._written[name])
+
+    def read_json(self, suffix: str) -> dict[str, Any]:
+        """Return the JSON values in a table that `write_json` wrote, if they fit their digest."""
+        found = self.run(f"SELECT content, digest FROM {self.target.relation(suffix)}")
+        if len(found) != 1 or not isinstance(found[0][0], str) or len(found[0][0]) > _LONGEST:
+            raise damaged(self.target)
+        [(text, digest)] = found
+        if _sha256(text) != digest:
+            raise damaged(self.target)
+        try:
+            data = stored.table(stored.parse_json(text))
+            stored.check_visible(data)
+        except stored.MALFORMED:
+            raise damaged(self.target) from None
+        return data
+
     def manifest(self) -> tuple[Manifest, dict[str, dict[str, Any]]]:
         """Return the manifest and what it says of each table, if it fits its digest."""
         if not self.exists(_MANIFEST):
             raise ReleaseError(f"There is no release in {self.target}.")
-        found = self.run(f"SELECT content, digest FROM {self.target.relation(_MANIFEST)}")
-        if len(found) != 1 or not isinstance(found[0][0], str) or len(found[0][0]) > _LONGEST:
-            raise _damaged(self.target)
-        [(text, digest)] = found
-        if _sha256(text) != digest:
-            raise _damaged(self.target)
+        data = self.read_json(_MANIFEST)
         try:
-            data = stored.table(stored.parse_json(text))
-            stored.check_visible(data)
             if data.get("format") != FORMAT:
                 raise ReleaseError(
                     f"The release in {self.target} has another format than {FORMAT}, the one that "
@@ -200,7 +255,7 @@ class _Connection:
             manifest = manifest_from_json(data)
             return manifest, _tables(data, manifest)
         except stored.MALFORMED:
-            raise _damaged(self.target) from None
+            raise damaged(self.target) from None
 
     def ingest(self, suffix: str, batches: pa.RecordBatchReader) -> None:
         """Create a table from batches, by COPY."""
@@ -238,7 +293,7 @@ class _Connection:
                 content.add(plain)
                 file.write_batch(plain)
         if content.to_dict() != {name: described[name] for name in ("columns", "digest")}:
-            raise _damaged(self.target)
+            raise damaged(self.target)
 
     def _stream(self, sql: str) -> Iterator[pa.RecordBatch]:
         failure = None
@@ -255,7 +310,8 @@ class _Connection:
         return ReleaseError(f"The release in {self.target} cannot be used: {failure.reason}.")
 
 
-def _damaged(target: Target) -> ReleaseError:
+def damaged(target: Target) -> ReleaseError:
+    """Return the error for tables that do not fit their digests."""
     return ReleaseError(f"The release in {target} is damaged or was changed.")
 
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
-from scumble.public import sandbox
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.conditions import split
 
@@ -239,10 +239,10 @@ class Domain:
                 self._keep(clause, flat[end - self._cells(clause.attributes) : end])
 
     def _refuse(self, part: Expression, size: int) -> None:
-        if size > sandbox.CELL_LIMIT:
+        if size > CELL_LIMIT:
             raise QueryError(
                 f"{part.sql} would have to be evaluated for {size} combinations of values of "
-                f"{', '.join(part.attributes)}; at most {sandbox.CELL_LIMIT} are possible. "
+                f"{', '.join(part.attributes)}; at most {CELL_LIMIT} are possible. "
                 "Write it as parts that name fewer attributes, joined by AND or OR, or publish "
                 "with coarser domains."
             )

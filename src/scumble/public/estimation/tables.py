@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.model.schema.schema import Schema
-from scumble.public import sandbox
 from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]
@@ -171,7 +171,7 @@ def portions(schema: Schema, queries: Iterable[Query]) -> Iterator[list[Query]]:
 def _truths(schema: Schema, clauses: Iterable[Expression]) -> int:
     """Count the truth values of `clauses`, without those that are too large to be evaluated."""
     sizes = (schema.size(clause.attributes) for clause in clauses)
-    return sum(size for size in sizes if size <= sandbox.CELL_LIMIT)
+    return sum(size for size in sizes if size <= CELL_LIMIT)
 
 
 # Conjunctions as boxes of codes.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from scumble.model import stored
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.public.archive.archive import LINKS, load
 from scumble.public.estimate import Estimate, Estimates, Unknown
@@ -28,6 +29,9 @@ from scumble.public.limits import one_question
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.release_rows import MOST_ROWS
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 Integers = npt.NDArray[np.int64]
 
@@ -113,7 +117,8 @@ class LinkedRelease:
         questions about one table.
         """
         side = tables or {}
-        asked = _tables_in(sql)
+        question = _parsed(sql)
+        asked = _tables_in(question)
         names = [name for name in asked if name not in side]
         unknown = [name for name in names if name not in self.tables]
         if unknown or not names:
@@ -125,7 +130,24 @@ class LinkedRelease:
         if len(names) < len(asked):
             raise QueryError("A question that joins tables of this release takes no other tables.")
         with one_question():
-            return _estimates(self._sandbox.rows(sql))
+            found = self._sandbox.rows(sql)
+        return _estimates(found if question.args.get("order") else self._sorted(found))
+
+    def _sorted(self, found: pa.Table) -> pa.Table:
+        """Return rows sorted by all columns but the last: by the code of an attribute's value, or
+        else by value.
+        """
+        keys = []
+        for place, name in enumerate(found.column_names[:-1]):
+            column = found[place].combine_chunks()
+            known = [each.schema[name] for each in self.tables.values() if name in each.schema]
+            if known and known[0].domain is not None and column.type == known[0].arrow_type:
+                keys.append(known[0].encode(column)[0].astype(np.int64))
+                continue
+            values = column.to_pylist()
+            ranks = {value: rank for rank, value in enumerate(sorted({*values} - {None}))}
+            keys.append(np.array([ranks.get(value, len(ranks)) for value in values], np.int64))
+        return found.take(pa.array(np.lexsort(keys[::-1]))) if keys else found
 
     @cached_property
     def _sandbox(self) -> Sandbox:
@@ -134,8 +156,21 @@ class LinkedRelease:
             found.add_table(name, table)
         return found
 
-    def save(self, folder: str | Path, *, insecure: bool = False) -> Path:
-        """Write all tables to a new folder, completely or not at all; return the folder."""
+    def save(self, folder: str | Path, *, insecure: bool = False) -> Path | str:
+        """Write all tables to a new folder, or to tables in PostgreSQL whose names begin with that
+        of the address `postgresql://user@host/database/schema.name`, completely or not at all;
+        return the place.
+        """
+        links = {
+            "tables": list(self.tables),
+            "keys": dict(self.keys),
+            "given": {name: list(each) for name, each in self.given.items()},
+            "guarantees": [each.to_dict() for each in self.guarantees],
+        }
+        if isinstance(folder, str) and is_address(folder):
+            from scumble.public.archive.linked_relations import save_linked_relation
+
+            return save_linked_relation(self.tables, links, folder, insecure=insecure)
         path = Path(folder)
         if path.exists():
             raise ReleaseError(f"{path} exists already. Choose another folder.")
@@ -143,12 +178,6 @@ class LinkedRelease:
             path.mkdir(parents=True)
             for name, release in self.tables.items():
                 release.save(path / name, insecure=insecure)
-            links = {
-                "tables": list(self.tables),
-                "keys": dict(self.keys),
-                "given": {name: list(each) for name, each in self.given.items()},
-                "guarantees": [each.to_dict() for each in self.guarantees],
-            }
             (path / LINKS).write_text(json.dumps(links, ensure_ascii=False, indent=2), "utf-8")
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -160,11 +189,10 @@ class LinkedRelease:
         return f"Linked releases of {', '.join(self.tables)}\n{promises}"
 
 
-def load_linked(folder: str | Path) -> LinkedRelease:
-    """Open a folder that `LinkedRelease.save` wrote."""
-    path = Path(folder)
+def load_linked(place: str | Path) -> LinkedRelease:
+    """Open the folder or the address that `LinkedRelease.save` wrote to."""
     try:
-        data: Any = stored.parse_json(stored.read_regular(path / LINKS).decode("utf-8"))
+        data: Any = _links(place)
         names = stored.items(stored.text, data["tables"])
         keys = {name: stored.text(data["keys"][name]) for name in names}
         given = {name: stored.items(stored.text, data["given"][name]) for name in names[1:]}
@@ -172,8 +200,28 @@ def load_linked(folder: str | Path) -> LinkedRelease:
         if any("/" in name or name.startswith(".") for name in names):
             raise ValueError("not the name of a table")
     except (OSError, *stored.MALFORMED):
-        raise ReleaseError(f"{path} is not a release of linked tables, or is damaged.") from None
-    return LinkedRelease({name: load(path / name) for name in names}, keys, given, promises)
+        where = "It" if isinstance(place, str) and is_address(place) else place
+        raise ReleaseError(f"{where} is not a release of linked tables, or is damaged.") from None
+    tables = {name: load(place_of_table(place, name)) for name in names}
+    return LinkedRelease(tables, keys, given, promises)
+
+
+def _links(place: str | Path) -> Any:
+    """Return the JSON values that say how tables are linked."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.linked_relations import read_links
+
+        return read_links(place)
+    return stored.parse_json(stored.read_regular(Path(place) / LINKS).decode("utf-8"))
+
+
+def place_of_table(place: str | Path, name: str) -> str | Path:
+    """Return the folder or the address of the release of one of several tables."""
+    if isinstance(place, str) and is_address(place):
+        from scumble.public.archive.linked_relations import address_of_table
+
+        return address_of_table(place, name)
+    return Path(place) / name
 
 
 def number_of(name: str) -> str:
@@ -217,8 +265,8 @@ def _turns(values: Integers) -> Integers:
     return found
 
 
-def _tables_in(sql: str) -> list[str]:
-    """Return the tables that one SELECT names, each once; QueryError for anything else."""
+def _parsed(sql: str) -> exp.Select:
+    """Return one SELECT from tables; QueryError for anything else."""
     import sqlglot
     from sqlglot import exp
 
@@ -230,7 +278,14 @@ def _tables_in(sql: str) -> list[str]:
         raise QueryError("Ask one SELECT.")
     if any(each.name == "" or each.args.get("db") for each in statements[0].find_all(exp.Table)):
         raise QueryError("FROM names tables of this release only, and calls no function.")
-    return list(dict.fromkeys(each.name for each in statements[0].find_all(exp.Table)))
+    return statements[0]
+
+
+def _tables_in(question: exp.Select) -> list[str]:
+    """Return the tables that a SELECT names, each once."""
+    from sqlglot import exp
+
+    return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
 def _estimates(found: pa.Table) -> Estimate | Estimates:

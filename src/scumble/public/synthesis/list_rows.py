@@ -1,4 +1,6 @@
-"""Rows of releases of lists: sequences from suffix trees, baskets from counts of items."""
+"""Rows of releases of lists: sequences from suffix trees, baskets from counts of items or of whole
+baskets.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.designs.lists.itemsets import Itemsets, set_places
+from scumble.model.designs.lists.whole_baskets import WholeBaskets
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.itemsets import ItemsetReader
+from scumble.public.estimation.measurements.itemsets import ItemsetReader, WholeBasketReader, having
 from scumble.public.estimation.measurements.readings import reader_of
 from scumble.public.estimation.strings.models import ContextModel
 from scumble.public.estimation.strings.reader import StringsReader
@@ -146,18 +149,59 @@ class BasketRows:
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far the baskets are from the noisy counts of items and of sets of items."""
-        places = {item: place for place, item in enumerate(self.items.to_pylist())}
-        columns: list[Codes] = [np.zeros(rows.num_rows, np.uint16) for _ in self.columns]
-        for row, items in enumerate(rows[self.name].to_pylist()):
-            for item in items:
-                columns[places[item]][row] = 1
+        columns = _indicators(rows[self.name].to_pylist(), self.items.to_pylist())
         model = self.model
         return quality(self.columns, columns, model.sizes, model.tables, model.total)
 
 
+@dataclass(frozen=True, eq=False)
+class WholeBasketRows:
+    """Baskets drawn by the noisy counts of the published ones; others are never drawn."""
+
+    name: str
+    items: pa.Array
+    columns: tuple[str, ...]
+    reader: WholeBasketReader
+
+    @property
+    def expected(self) -> int:
+        """The noisy number of all baskets."""
+        return min(max(self.reader.design.total, 0), MOST_ROWS)
+
+    def table(self, number: int, seed: int | None) -> pa.Table:
+        counts = self.reader.counts.clip(0)
+        members = np.zeros((number, len(self.columns)), bool)
+        if counts.any():
+            draw = np.random.default_rng(seed)
+            members = self.reader.members[draw.choice(len(counts), number, p=counts / counts.sum())]
+        offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
+        return _lists(self.name, self.items, np.nonzero(members)[1], offsets)
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far the shares of single items are from those of the published baskets."""
+        total = max(float(self.expected), 1.0)
+        noisy = [self.reader.read(having([name])) for name in self.columns]
+        counts = [np.array([total - each.value, each.value]) for each in noisy]
+        tables = [
+            NoisyTable((place,), counts[place], each.variance) for place, each in enumerate(noisy)
+        ]
+        columns = _indicators(rows[self.name].to_pylist(), self.items.to_pylist())
+        return quality(self.columns, columns, [2] * len(columns), tables, total)
+
+
+def _indicators(baskets: Sequence[Sequence[Any]], items: Sequence[Any]) -> list[Codes]:
+    """Return for every item which baskets have it, as 0 or 1."""
+    places = {item: place for place, item in enumerate(items)}
+    columns: list[Codes] = [np.zeros(len(baskets), np.uint16) for _ in items]
+    for row, basket in enumerate(baskets):
+        for item in basket:
+            columns[places[item]][row] = 1
+    return columns
+
+
 def list_rows(
     evidence: Measurements, schema: Schema, engine: Sandbox, model: RowModel | None
-) -> SequenceRows | BasketRows:
+) -> SequenceRows | BasketRows | WholeBasketRows:
     """Return what draws the lists of a release of sequences or baskets; `model` is that of the
     columns that tell whether a basket has an item, None if they have no tables of their own.
     """
@@ -170,6 +214,9 @@ def list_rows(
         return SequenceRows(evidence.columns[0], reader, reader.model, evidence.rows)
     read = [cast(DerivedName, DerivedName.read(name)) for name in evidence.columns]
     items: Sequence[Any] = [each.argument for each in read]
+    if evidence.design.kind == WholeBaskets.kind:
+        whole = cast(WholeBasketReader, reader_of(evidence, schema, engine))
+        return WholeBasketRows(read[0].base, pa.array(items), evidence.columns, whole)
     made = model or _itemset_model(evidence, schema, engine)
     return BasketRows(read[0].base, pa.array(items), evidence.columns, made)
 

@@ -20,6 +20,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
 from scumble.public.estimation.measurements.frequent_sets import FrequentSets
 from scumble.public.estimation.measurements.marginals import ResidualReader
+from scumble.public.estimation.measurements.parts import PartsReader
 from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_total
@@ -124,6 +125,12 @@ def _rows_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> DrawnRo
 
         own = _model(evidence, schema, engine) if kind == "residuals" else None
         return list_rows(evidence, schema, engine, own)
+    if kind == "parts":
+        from scumble.public.synthesis.trip_rows import TripRows
+
+        parts = cast(PartsReader, reader_of(evidence, schema, engine)).parts
+        lengths = _model(parts[-1].evidence, parts[-1].schema, parts[-1].engine).tables[0]
+        return TripRows.of(parts, lengths)
     return ReleaseRows(schema, evidence.columns, _model(evidence, schema, engine))
 
 

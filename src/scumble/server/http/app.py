@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Awaitable, Iterator, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,12 +25,17 @@ from scumble.model import stored
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
 from scumble.server.problems import MEDIA_TYPE, Problem, problem_of, trace
-from scumble.server.publishing.workshop import Draft
+from scumble.server.publishing.drafts import Draft
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
 log = logging.getLogger("scumble.server")
 _BODY_SECONDS = 20.0
+_ROOM_EVERY = 16_000_000  # bytes of a table after which it is looked again whether there is room
+_NO_ROOM = (
+    "There is no room for this table: all tables that were sent together would exceed "
+    "limits.uploads, or the disk has less than limits.reserve left. Delete a draft."
+)
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'self'; object-src 'none'",
@@ -212,25 +217,14 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
 
     Raises `Problem` if it is too large, stops coming, or does not fit on the disk.
     """
-    limit, size = service.limits.upload, 0
-    too_large = Problem(413, f"A table must have at most {limit:,} bytes.")
-    if int(request.headers.get("content-length", "0")[:18] or 0) > limit:
-        raise too_large
+    if int(request.headers.get("content-length", "0")[:18] or 0) > service.limits.upload:
+        raise _too_large(service)
     part, complete = service.workshop.new_upload(name)
-    stream, draft = request.stream().__aiter__(), None
+    draft = None
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            while True:
-                async with asyncio.timeout(_BODY_SECONDS):
-                    chunk = await anext(stream, None)
-                if chunk is None:
-                    break
-                size += len(chunk)
-                if size > limit:
-                    raise too_large
-                await asyncio.to_thread(out.write, chunk)
-        if not size:
-            raise Problem(422, "The table is empty.")
+            if not await _receive(service, request, out):
+                raise Problem(422, "The table is empty.")
         draft = complete()
         return draft
     except TimeoutError:
@@ -242,6 +236,29 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
     finally:
         if draft is None:
             shutil.rmtree(part.parent, ignore_errors=True)
+
+
+async def _receive(service: Service, request: Request, out: BinaryIO) -> int:
+    """Write the body of a request to a file as it comes; return its size."""
+    size = checked = 0
+    stream = request.stream().__aiter__()
+    while True:
+        async with asyncio.timeout(_BODY_SECONDS):
+            chunk = await anext(stream, None)
+        if chunk is None:
+            return size
+        size += len(chunk)
+        if size > service.limits.upload:
+            raise _too_large(service)
+        if size > checked:  # others may send tables, too
+            checked = size + _ROOM_EVERY
+            if await asyncio.to_thread(service.workshop.room) < len(chunk):
+                raise Problem(413, _NO_ROOM)
+        await asyncio.to_thread(out.write, chunk)
+
+
+def _too_large(service: Service) -> Problem:
+    return Problem(413, f"A table must have at most {service.limits.upload:,} bytes.")
 
 
 async def read_body(request: Request, limit: int) -> bytes:

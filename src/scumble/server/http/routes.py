@@ -177,7 +177,7 @@ class Route:
                 allowed = ", ".join(known)
                 raise Problem(422, f"Unknown member {name[:60]!r}. Allowed are {allowed}.")
         for each in self.body:
-            if each.required and each.name not in content:
+            if each.required and content.get(each.name) is None:
                 raise Problem(422, f"{each.name!r} is missing: {each.about}")
         return {
             name: known[name].check(value) for name, value in content.items() if value is not None

@@ -16,7 +16,8 @@ from scumble.server.http.routes import OWNER, Call, Field, Result, Route
 from scumble.server.pages.chart import COLOURS, comparison_chart, percent
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
-from scumble.server.publishing.workshop import UPLOAD, Draft
+from scumble.server.publishing.drafts import Draft
+from scumble.server.publishing.workshop import UPLOAD
 from scumble.server.service import Service
 
 _FIRST = ("uniform", "subset", "marginals", "histogram", "sparse")  # compared unless others are

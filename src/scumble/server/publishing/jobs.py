@@ -47,6 +47,8 @@ class Job:
     kind: str
     about: str
     makes: str = ""  # the name of the data set that it makes, if it does
+    uses: str = ""  # the source that it reads, if that is not what it is about
+    memory: float | None = None  # MB that its process may use
     state: State = "waiting"
     words: str = ""
     done: int = 0
@@ -74,16 +76,22 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a server; `at_once` of them run, the others wait."""
+    """The jobs of a server; `at_once` of them run, the others wait.
 
-    def __init__(self, at_once: int) -> None:
+    The process of a job may use `memory` MB.
+    """
+
+    def __init__(self, at_once: int, memory: float | None = None) -> None:
+        self._memory = memory
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="job")
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._lock = threading.Lock()
 
-    def start(self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "") -> Job:
+    def start(
+        self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "", uses: str = ""
+    ) -> Job:
         """Begin work in the background; `work` is called with its job, in a thread."""
-        job = Job(secrets.token_hex(6), kind, about, makes)
+        job = Job(secrets.token_hex(6), kind, about, makes, uses, self._memory)
         with self._lock:
             self._jobs[job.number] = job
             ended = [number for number, each in self._jobs.items() if not each.running]
@@ -147,6 +155,7 @@ class Jobs:
 def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
     """Run a task of `tasks.py` in a process of its own, and return its result.
 
+    The process ends when its input does: it does not outlive a server that is killed.
     Raises `CancelledError` if the job was cancelled before the result was there.
     """
     command = [sys.executable, "-P", "-c", _RUN]
@@ -166,9 +175,13 @@ def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
         if job.cancelled:
             _end(job)
         last: dict[str, Any] = {}
-        with suppress(BrokenPipeError):  # it was cancelled
-            process.stdin.write(json.dumps({"task": task, "arguments": dict(arguments)}))
-            process.stdin.close()
+        given = {"task": task, "arguments": dict(arguments), "memory": job.memory}
+        try:
+            process.stdin.write(json.dumps(given) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:  # it was cancelled, or died
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         for line in process.stdout:
             if not line.endswith("\n"):  # it was killed while it wrote
                 break

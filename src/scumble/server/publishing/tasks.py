@@ -11,26 +11,39 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from scumble.model.errors import ScumbleError
+from filelock import FileLock
+
+from scumble.model.errors import ScumbleError, SourceError
 
 Report = Callable[[int, int | None], None]
 _STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
 _REPEATS = 3
 _EVERY = 0.2  # seconds between two lines of progress
 _NICE = 5  # questions are answered first
+_TOO_LARGE = (
+    "The work needs more than {:,.0f} MB of memory (limits.job_memory). Use fewer columns or rows, "
+    "or let the server use more."
+)
 
 
-def propose(report: Report, source: str, table: str | None) -> dict[str, Any]:
-    """Propose a schema by reading the private table."""
+def propose(report: Report, source: str, table: str | None, columns: int) -> dict[str, Any]:
+    """Propose a schema by reading the private table, which has at most `columns` columns."""
     from scumble.model.schema.schema import Schema
-    from scumble.private.tables.open import expected_rows
+    from scumble.private.tables.open import expected_rows, open_source
 
+    found = len(open_source(source, table=table).columns)
+    if found > columns:
+        raise SourceError(
+            f"The table has {found:,} columns, of at most {columns:,} (limits.columns). Leave out "
+            "those that nobody will ask about."
+        )
     total = expected_rows(source, table)
     schema = Schema.infer(source, table=table, progress=lambda rows: report(rows, total))
     return {"schema": schema.dumps(), "checks": schema.checks()}
@@ -98,9 +111,11 @@ def publish(
     method: str,
     parameters: dict[str, Any],
     folder: str,
+    lock: str,
     ledger: str | None,
 ) -> dict[str, Any]:
-    """Publish a release into a new folder."""
+    """Publish a release into a new folder. `lock` is held as long as this process runs."""
+    _hold(lock)
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import create
     from scumble.private.publish import publish as make
@@ -129,9 +144,11 @@ def create_database(
     noise: float,
     attributes: list[str] | None,
     folder: str,
+    lock: str,
     ledger: str | None,
 ) -> dict[str, Any]:
-    """Create a database in a new folder."""
+    """Create a database in a new folder. `lock` is held as long as this process runs."""
+    _hold(lock)
     from scumble.model.schema.schema import Schema
     from scumble.private.database.database import Database
     from scumble.private.tables.open import expected_rows
@@ -151,6 +168,16 @@ def create_database(
         return {"remarks": [], "promise": [str(made.guarantee)]}
 
 
+_HELD: list[FileLock] = []
+
+
+def _hold(lock: str) -> None:
+    """Take a lock until the process ends, by which a server that starts sees that it runs."""
+    Path(lock).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _HELD.append(FileLock(lock, timeout=0))
+    _HELD[-1].acquire()
+
+
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     each.__name__: each for each in (propose, compare, publish, create_database)
 }
@@ -161,7 +188,9 @@ def main() -> None:
     os.nice(_NICE)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which cancels jobs
-    given = json.load(sys.stdin)
+    given = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    _limit_memory(given["memory"])
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # what a library prints is no line
     last = 0.0
@@ -181,4 +210,26 @@ def main() -> None:
     except ScumbleError as error:
         write(error=str(error), kind=type(error).__name__)
     except Exception as error:  # its message may quote a private value
-        write(bug=type(error).__name__)
+        name = type(error).__name__
+        if "memory" in name.lower():  # of Python, of Arrow or of DuckDB
+            write(error=_TOO_LARGE.format(given["memory"] or 0), kind="ScumbleError")
+        else:
+            write(bug=name)
+
+
+def _end_with_input() -> None:
+    """End this process, and those that it started, when the server has ended."""
+    while os.read(0, 1024):
+        pass
+    os.killpg(0, signal.SIGTERM)
+
+
+def _limit_memory(memory: float | None) -> None:
+    """Let this process use so many MB, where the system can limit it."""
+    if memory is not None and sys.platform == "linux":
+        import resource
+
+        size = int(memory * (1 << 20))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        size = size if most == resource.RLIM_INFINITY else min(size, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (size, most))

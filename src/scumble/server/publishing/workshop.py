@@ -7,6 +7,7 @@ made of it, a release or a database, is served at once, and again when the serve
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
@@ -14,10 +15,12 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError, ScumbleError
@@ -31,40 +34,15 @@ from scumble.private.mechanism import create
 from scumble.server.catalogue import Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
+from scumble.server.publishing.drafts import KINDS, Draft, check_content, kept_bytes
 from scumble.server.publishing.jobs import CancelledError, Job, Jobs, in_process
 
-KINDS = (".csv", ".parquet")
+log = logging.getLogger("scumble.server")
 UPLOAD = "upload:"
 _MADE = "datasets.json"
 _NUMBER = re.compile(r"[0-9a-f]{12}")  # of a draft
+_LAST_WORK = 60.0  # seconds that a process may still need after its server was killed
 _STAYS = "If the ledger was charged for it before, the charge stays."
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A table that something may be made of. `file` is that of an upload, in the draft's folder."""
-
-    number: str
-    title: str
-    folder: Path
-    source: str = ""
-    file: str = ""
-    made: tuple[str, ...] = ()
-    created: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
-
-    @property
-    def schema_file(self) -> Path:
-        return self.folder / "schema.toml"
-
-    @property
-    def schema(self) -> Schema | None:
-        """The proposed or declared schema; None as long as there is none."""
-        return Schema.load(self.schema_file) if self.schema_file.exists() else None
-
-    def comparison(self, *, preview: bool) -> dict[str, Any] | None:
-        """Return a comparison that was made with the present schema, if there is one."""
-        file = self.folder / ("preview.json" if preview else "comparison.json")
-        return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
 class Workshop:
@@ -72,7 +50,7 @@ class Workshop:
 
     def __init__(self, settings: ServerSettings, catalogue: Catalogue) -> None:
         self.settings, self.catalogue = settings, catalogue
-        self.jobs = Jobs(settings.limits.jobs)
+        self.jobs = Jobs(settings.limits.jobs, settings.limits.job_memory)
         self._drafts = settings.folder / "drafts"
         self._tables = settings.folder / "tables"
         self._file = settings.folder / _MADE
@@ -90,6 +68,7 @@ class Workshop:
         part = folder / "part"
 
         def complete() -> Draft:
+            check_content(part, kind)
             part.replace(folder / f"table{kind}")
             title = "".join(each for each in name if each.isprintable())[:60]
             draft = Draft(folder.name, title, folder, file=f"table{kind}")
@@ -97,6 +76,14 @@ class Workshop:
             return draft
 
         return part, complete
+
+    def room(self) -> int:
+        """Return the bytes that may be sent yet: of the limit of all tables, and of the disk."""
+        limits = self.settings.limits
+        kept = kept_bytes((*self._drafts.glob("*/*"), *self._tables.glob("*")))
+        self.settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        free = shutil.disk_usage(self.settings.folder).free - limits.reserve
+        return min(limits.uploads - kept, free)
 
     def new_draft(self, source: str) -> Draft:
         """Return a draft of a table that the configuration names."""
@@ -134,11 +121,12 @@ class Workshop:
 
     def delete(self, draft: Draft) -> None:
         """Delete a draft and a table that was sent for it. What was made of it stays."""
-        job = self.jobs.of(draft.number)
-        if job is not None and job.running:
-            raise Problem(409, "Cancel what runs for this draft first.")
-        with suppress(FileNotFoundError):  # another owner deletes it, too
-            shutil.rmtree(draft.folder)
+        with self._starting:
+            own = {draft.number, UPLOAD + draft.number}
+            if any(each.running and own & {each.about, each.uses} for each in self.jobs.all()):
+                raise Problem(409, "Its table is in use: wait for what runs, or cancel it first.")
+            with suppress(FileNotFoundError):  # another owner deletes it, too
+                shutil.rmtree(draft.folder)
 
     def place(self, source: str) -> dict[str, str | None]:
         """Return path and table of a source: a name of the configuration, or upload:NUMBER."""
@@ -156,9 +144,10 @@ class Workshop:
 
     def propose(self, draft: Draft) -> Job:
         """Begin to propose a schema by reading the table."""
+        arguments = {**self._table(draft), "columns": self.settings.limits.columns}
 
         def work(job: Job) -> dict[str, Any]:
-            found: dict[str, Any] = in_process(job, "propose", self._table(draft))
+            found: dict[str, Any] = in_process(job, "propose", arguments)
             _write(draft.schema_file, found["schema"])
             return found
 
@@ -232,23 +221,26 @@ class Workshop:
         common: dict[str, Any] = {**self.place(source), "schema": schema, "folder": str(folder)}
         common["ledger"] = None if self.settings.ledger is None else str(self.settings.ledger)
 
+        common["lock"] = str(self._lock_of(name))
+
         def work(job: Job) -> dict[str, Any]:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            given = {key: value for key, value in recipe.items() if key != "kind"}
+            given = {key: value for key, value in recipe.items() if key != "kind"} | common
             if recipe["kind"] == "release":
                 create(given["method"], **given["parameters"])  # raises before a process starts
-                found = self._charged(job, "publish", {**common, **given})
-                made = replace(settings, release=folder)
+                task, made = "publish", replace(settings, release=folder)
             else:
-                kept = self._kept(name, str(common["source"]), source)
-                given |= {**common, "source": kept}
-                try:
-                    found = self._charged(job, "create_database", given)
-                except BaseException:
-                    if kept != common["source"]:
-                        Path(kept).unlink()
-                    raise
-                made = replace(settings, database=folder, source=kept, table=common["table"])
+                given["source"] = self._kept(name, str(common["source"]), source)
+                task, table = "create_database", common["table"]
+                made = replace(settings, database=folder, source=given["source"], table=table)
+            record = _written(made)
+            self._change(lambda known: known["making"].append(record))
+            try:
+                found = self._charged(job, task, given)
+            except BaseException:
+                if not folder.exists():
+                    self._forget(record)
+                raise
             self._serve(made, job)
             if draft is not None:
                 latest = self.draft(draft.number)
@@ -260,6 +252,7 @@ class Workshop:
             name if draft is None else draft.number,
             work,
             makes=name,
+            uses=source,
         )
 
     def append(self, dataset: LiveDataset, source: str, key: str | None) -> Job:
@@ -288,11 +281,12 @@ class Workshop:
             settle()  # they may have been added before, with the same key
             return {"dataset": dataset.name, "batch": number}
 
-        return self._start("append", dataset.name, work)
+        return self._start("append", dataset.name, work, uses=source)
 
     def open_all(self, progress: Callable[..., Any] | None = None) -> None:
         """Open the data sets of the configuration, and those that were made by owners."""
         self._clear()
+        self._settle_making()
         found = self._made()
         own = [DatasetSettings(**_read(each)) for each in found["datasets"]]
         for each in (*self.settings.datasets, *own):
@@ -309,7 +303,9 @@ class Workshop:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _start(self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "") -> Job:
+    def _start(
+        self, kind: str, about: str, work: Callable[[Job], Any], makes: str = "", uses: str = ""
+    ) -> Job:
         """Begin work, unless something runs about the same, or `makes` is the name of a data set.
 
         A name is also taken by a data set that is being made, and by one that was stopped.
@@ -322,7 +318,9 @@ class Workshop:
             there = self.catalogue.get(makes) is not None or self._folder_of(makes).exists()
             if makes and (there or makes in taken):
                 raise Problem(409, f"There is a data set {makes!r} already. Choose another name.")
-            return self.jobs.start(kind, about, work, makes)
+            if uses.startswith(UPLOAD):
+                self.draft(uses.removeprefix(UPLOAD))  # it may be deleted now
+            return self.jobs.start(kind, about, work, makes, uses)
 
     def _charged(self, job: Job, task: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Run a task that the ledger is charged for, and return its result."""
@@ -371,10 +369,44 @@ class Workshop:
             if not (folder / "draft.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def _settle_making(self) -> None:
+        """Decide about data sets that were being made when the server was killed.
+
+        One that is whole is served from now on: the ledger was charged for it. Of another one
+        nothing stays but the charge, if it was charged already.
+        """
+        for record in self._made()["making"]:
+            name, place = record["name"], Path(record["release"] or record["database"])
+            self.settings.folder.joinpath("datasets").mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                with FileLock(self._lock_of(name), timeout=_LAST_WORK):
+                    whole = place.exists()
+            except Timeout:
+                log.warning("dataset=%r is still being made: start the server again later", name)
+                continue
+            if whole:
+                log.warning("dataset=%r was finished when the server was killed: served now", name)
+                self._change(partial(_made_whole, record))
+            else:
+                log.warning("dataset=%r was not finished when the server was killed", name)
+                for part in place.parent.glob(f".{name}-*"):
+                    shutil.rmtree(part, ignore_errors=True)
+                self._forget(record)
+
+    def _forget(self, record: dict[str, Any]) -> None:
+        """Forget a data set that was not made, with the table that was kept for it."""
+        self._change(partial(_ended, record))
+        if record["source"] and Path(record["source"]).parent == self._tables:
+            Path(record["source"]).unlink(missing_ok=True)
+
+    def _lock_of(self, name: str) -> Path:
+        """Return the lock that a process holds which makes a data set."""
+        return self.settings.folder / "datasets" / f".{name}.lock"
+
     def _serve(self, settings: DatasetSettings, job: Job) -> None:
         job.words, job.total = "opening it", None
         self.catalogue.add(open_dataset(settings))
-        self._change(lambda made: made["datasets"].append(_written(settings)))
+        self._change(partial(_made_whole, _written(settings)))
 
     def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
         """Change the list of what was made, and write it."""
@@ -385,11 +417,12 @@ class Workshop:
 
     def _made(self) -> dict[str, Any]:
         if not self._file.exists():
-            return {"format": 1, "datasets": [], "batches": {}}
+            return {"format": 1, "datasets": [], "batches": {}, "making": []}
         try:
             found: dict[str, Any] = stored.parse_json(stored.read_regular(self._file))
             if found["format"] != 1:
                 raise ValueError
+            found.setdefault("making", [])
         except (OSError, *stored.MALFORMED):
             raise LedgerError(f"{self._file} cannot be read. Restore it from a copy.") from None
         return found
@@ -410,6 +443,17 @@ def _text(draft: Draft) -> str:
     if schema is None:
         raise ScumbleError("There is no schema yet.")
     return schema.dumps()
+
+
+def _ended(record: dict[str, Any], made: dict[str, Any]) -> None:
+    """Note in the list of what was made that a data set is not being made any more."""
+    made["making"] = [each for each in made["making"] if each["name"] != record["name"]]
+
+
+def _made_whole(record: dict[str, Any], made: dict[str, Any]) -> None:
+    """Note in the list of what was made that a data set is whole."""
+    _ended(record, made)
+    made["datasets"].append(record)
 
 
 Batch = str | tuple[str, str]

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.private.perturbation.anatomy import counted, grouped
 from scumble.private.sampling.source import Keystream
 from scumble.public.estimate import Exact
 from scumble.public.estimation.anatomy.plan import layout
 from scumble.public.estimation.anatomy.regression import Regression, regression
 from scumble.public.release import Release
 from tests.public.estimation.anatomy.test_anatomy_answers import _release
+from tests.support.anatomy import groups_of_records
 
 # The values of each group, one group larger than the others, and the numbers x of the records of
 # each value: 3!·3!·3! ways to deal them.
@@ -103,12 +103,12 @@ def test_records_of_a_value_are_dealt_uniformly() -> None:
     from scipy.stats import chi2
 
     codes = np.array([0, 0, 0, 0, 1, 1, 2, 3])
-    counts = counted(codes, 4)
+    counts = np.bincount(codes)
     source = Keystream(7)
     for kept in (counts, np.array([3, 2, 1, 1])):
         seen: dict[tuple, Counter] = {}
         for _ in range(6000):
-            groups, _ = grouped(source, codes, counts, kept, 2)
+            groups = groups_of_records(source, codes, kept, 2)
             of = [tuple(groups[codes == value].tolist()) for value in range(4)]
             shape = tuple(tuple(sorted(each)) for each in of)
             seen.setdefault(shape, Counter())[of[0], of[1]] += 1

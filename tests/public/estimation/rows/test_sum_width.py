@@ -82,6 +82,14 @@ def test_sums_of_hundreds_of_rows(
     assert _width(estimates) <= 1.3
 
 
+def test_sums_with_heavy_tails() -> None:
+    """One row can change the sum by 0.7 standard errors, and estimated moments are used whole."""
+    amounts = np.random.default_rng(4).laplace(5, 20, 300)
+    estimates = _drawn(amounts, 100, 10, _keep(1, 10))
+    check(estimates, float(amounts[:100].sum()))
+    assert _width(estimates) <= 1.3
+
+
 @pytest.mark.slow
 def test_sums_of_a_perturbed_value() -> None:
     """The amount of each row is then unknown, and each shown value has a weight of its own."""

@@ -11,7 +11,7 @@ import numpy as np
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression
 from scumble.model.schema.attribute import Attribute
-from scumble.private.database.questions.comparisons import satisfying_codes
+from scumble.model.schema.comparisons import satisfying_codes
 from scumble.private.database.questions.decomposition import Truth, decompose
 from scumble.private.database.space import Boxes, Space
 from scumble.public.sandbox import Sandbox

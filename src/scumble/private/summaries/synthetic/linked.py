@@ -4,6 +4,8 @@ The privacy unit is a person: one row of the table of people, with the person's 
 tables, at most `contribution` in each. The promise of the given Synthesis is for all tables
 together: each gets an equal share of its ρ.
 
+What is outside of its domain is left out before tables are joined, if it is left out.
+
 1. The table of people gets a column with the number of the person's rows in each other table.
 2. Rows of another table are joined to their person; those without one are left out. Adding or
    removing a person then adds or removes at most `contribution` joined rows.
@@ -12,35 +14,30 @@ together: each gets an equal share of its ρ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import (
-    LedgerError,
-    ParameterError,
-    PromiseError,
-    SchemaError,
-    SourceError,
-)
+from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError
 from scumble.model.privacy.accounting import epsilon_for, rho_for
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.ledger.cost import bill_of
+from scumble.private.ledger.cost import bill_of_linked
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.mechanism import Mechanism
-from scumble.private.publish import publish
+from scumble.private.publish import PublishOptions, publish
 from scumble.private.summaries.synthetic.synthesis import Synthesis
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import identifiers
+from scumble.private.tables.rows import Rows
+from scumble.private.tables.source import Source
 from scumble.public.release import SEEDED, Release
 from scumble.public.synthesis.linked import LinkedRelease, number_of
 
@@ -57,11 +54,12 @@ def publish_linked(
     sources: Mapping[str, Any],
     schemas: Any,
     mechanism: Mechanism,
+    options: PublishOptions,
     *,
     keys: Mapping[str, str] | None,
     children: Mapping[str, Sequence[str]] | None = None,
-    seed: int | None = None,
-    ledger: Ledger | str | Path | None = None,
+    named: Mapping[str, str] | None = None,
+    queries: Mapping[str, str] | None = None,
 ) -> LinkedRelease:
     """Publish a table of people and other tables about them, under one promise.
 
@@ -70,7 +68,8 @@ def publish_linked(
     of one person in each other table. `children` names the columns of each other table; those that
     only the table of people has are the person's, so that rows depend on them. Without it, all
     columns are named. `keys` names the identifier of people in each table. Rows of a key that no
-    person has are left out.
+    person has are left out. `named` and `queries` say what is read of a source that is a database
+    or a file of several tables.
     """
     if not isinstance(mechanism, Synthesis):
         raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
@@ -81,30 +80,47 @@ def publish_linked(
     keys = _of_tables("keys", keys, sources)
     children = _all_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
-    people = next(iter(sources))
-    table, person_rows = _people(sources[people], mechanism.names, keys[people])
-    joined = {}
-    most = mechanism.unit.rows
-    for name, columns in children.items():
-        joined[name], numbers = _joined(
-            sources[name], columns, known[name], keys[name], table, person_rows
-        )
-        table = table.append_column(number_of(name), pa.array(np.minimum(numbers, most)))
-    parts = _plans(mechanism, people, known, children, keys)
+    opened = _opened(sources, named, queries)
+    parts = _plans(mechanism, next(iter(sources)), known, children, keys)
     for plan, schema in parts.values():
         plan.check(schema)
+        plan.check_reading(options.outside)
     given = {
         name: tuple(each for each in columns if each not in known[name])
         for name, columns in children.items()
     }
-    with ExitStack() as stack:
-        for plan, schema in parts.values():
-            stack.enter_context(_paid(ledger, plan, schema, seed))
-        releases: dict[str, Release] = {
-            name: publish(table if name == people else joined[name], schema, plan, seed=seed)
-            for name, (plan, schema) in parts.items()
+    ledger = None if options.ledger is None else open_ledger(options.ledger)
+    shown = {name: schema for name, (_, schema) in parts.items()}
+    with _paid(ledger, mechanism, shown, options.seed):
+        reading = _Reading(opened, known, keys, options)
+        tables = reading.linked(mechanism, children)
+        releases = {
+            name: _released(tables[name], parts[name], options, reading.remarks[name])
+            for name in parts
         }
-    return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, seed))
+    return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
+
+
+def _released(
+    table: pa.Table,
+    part: tuple[Synthesis, Schema],
+    options: PublishOptions,
+    remarks: Sequence[str],
+) -> Release:
+    """Publish one of the tables, whose `remarks` are those of reading it."""
+    plan, schema = part
+    found = publish(
+        table,
+        schema,
+        plan,
+        outside=options.outside,
+        reveal=options.reveal,
+        seed=options.seed,
+        jobs=options.jobs,
+        progress=options.progress,
+    )
+    found.remarks = tuple(dict.fromkeys((*remarks, *found.remarks)))
+    return found
 
 
 def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -115,17 +131,28 @@ def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str
     return given
 
 
+def _opened(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, Source]:
+    """Return the sources, opened; `tables` and `queries` are for some of them."""
+    for name, given in (("table", tables), ("query", queries)):
+        if given is not None and not (isinstance(given, Mapping) and set(given) <= set(sources)):
+            allowed = f"a dict by the names of tables: {', '.join(sources)}"
+            raise ParameterError.of("publish", name, allowed, given)
+    tables, queries = tables or {}, queries or {}
+    return {
+        name: open_source(source, table=tables.get(name), query=queries.get(name))
+        for name, source in sources.items()
+    }
+
+
 def _paid(
-    ledger: Ledger | str | Path | None, plan: Synthesis, schema: Schema, seed: int | None
+    ledger: Ledger | None, mechanism: Synthesis, schemas: Mapping[str, Schema], seed: int | None
 ) -> AbstractContextManager[None]:
-    """Charge a ledger, if there is one, for one of the tables. All are charged before any is
-    published: if one is refused, nothing is spent.
-    """
+    """Charge a ledger, if there is one, for all tables together."""
     if ledger is None:
         return nullcontext()
-    found = open_ledger(ledger)
-    bill = bill_of(plan, schema, found.terms, outside="error", seeded=seed is not None)
-    return found.paid(bill, harmless=(SourceError, LedgerError, PromiseError))
+    bill = bill_of_linked(mechanism, schemas, ledger.terms, seeded=seed is not None)
+    # Keys that occur twice are found when the table is read, and do not depend on any noise.
+    return ledger.paid(bill, harmless=(SourceError, ParameterError))
 
 
 def _all_columns(
@@ -175,46 +202,85 @@ def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism:
             )
 
 
-def _people(source: Any, names: Sequence[str], key: str) -> tuple[pa.Table, dict[bytes, int]]:
-    """Return the table of people, and the row of each key; keys must differ."""
-    table = _read(source, [*names, key])
-    rows = {each: row for row, each in enumerate(_keys(table[key])) if each is not None}
-    if len(rows) < table.num_rows:
-        raise ParameterError(
-            f"The key '{key}' of people must be different in every row and never missing; white "
-            "space around it makes no difference."
-        )
-    return table, rows
+class _Reading:
+    """The private tables in memory, each row of another table with columns of its person."""
 
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        schemas: Mapping[str, Schema],
+        keys: Mapping[str, str],
+        options: PublishOptions,
+    ) -> None:
+        self._sources, self._schemas, self._keys = sources, schemas, keys
+        self._options = options
+        self._people_name = next(iter(sources))
+        self.remarks: dict[str, tuple[str, ...]] = {}
 
-def _joined(
-    source: Any,
-    columns: Sequence[str],
-    schema: Schema,
-    key: str,
-    people: pa.Table,
-    person_rows: Mapping[bytes, int],
-) -> tuple[pa.Table, Integers]:
-    """Return the rows of another table with the given columns of their person, and the number of
-    rows of each person.
-    """
-    own = [each for each in columns if each in schema]
-    table = _read(source, [*own, key])
-    owner = np.array([person_rows.get(each or b"", -1) for each in _keys(table[key])], np.int64)
-    table, owner = table.filter(pa.array(owner >= 0)), owner[owner >= 0]
-    for name in columns:
-        if name not in schema:
-            table = table.append_column(name, people[name].take(pa.array(owner)))
-    return table, np.bincount(owner, minlength=people.num_rows)
+    def linked(
+        self, mechanism: Synthesis, children: Mapping[str, Sequence[str]]
+    ) -> dict[str, pa.Table]:
+        """Return the table of people with the numbers of their rows in others, and the others."""
+        people, row_of = self._people(mechanism.names)
+        found, table = {}, people
+        for name, columns in children.items():
+            found[name], owners = self._joined(name, columns, people, row_of)
+            numbers = np.bincount(owners, minlength=people.num_rows)
+            limited = pa.array(np.minimum(numbers, mechanism.unit.rows))
+            table = table.append_column(number_of(name), limited)
+        return {self._people_name: table, **found}
 
+    def _people(self, names: Sequence[str]) -> tuple[pa.Table, dict[bytes, int]]:
+        """Return the table of people, and the row of each key; keys must differ."""
+        key = self._keys[self._people_name]
+        table = self._read(self._people_name, names)
+        if self._options.outside == "drop":
+            table = table.filter(pa.array([each is not None for each in _keys(table[key])]))
+        row_of = {each: row for row, each in enumerate(_keys(table[key])) if each is not None}
+        if len(row_of) < table.num_rows:
+            raise ParameterError(
+                f"The key '{key}' of people must be different in every row and never missing; "
+                "white space around it makes no difference."
+            )
+        return table, row_of
 
-def _read(source: Any, columns: Sequence[str]) -> pa.Table:
-    opened = open_source(source)
-    opened.require(columns)
-    batches = list(opened.batches(columns))
-    if not batches:
-        return pa.table({name: pa.array([], pa.string()) for name in columns})
-    return pa.Table.from_batches(batches).select(list(columns))
+    def _joined(
+        self, name: str, columns: Sequence[str], people: pa.Table, row_of: Mapping[bytes, int]
+    ) -> tuple[pa.Table, Integers]:
+        """Return the rows of another table with the given columns of their person, and the place
+        of that person for each; rows without a person are left out.
+        """
+        schema = self._schemas[name]
+        table = self._read(name, [each for each in columns if each in schema])
+        keys = _keys(table[self._keys[name]])
+        owner = np.array([row_of.get(each or b"", -1) for each in keys], np.int64)
+        table, owner = table.filter(pa.array(owner >= 0)), owner[owner >= 0]
+        for each in columns:
+            if each not in schema:
+                table = table.append_column(each, people[each].take(pa.array(owner)))
+        return table, owner
+
+    def _read(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of a table and its key, without the rows that `outside` drops."""
+        source, wanted = self._sources[name], [*columns, self._keys[name]]
+        source.require(wanted, reveal=self._options.reveal)
+        batches = list(source.batches(wanted))
+        if not batches:
+            return pa.table({each: pa.array([], pa.string()) for each in wanted})
+        table = pa.Table.from_batches(batches).select(wanted)
+        schema = Schema(tuple(_only(self._schemas[name], wanted)))
+        rows = Rows(table, schema, outside=self._options.outside, reveal=self._options.reveal)
+        try:
+            for _ in rows.batches(list(columns)):
+                pass  # raises an error for a value that is not allowed
+        except DomainError as error:
+            message = f"Table '{name}': {error}"
+            raise DomainError(message, column=error.column, row=error.row) from None
+        self.remarks[name] = rows.remarks()
+        if self._options.outside != "drop" or not rows.outside_columns:
+            return table
+        outside = [schema[each].encode(table[each])[1] for each in sorted(rows.outside_columns)]
+        return table.filter(pa.array(~np.logical_or.reduce(outside)))
 
 
 def _keys(column: pa.ChunkedArray) -> list[bytes | None]:

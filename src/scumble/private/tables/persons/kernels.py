@@ -78,6 +78,13 @@ def _hash(data: Array, begin: int, end: int) -> Any:
 
 
 @kernel
+def hash_texts(data: Array, offsets: Array, found: Array) -> None:
+    """Write the hash of each text to `found`. The texts are the bytes between `offsets`."""
+    for row in range(len(found)):
+        found[row] = _hash(data, offsets[row], offsets[row + 1])
+
+
+@kernel
 def _same(data: Array, begin: int, length: int, known: Array, place: int) -> bool:
     """Return whether a text is the one that stands at a place among those that are known."""
     for at in range(LENGTH_BYTES):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import repeat
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
@@ -50,11 +51,12 @@ class RowLimit:
         if self._rows > _MANY:
             if self._texts is None:
                 self._texts, self._seen = TextCounts(self._seen, self.most), {}
-            return self._texts.keep(self._canonical(people))
+            return self._texts.keep(self.canonical(people))
         return self._keep(*self._coded(people))
 
-    def _canonical(self, people: pa.Array) -> pa.Array:
-        """Return the identifiers in canonical form."""
+    def canonical(self, people: pa.Array) -> pa.Array:
+        """Return the identifiers in canonical form: see `identifiers`."""
+        people = arrow_values.unwrap(people)
         self._check(people.type)
         if isinstance(people, pa.DictionaryArray):
             return pc.take(identifiers(people.dictionary), people.indices)
@@ -93,6 +95,34 @@ class RowLimit:
             )
 
 
+class UnitLimit(RowLimit):
+    """The limit in one unit of work, in which the rows at the places `surplus`, ascending, are too
+    many because of units before it. `watch` is told the identifiers in canonical form.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        *,
+        surplus: npt.NDArray[np.int64],
+        watch: Callable[[pa.Array], None],
+    ) -> None:
+        super().__init__(name, most)
+        self._known = TextCounts({}, most)
+        self._surplus, self._watch = surplus, watch
+        self._first = 0
+
+    def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        names = self.canonical(people)
+        self._watch(names)
+        kept, unidentified = self._known.keep(names)
+        begin, end = np.searchsorted(self._surplus, [self._first, self._first + len(people)])
+        kept[self._surplus[begin:end] - self._first] = False
+        self._first += len(people)
+        return kept, unidentified
+
+
 class TextCounts:
     """How many rows of each person were kept, where persons are bytes: a hash table that has every
     identifier in full.
@@ -110,13 +140,10 @@ class TextCounts:
         """Return which rows to keep, and which have no identifier."""
         from scumble.private.tables.persons import kernels
 
-        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
+        texts, places, there = laid_out(people)
         kept = np.empty(len(people), bool)
         if not len(people):
             return kept, ~there
-        _, offsets, data = people.buffers()
-        places = np.frombuffer(offsets, np.int64)[people.offset : people.offset + len(people) + 1]
-        texts = np.frombuffer(data or b"", np.uint8)
         size = int(places[-1] - places[0]) + kernels.LENGTH_BYTES * len(people)
         self._make_room(len(people), size)
         new, self._used = kernels.keep_first_texts(
@@ -137,6 +164,28 @@ class TextCounts:
             more = np.empty(2 * (self._used + size), np.uint8)
             more[: self._used] = self._known[: self._used]
             self._known = more
+
+
+def laid_out(people: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the bytes of all identifiers in canonical form, where each begins and ends in them,
+    and which ones are not missing.
+    """
+    there = pc.is_valid(people).to_numpy(zero_copy_only=False)
+    if not len(people):
+        return np.empty(0, np.uint8), np.zeros(1, np.int64), there
+    _, offsets, data = people.buffers()
+    places = np.frombuffer(offsets, np.int64)[people.offset : people.offset + len(people) + 1]
+    return np.frombuffer(data or b"", np.uint8), places, there
+
+
+def parts_of(people: pa.Array, parts: int) -> npt.NDArray[np.int64]:
+    """Return a number below `parts` for each person: the same for the same identifier."""
+    from scumble.private.tables.persons import kernels
+
+    texts, places, _ = laid_out(people)
+    found = np.empty(len(people), np.int64)
+    kernels.hash_texts(texts, places, found)
+    return found % parts
 
 
 class NumberCounts:

@@ -103,14 +103,9 @@ class BoxTreeReader:
 
     def _read_products(self, several: Sequence[Weights]) -> list[Reading]:
         """Return the readings of questions whose parts have at most one attribute each."""
-        found, certain = self._leaves.questions.read(several), self._unpruned
-        cut = [place for place, each in enumerate(found) if each.low is not None]
-        if cut and certain is not self._leaves:
-            limits = certain.questions.read([several[place] for place in cut])
-            for place, each in zip(cut, limits, strict=True):
-                low, high = each.low or each, each.high or each
-                found[place] = replace(found[place], low=low, high=high)
-        return found
+        pruned = self._unpruned is not self._leaves
+        certain = self._unpruned.questions if pruned else None
+        return self._leaves.questions.read(several, certain=certain)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         leaves = self._leaves

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.designs.lists.itemsets import Itemsets, set_number, sets_at
+from scumble.model.designs.lists.whole_baskets import WholeBaskets
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole
@@ -26,12 +27,17 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
-from scumble.public.estimation.measurements.itemsets import ItemsetReader, having
+from scumble.public.estimation.measurements.itemsets import (
+    ItemsetReader,
+    WholeBasketReader,
+    having,
+)
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
 from scumble.public.sandbox import Sandbox
 
 Places = tuple[int, ...]
+SetReader = ResidualReader | ItemsetReader | WholeBasketReader
 
 MOST_RULES = 10_000
 
@@ -123,9 +129,9 @@ class FrequentSets:
         return [self._items[place] for place in places]
 
     @cached_property
-    def _reader(self) -> ResidualReader | ItemsetReader:
+    def _reader(self) -> SetReader:
         found: Any = reader_of(self.evidence, self.schema, self.engine)
-        reader: ResidualReader | ItemsetReader = found
+        reader: SetReader = found
         return reader
 
     def ranked(self, length: int | None) -> RankedSets:
@@ -150,6 +156,9 @@ class FrequentSets:
         reader = self._reader
         if isinstance(reader, ItemsetReader):
             yield from _listed(reader)
+            return
+        if isinstance(reader, WholeBasketReader):
+            yield from reader.sets()
             return
         for table in reader.solver.design.tables:
             sums = reader.marginal(table.places).copy()
@@ -186,7 +195,7 @@ class FrequentSets:
         return tuple(self.evidence.columns[place] for place in places)
 
 
-_KINDS = ("residuals", Itemsets.kind)
+_KINDS = ("residuals", Itemsets.kind, WholeBaskets.kind)
 
 
 def _parts(places: Places) -> Iterator[Places]:

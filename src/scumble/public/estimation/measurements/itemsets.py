@@ -1,21 +1,26 @@
-"""Reader of noisy counts of small sets of items (Baskets with many items).
+"""Readers of noisy counts of small sets of items (Baskets with many items), and of whole baskets
+(DiffPart).
 
-A question about binary columns is a sum of counts of sets: x for "has a", (1 - x) for "has it not",
-so that the product of such factors has one coefficient for every set of columns.
+Of sets: a question about binary columns is a sum of counts of sets: x for "has a", (1 - x) for "has
+it not", so that the product of such factors has one coefficient for every set of columns. Of whole
+baskets: an answer is the sum of the published ones. Those that were left out may have any items:
+their number is that of all baskets less the published ones, and each weighs between the least and
+the largest weight that the question gives to a basket.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.lists.itemsets import Itemsets, set_places
+from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, LAW, WholeBaskets
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import quoted
@@ -30,6 +35,11 @@ CLIPPED = (
     "counted from at most {most} items of a basket; the interval allows for baskets with more, of "
     "which there are about {beyond:,.0f}"
 )
+LEFT_OUT = (
+    "baskets that few people have were left out, about {rest:,.0f} of all; the interval allows for "
+    "them"
+)
+LONGEST = 3  # items of the sets of whole baskets that are ranked
 _MOST_COLUMNS = 20  # of one question
 _MOST_TRIED = 12  # items of which all subsets are tried for an upper bound; of more, pairs
 _LEVEL = 0.95
@@ -217,3 +227,87 @@ def _upper_limits(
 def having(names: Sequence[str]) -> Weights:
     """Return the weights of the count of baskets with all of some items."""
     return Weights(tuple(Part((name,), np.array([0.0, 1.0])) for name in names))
+
+
+# --- whole baskets -------------------------------------------------------------------------------
+
+
+class WholeBasketReader:
+    """The published baskets of one release."""
+
+    method = "sum of noisy counts of whole baskets"
+
+    def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
+        self.design = cast(WholeBaskets, evidence.design)
+        table = engine.rows(f"SELECT {ITEMS}, {LAW}, {COUNT} FROM view")
+        laws = table[LAW].to_numpy()
+        if len(laws) and not 0 <= laws.min() <= laws.max() < len(self.design.laws):
+            raise ValueError("a basket has noise of an unknown law")
+        self.counts = table[COUNT].to_numpy().astype(np.float64)
+        known = [(law.variance, law.fourth) for law in self.design.laws]
+        variances, fourths = np.array(known, np.float64).reshape(-1, 2)[laws].T
+        noise = self.design.total_noise
+        # The last number is that of all baskets.
+        self._numbers = np.append(self.counts, self.design.total)
+        self._variances = np.append(variances, noise.variance if noise else 0.0)
+        self._fourths = np.append(fourths, noise.fourth if noise else 0.0)
+        self.baskets: list[list[int]] = table[ITEMS].to_pylist()
+
+    @cached_property
+    def members(self) -> npt.NDArray[np.bool_]:
+        """Which items (columns) each published basket (row) has."""
+        found = np.zeros((len(self.baskets), len(self.design.attributes)), bool)
+        for row, items in enumerate(self.baskets):
+            found[row, items] = True
+        return found
+
+    def read(self, weights: Weights) -> Reading:
+        own, least, most = self._weighed(weights)
+        low = self._reading(_coefficients(own, least))
+        if least == most:
+            return low
+        high = self._reading(_coefficients(own, most))
+        rest = max(self.design.total - self.counts.sum(), 0.0)
+        notes = (LEFT_OUT.format(rest=rest),)
+        return Reading(low.value, low.variance, low.fourth, low.largest, notes, low, high)
+
+    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+        one, other = (_coefficients(*self._weighed(each)[:2]) for each in (first, second))
+        covariance = float((one * other) @ self._variances)
+        return self.read(first), self.read(second), covariance
+
+    def sets(self) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Yield the sets of one to three items of published baskets, with their counts."""
+        found: dict[tuple[int, ...], float] = {}
+        for items, count in zip(self.baskets, self.counts.tolist(), strict=True):
+            for size in range(1, LONGEST + 1):
+                for each in combinations(sorted(items), size):
+                    found[each] = found.get(each, 0.0) + count
+        yield from found.items()
+
+    def _weighed(self, weights: Weights) -> tuple[Tensor, float, float]:
+        """Return the weights of published baskets, and the limits of the weight of any basket."""
+        own, least, most = np.ones(len(self.baskets)), 1.0, 1.0
+        for part in weights.parts:
+            places = [self.design.attributes.index(name) for name in part.names]
+            own = own * part.values[tuple(self.members[:, place].astype(int) for place in places)]
+            ends = (float(part.values.min()), float(part.values.max()))
+            products = [one * other for one in (least, most) for other in ends]
+            least, most = min(products), max(products)
+        return own, least, most
+
+    def _reading(self, coefficients: Tensor) -> Reading:
+        noisy = coefficients[self._variances > 0]
+        return Reading(
+            float(coefficients @ self._numbers),
+            float(coefficients**2 @ self._variances),
+            float(coefficients**4 @ self._fourths),
+            float(np.abs(noisy).max(initial=0.0)),
+        )
+
+
+def _coefficients(own: Tensor, rest: float) -> Tensor:
+    """Return the coefficients of the counts of published baskets and of the number of all, if every
+    other basket weighs `rest`: Σ own · count + rest · (all - Σ count).
+    """
+    return np.append(own - rest, rest)

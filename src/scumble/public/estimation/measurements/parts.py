@@ -24,7 +24,7 @@ Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class ReadPart:
     """One part: its measurements, the attributes of its columns, and its file in a sandbox."""
 
     evidence: Measurements
@@ -36,10 +36,10 @@ class PartsReader:
     """Answers a question from the first part that has all columns of the question."""
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
-        self._parts = []
+        self.parts = []
         for part in cast(Parts, evidence.design).parts:
             chosen = schema.select(part.columns)
-            self._parts.append(_Part(part, chosen, engine.of_file(chosen, part.file)))
+            self.parts.append(ReadPart(part, chosen, engine.of_file(chosen, part.file)))
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Return every group of the answer with its estimate."""
@@ -52,11 +52,11 @@ class PartsReader:
         """Return the answers by place; none is found more cheaply together."""
         return {place: list(self.answer(query, engine)) for place, query in enumerate(queries)}
 
-    def _part(self, query: Query) -> _Part:
-        for part in self._parts:
+    def _part(self, query: Query) -> ReadPart:
+        for part in self.parts:
             if set(query.attributes) <= set(part.evidence.columns):
                 return part
-        known = "; ".join(" with ".join(part.evidence.columns) for part in self._parts)
+        known = "; ".join(" with ".join(part.evidence.columns) for part in self.parts)
         raise QueryError(
             f"No part of this release has {', '.join(query.attributes)} together. "
             f"It was counted by {known}."
@@ -73,7 +73,7 @@ class PartsReader:
         return self._strings().top(k, length=length)
 
     def _strings(self) -> StringsReader:
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part.evidence.design, Strings):
                 found = reader_of(part.evidence, part.schema, part.engine)
                 return cast(StringsReader, found)

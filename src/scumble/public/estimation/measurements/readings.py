@@ -24,8 +24,8 @@ from scumble.model.designs.registry import DESIGNS, loaded
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
+from scumble.model.schema.cells import CELL_LIMIT
 from scumble.model.schema.schema import Schema
-from scumble.public import sandbox
 from scumble.public.estimate import Estimate
 from scumble.public.estimation.bounds import Limit
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
@@ -108,10 +108,10 @@ def joined(schema: Schema, parts: Iterable[Part]) -> Weights:
 def _merged(schema: Schema, one: Part, other: Part) -> Part:
     both = {*one.names, *other.names}
     names = tuple(name for name in schema.names if name in both)
-    if (size := schema.size(names)) > sandbox.CELL_LIMIT:
+    if (size := schema.size(names)) > CELL_LIMIT:
         raise QueryError(
             f"The question ties {', '.join(names)} together, which have {size:.3g} combinations of "
-            f"values; at most {sandbox.CELL_LIMIT} are possible. "
+            f"values; at most {CELL_LIMIT} are possible. "
             "Ask about fewer attributes at once."
         )
     return Part(names, _expanded(schema, one, names) * _expanded(schema, other, names))

@@ -9,6 +9,7 @@ they change no estimate.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -42,14 +43,21 @@ class LeafQuestions:
     names: tuple[str, ...]
     rows: int | None
 
-    def read(self, several: Sequence[Weights], *, limits: bool = True) -> list[Reading]:
+    def read(
+        self,
+        several: Sequence[Weights],
+        *,
+        limits: bool = True,
+        certain: LeafQuestions | None = None,
+    ) -> list[Reading]:
         """Return the reading of each question, with limits where leaves are cut.
 
-        Every part of the weights has at most one attribute.
+        Every part of the weights has at most one attribute. Limits are read off the leaves
+        `certain` if they are given, else off these.
         """
         found: list[Reading] = []
         for some in self._portions(several):
-            found += self._read(_Packed(self.names, some), limits)
+            found += self._read(_Packed(self.names, some), limits, certain)
         return found
 
     def _portions(self, several: Sequence[Weights]) -> Iterator[Sequence[Weights]]:
@@ -57,17 +65,31 @@ class LeafQuestions:
         step = max(_MOST_NUMBERS // (size * len(self.names)), 1)
         return (several[begin : begin + step] for begin in range(0, len(several), step))
 
-    def _read(self, asked: _Packed, limits: bool) -> list[Reading]:
+    def _read(self, asked: _Packed, limits: bool, certain: LeafQuestions | None) -> list[Reading]:
+        numbers, cut = self._numbers(asked, (0, 3) if limits and certain is None else (0, 1))
+        places = np.flatnonzero(cut)
+        if limits and certain is not None and len(places):
+            ends, uneven = certain._numbers(asked.of(places), (1, 3))
+            ends[~uneven, 1:] = ends[~uneven, :1]
+            numbers[places, 1:] = ends[:, 1:]
+        lines = zip(numbers.tolist(), cut.tolist(), strict=True)
+        return [_reading(line, limits and uneven) for line, uneven in lines]
+
+    def _numbers(
+        self, asked: _Packed, wanted: tuple[int, int]
+    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """Return the four numbers of the readings `wanted` of each question (by the mean, the least
+        and the largest weight of every leaf), and which questions cut leaves.
+
+        Questions that cut none have the first reading, whatever is wanted.
+        """
         from scumble.model.designs import tree_kernels
 
         if (self._last >= asked.sizes).any():
             raise IndexError("a box ends outside of the domain")
         count = len(asked.parts)
-        numbers, spans, cut = (
-            np.zeros((count, 3, 4)),
-            np.zeros((count, 3, 2)),
-            np.zeros(count, bool),
-        )
+        numbers, spans = np.zeros((count, 3, 4)), np.zeros((count, 3, 2))
+        cut = np.zeros(count, bool)
         noise, nodes = self._search
         tree_kernels.read_questions(
             noise.tree,
@@ -77,7 +99,7 @@ class LeafQuestions:
             asked.sizes,
             asked.parts,
             asked.factors,
-            limits,
+            wanted,
             numbers,
             spans,
             cut,
@@ -86,8 +108,7 @@ class LeafQuestions:
             same = spans[..., 0] == spans[..., 1]
             numbers[same] = 0.0
             numbers[same, 0] = spans[same, 0] * self.rows
-        lines = zip(numbers.tolist(), cut.tolist(), strict=True)
-        return [_reading(line, limits and uneven) for line, uneven in lines]
+        return numbers, cut
 
     @cached_property
     def _last(self) -> npt.NDArray[np.int64]:
@@ -195,3 +216,11 @@ class _Packed:
         self.values = np.zeros((len(values), max(map(len, values), default=1)))
         for row, each in enumerate(values):
             self.values[row, : len(each)] = each
+
+    def of(self, places: npt.NDArray[np.intp]) -> _Packed:
+        """Return the questions at `places`."""
+        if len(places) == len(self.parts):
+            return self
+        found = copy(self)
+        found.parts, found.factors = self.parts[places], self.factors[places]
+        return found

@@ -1,0 +1,159 @@
+"""Synthetic trips from a release of Trajectories: first and last cells, a length, a way between.
+
+A trip of n cells from a to z is drawn cell by cell: from the cell c, with m cells to go after the
+next, the next cell is d with probability proportional to P(d | c) · Pᵐ(z | d), so that the walk
+ends in z. P is the chain of the published suffix tree, without ends and without staying in a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.model.errors import ParameterError
+from scumble.model.query import quoted
+from scumble.public.estimation.measurements.parts import ReadPart
+from scumble.public.estimation.measurements.readings import reader_of
+from scumble.public.estimation.strings.models import ContextModel
+from scumble.public.estimation.strings.reader import StringsReader
+from scumble.public.synthesis.noisy_tables import NoisyTable, onto_simplex
+from scumble.public.synthesis.quality import quality
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+MOST_CELLS = 1_000  # of the grid: the powers of the chain are dense
+_TOGETHER = 1 << 22  # weights of next cells that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class TripRows:
+    """What draws trips. `ends` has the first and the last cell of each published pair, `weights`
+    how many trips it stands for, and `lengths` the noisy numbers of trips by their cells.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    ends: tuple[Integers, Integers]
+    weights: Floats
+    lengths: NoisyTable
+    model: ContextModel
+    total: int
+
+    def __post_init__(self) -> None:
+        if len(self.cells) > MOST_CELLS:
+            raise ParameterError(
+                f"Synthetic trips are drawn on grids of up to {MOST_CELLS:,} cells; this one has "
+                f"{len(self.cells):,}. Publish with fewer bins."
+            )
+
+    @property
+    def expected(self) -> int:
+        """The noisy number of trips."""
+        return max(self.total, 0)
+
+    @classmethod
+    def of(cls, parts: Sequence[ReadPart], lengths: NoisyTable) -> TripRows:
+        """Return what draws the trips of a release, of three parts: ends, way, and lengths."""
+        ends, way, _ = parts
+        first, last = ends.evidence.columns
+        design: Any = ends.evidence.design
+        table = ends.engine.rows(f"SELECT * FROM view WHERE {quoted(design.weight)} > 0")
+        reader = cast(StringsReader, reader_of(way.evidence, way.schema, way.engine))
+        cells = tuple(reader.members.labels().to_pylist())
+        codes = tuple(_codes(table[name].to_pylist(), cells) for name in (first, last))
+        there = (codes[0] >= 0) & (codes[1] >= 0)
+        return cls(
+            way.evidence.columns[0],
+            cells,
+            (codes[0][there], codes[1][there]),
+            table[design.weight].to_numpy()[there],
+            lengths,
+            cast(ContextModel, reader.model),
+            design.total,
+        )
+
+    def table(self, number: int, seed: int | None) -> pa.Table:
+        draw = np.random.default_rng(seed)
+        step = max(_TOGETHER // len(self.cells), 1)
+        pieces = [self._drawn(min(step, number - at), draw) for at in range(0, number, step)]
+        trips = np.concatenate([self._drawn(0, draw), *pieces])
+        sizes = (trips >= 0).sum(axis=1)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+        names = pa.array(self.cells).take(pa.array(trips[trips >= 0]))
+        return pa.table({self.name: pa.ListArray.from_arrays(offsets, names)})
+
+    def quality(self, rows: pa.Table) -> pa.Table:
+        """Return how far the lengths of trips are from the noisy counts of lengths."""
+        lists = rows[self.name].combine_chunks()
+        most = self.lengths.cells - 1
+        sizes = np.minimum(np.diff(lists.offsets.to_numpy()), most).astype(np.uint16)
+        names = [f"length({self.name})"]
+        return quality(names, [sizes], [most + 1], [self.lengths], float(max(self.total, 1)))
+
+    def _drawn(self, number: int, draw: np.random.Generator) -> Integers:
+        """Return the cells of trips, a row for each, -1 after the end."""
+        shares = onto_simplex(self.lengths.counts, 1.0 * max(self.lengths.counts.sum(), 1.0))
+        longest = len(shares) - 1
+        trips = np.full((number, longest), -1, np.int64)
+        there = np.flatnonzero(draw.random(number) >= shares[0] / max(shares.sum(), 1e-9))
+        if not len(self.weights) or not shares[1:].any() or not len(there):
+            return trips
+        chosen = draw.choice(len(self.weights), len(there), p=self.weights / self.weights.sum())
+        first, last = (each[chosen] for each in self.ends)
+        sizes = self._sizes(first, last, shares, draw)
+        trips[there, 0] = first
+        for place in range(1, longest):
+            on = np.flatnonzero(sizes > place)
+            here = trips[there[on], place - 1]
+            ways = self.chain[here] * self.powers[sizes[on] - place - 1, :, last[on]]
+            trips[there[on], place] = _one_of(ways, last[on], draw)
+        return trips
+
+    def _sizes(
+        self, first: Integers, last: Integers, shares: Floats, draw: np.random.Generator
+    ) -> Integers:
+        """Return a number of cells for every trip: n with probability proportional to the share of
+        trips of n cells, times that of the chain being in its last cell n - 1 steps after its
+        first; where all of these are 0, the least: one cell, or two.
+        """
+        ways = shares[1 : len(self.powers) + 1] * self.powers[:, first, last].T
+        return 1 + _one_of(ways, np.where(first == last, 0, 1), draw)
+
+    @cached_property
+    def chain(self) -> Floats:
+        """The probabilities of the next cell (column) after each cell (row)."""
+        number = len(self.cells)
+        found = np.stack([self.model.probabilities((cell,))[0][:-1] for cell in range(number)])
+        np.fill_diagonal(found, 0.0)
+        sums = found.sum(axis=1, keepdims=True)
+        even = (1 - np.eye(number)) / max(number - 1, 1)
+        return np.where(sums > 0, found / np.where(sums > 0, sums, 1.0), even)
+
+    @cached_property
+    def powers(self) -> npt.NDArray[np.float32]:
+        """The probabilities of getting from a cell to another in 0, 1, 2, ... steps."""
+        found = [np.eye(len(self.cells))]
+        for _ in range(self.lengths.cells - 2):
+            found.append(found[-1] @ self.chain)
+        return np.stack(found).astype(np.float32)
+
+
+def _one_of(weights: npt.NDArray[Any], instead: Integers, draw: np.random.Generator) -> Integers:
+    """Return a column for every row, by its weights; that of `instead` where all are 0."""
+    sums = np.cumsum(weights, axis=1)
+    total = sums[:, -1]
+    found = (sums <= (draw.random(len(sums)) * total)[:, None]).sum(axis=1)
+    return np.where(total > 0, np.minimum(found, weights.shape[1] - 1), instead)
+
+
+def _codes(names: Sequence[str], cells: Sequence[str]) -> Integers:
+    """Return the places of cells by their names, -1 for a missing one."""
+    places = {cell: place for place, cell in enumerate(cells)}
+    return np.array([places.get(name, -1) for name in names], np.int64)
