@@ -38,6 +38,7 @@ MECHANISMS = (
 # Mechanisms that are newer than these files: test_saved_lists.py and test_saved_synthetic.py.
 LATER = {
     "baskets",
+    "diffpart",
     "dirichlet",
     "generalise",
     "keys",

@@ -15,12 +15,14 @@ import scumble as sc
 from tests.public.test_saved_formats import answer_facts, asked
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "lists"
+BASKETS = (
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*) FROM t WHERE list_has_all(items, ['i00', 'i01'])",
+    "SELECT COUNT(*) FROM t WHERE contains(items, 'i02')",
+)
 QUESTIONS = {
-    "baskets": (
-        "SELECT COUNT(*) FROM t",
-        "SELECT COUNT(*) FROM t WHERE list_has_all(items, ['i00', 'i01'])",
-        "SELECT COUNT(*) FROM t WHERE contains(items, 'i02')",
-    ),
+    "baskets": BASKETS,
+    "diffpart": BASKETS,
     "sequences": (
         "SELECT SUM(occurrences(pages, ['home', 'news'])) FROM t",
         "SELECT SUM(occurrences(pages, ['help', 'help', 'shop', 'home'])) FROM t",
@@ -77,7 +79,7 @@ def expected() -> dict[str, Any]:
 
 def test_there_is_a_release_by_every_method_of_lists() -> None:
     made = {each["facts"]["mechanism"] for each in expected().values()}
-    assert made == {"baskets", "sequences", "trajectories", "keys"}
+    assert made == {"baskets", "diffpart", "sequences", "trajectories", "keys"}
     rules = {each["facts"]["parameters"].get("rule") for each in expected().values()}
     assert rules >= {"auto", "gaussian", "zealous", "korolova"}
 
