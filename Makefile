@@ -7,7 +7,7 @@ INPUTS := pyproject.toml constraints.txt
 # Child processes start slowly where compiled modules are not kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: venv demo test test-slow test-soak audit lint format bench docs options figures notebooks site dist clean
+.PHONY: venv demo test test-slow test-soak audit lint format rows-peers bench docs options figures notebooks site dist clean
 
 venv: .venv/dev.stamp
 
@@ -64,6 +64,16 @@ format: .venv/dev.stamp
 	@.peers/bin/python -m pip install -qq --disable-pip-version-check -r benchmarks/peers.txt
 	@touch $@
 
+# Libraries that draw synthetic rows: each pins other versions of numpy, so each has an environment.
+ROWS_PEERS := mbi==2.0.0 dpmm==0.1.9 smartnoise-synth==1.0.8
+rows-peers:
+	@for each in $(ROWS_PEERS); do \
+	    folder=.peers-$$(echo $$each | sed 's/==.*//; s/-synth//'); \
+	    echo "Making the environment $$folder"; \
+	    $(PYTHON) -m venv $$folder && \
+	    $$folder/bin/python -m pip install -qq --disable-pip-version-check pandas $$each || exit 1; \
+	done
+
 bench: .venv/dev.stamp .peers/stamp
 	$(BIN)/python -m benchmarks $(ONLY)
 
@@ -111,4 +121,4 @@ dist: .dist/stamp
 	@PYTHON=$(PYTHON) bash .ci/dist
 
 clean:
-	rm -rf .venv .peers .site .dist build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .peers .peers-* .site .dist build dist scumble-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

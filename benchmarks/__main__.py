@@ -43,6 +43,8 @@ NAMES = (
     "axes",
     "sparse",
     "lists",
+    "rows",
+    "rows_size",
     "long_lists",
     "server",
 )

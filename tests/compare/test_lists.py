@@ -12,7 +12,8 @@ import pytest
 from scumble.compare import lists
 from scumble.compare.list_truth import BasketTruth, StringTruth
 from tests.support.baskets import random_baskets
-from tests.support.lists import SCHEMA, people
+from tests.support.lists import FEW as SCHEMA
+from tests.support.lists import people
 from tests.support.terminal import run
 
 
@@ -39,7 +40,7 @@ def test_strings_are_counted_by_their_definition() -> None:
 
 
 def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
-    table = lists.ListTable(people(), SCHEMA)
+    table = lists.ListTable(people(1500, items=4), SCHEMA)
     given = {"baskets": {"top": [5]}, "keys": {"delta": [1e-6]}}
     settings = lists.choices(SCHEMA, lists.METHODS, [0.05, 50], "add_remove", given)
     found = list(lists.compared(table, settings, 2, seed=1))
@@ -57,7 +58,7 @@ def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
 
 
 def test_the_command(tmp_path) -> None:
-    pq.write_table(people(300), tmp_path / "people.parquet")
+    pq.write_table(people(300, items=4), tmp_path / "people.parquet")
     (tmp_path / "people.toml").write_text(SCHEMA.dumps())
     given = ["compare", str(tmp_path / "people.parquet"), "-s", str(tmp_path / "people.toml")]
     output = tmp_path / "page.html"

@@ -9,8 +9,7 @@ import scumble as sc
 
 ITEMS = [f"i{number:02}" for number in range(40)]
 PAGES = ["home", "news", "shop", "help"]
-SCHEMA = sc.Schema.loads(
-    f"""
+_SCHEMA = f"""
 [attributes.who]
 role = "identifier"
 [attributes.items]
@@ -39,13 +38,18 @@ role = "sensitive"
 type = "category"
 open = true
 """
-)
+SCHEMA = sc.Schema.loads(_SCHEMA)
+FEW = sc.Schema.loads(_SCHEMA.replace(str(ITEMS), str(ITEMS[:4])))  # of four items
 
 
-def people(number: int = 3000, rows_of_one: int = 1, least: int = 1) -> pa.Table:
-    """People of one row each, or of several; lists have `least` to 5 members."""
+def people(
+    number: int = 3000, *, rows_of_one: int = 1, least: int = 1, items: int = 40
+) -> pa.Table:
+    """People of one row each, or of several; sequences have `least` to 5 members, and baskets are
+    of the first `items` items.
+    """
     draw = np.random.default_rng(1)
-    shares = 0.6 * 0.93 ** np.arange(len(ITEMS))
+    shares = 0.6 * 0.93 ** np.arange(40) * (np.arange(40) < items)
     sizes = draw.integers(least, 6, number)
     queries = draw.zipf(1.5, number) % 50
     return pa.table(

@@ -1,8 +1,9 @@
-"""Workload against the low-rank mechanism, at the same ε: it is not worse, with one exception.
+"""Workload against the low-rank mechanism, at the same ε: not worse, but for one kind of workload.
 
 Both add Laplace noise to sums of cells. The rival is optimised in floating point, with continuous
 noise and free real coefficients; Workload publishes whole numbers. The exception are one-way tables
-of very different sizes.
+of several attributes, for which differences of cells are better than the sums that Workload tries.
+Both are local searches: neither is known to be the best.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ WORKLOADS = {
 }
 
 
-def _rival(mechanism: sc.Workload, *, starts: int = 1, steps: int = 100) -> float:
+def _rival(mechanism: sc.Workload, *, schema=SCHEMA, starts: int = 1, steps: int = 100) -> float:
     """The root mean square error of the low-rank mechanism: Laplace noise of variance 2."""
-    matrix = mechanism.questions(SCHEMA).matrix.astype(np.float64)
+    matrix = mechanism.questions(schema).matrix.astype(np.float64)
     return math.sqrt(2 * low_rank_error(matrix, starts=starts, steps=steps) / len(matrix))
 
 
@@ -57,14 +58,20 @@ def test_workload_is_not_worse_than_the_low_rank_mechanism(name):
     assert mechanism.forecast(SCHEMA).rmse <= _rival(mechanism)
 
 
-def test_the_exception_is_small():
-    """Two tables of 16 and of 2 cells: the rival measures the first one with four times the weight
-    of the second, which none of the strategies of Workload does.
-    """
+@pytest.mark.parametrize("sizes", [(16, 2), (12, 2), (8, 2), (5, 3), (10, 4)])
+def test_the_exception_is_small(sizes):
+    """The tables of two attributes: 1.01 to 1.08 times the error of the rival."""
+    first, second = sizes
+    schema = sc.Schema(
+        [
+            sc.Attribute("a", "quasi", sc.IntegerRange(0, first - 1)),
+            sc.Attribute("b", "quasi", sc.IntegerRange(0, second - 1)),
+        ]
+    )
     queries = ["SELECT a, COUNT(*) FROM t GROUP BY a", "SELECT b, COUNT(*) FROM t GROUP BY b"]
     mechanism = sc.Workload(["a", "b"], queries=queries, **PROMISE)
-    rival = _rival(mechanism, starts=3, steps=200)
-    assert rival < mechanism.forecast(SCHEMA).rmse < 1.06 * rival
+    rival = _rival(mechanism, schema=schema, steps=150)
+    assert mechanism.forecast(schema).rmse < 1.1 * rival
 
 
 def test_the_rival_reaches_what_is_known():
