@@ -257,19 +257,19 @@ def say(sentence: str) -> None:
     typer.echo(visible(sentence), err=True)
 
 
-def echo(text: str = "", *, nl: bool = True) -> None:
-    """Print a text of the result."""
-    typer.echo(visible(text), nl=nl)
-
-
 _STYLES = {"bold": "\x1b[1m", "dim": "\x1b[2m"}
 
 
-def echo_styled(text: str, style: str = "", *, nl: bool = True) -> None:
-    """Print a text of the result, on a terminal that can show it in a style of `_STYLES`."""
+def echo(text: str = "", style: str = "", *, nl: bool = True) -> None:
+    """Print a text of the result; `style`, "bold" or "dim", is for terminals that can show it.
+
+    A letter that the encoding of stdout lacks is shown as a replacement.
+    """
     text = visible(text)
-    able = style and on_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    typer.echo(f"{_STYLES[style]}{text}\x1b[0m" if able else text, nl=nl)
+    if style and on_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+        text = f"{_STYLES[style]}{text}\x1b[0m"
+    sys.stdout.write(f"{text}\n" if nl else text)
+    sys.stdout.flush()
 
 
 def visible(text: str) -> str:

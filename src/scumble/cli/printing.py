@@ -42,14 +42,14 @@ def manifest(release: Release) -> dict[str, Any]:
 
 def show_published(release: Release, folder: Path | str, done: str = "Published") -> None:
     """Print a new release: its guarantees, and which columns are published unchanged."""
-    line(f"{done} {folder}: {_made_by(release)}")
+    console.echo(f"{done} {folder}: {_made_by(release)}")
     bullets(map(str, release.guarantees))
     plain = release.evidence.unchanged
     if plain is not None:
         listed = ", ".join(plain) or "nothing"
-        line(f"Published unchanged, for everybody to see: {listed}.")
+        console.echo(f"Published unchanged, for everybody to see: {listed}.")
     _print_left_out(release)
-    line(f"More: scumble show {shlex.quote(str(folder))}")
+    console.echo(f"More: scumble show {shlex.quote(str(folder))}")
 
 
 def warnings(release: Release) -> list[str]:
@@ -63,7 +63,7 @@ def show_release(release: Release, folder: Path | str) -> None:
     """Print a release: columns, guarantees, limits, facts, and an example of a question."""
     from scumble.public.estimate import query_command
 
-    line(f"{folder}: {_made_by(release)}", style="bold")
+    console.echo(f"{folder}: {_made_by(release)}", style="bold")
     _print_schema(release)
     _print_promise(release.guarantees)
     if release.manifest.report:
@@ -73,7 +73,7 @@ def show_release(release: Release, folder: Path | str) -> None:
         heading("Look twice")
         bullets(alike)
     heading("How to ask")
-    line(f"  {query_command(folder, _example(release))}")
+    console.echo(f"  {query_command(folder, _example(release))}")
 
 
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> No
         console.print_json({"keys": dict(release.keys), "guarantees": promises, "tables": tables})
         return
     listed = ", ".join(release.tables)
-    line(f"{folder}: the tables {listed}, linked by keys", style="bold")
+    console.echo(f"{folder}: the tables {listed}, linked by keys", style="bold")
     people, *others = release.tables
     bullets(
         f"{name}.{release.keys[name]} is the {people}.{release.keys[people]} of a row"
@@ -96,12 +96,12 @@ def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> No
     _print_promise(release.guarantees)
     heading("Each table")
     for name in release.tables:
-        line(f"  scumble show {shlex.quote(str(place_of_table(folder, name)))}")
+        console.echo(f"  scumble show {shlex.quote(str(place_of_table(folder, name)))}")
     heading("How to ask")
     for name in release.tables:
         sql = _example(release[name]).replace("FROM t ", f"FROM {name} ")
-        line(f"  {query_command(folder, sql)}")
-    line(f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv")
+        console.echo(f"  {query_command(folder, sql)}")
+    console.echo(f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv")
 
 
 def _print_promise(guarantees: Guarantees) -> None:
@@ -212,10 +212,10 @@ def show_methods() -> None:
     margin = max(len(fields["method"]) for fields in found) + 2
     width = min(console.terminal_width() or WIDEST, WIDEST) - margin
     for fields in found:
-        console.echo_styled(f"{fields['method']:<{margin}}", "bold", nl=False)
-        line(shortened(fields["publishes"], width))
+        console.echo(f"{fields['method']:<{margin}}", "bold", nl=False)
+        console.echo(shortened(fields["publishes"], width))
         promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
-        line(" " * margin + promise, style="dim")
+        console.echo(" " * margin + promise, style="dim")
     console.say("In full: scumble methods --json; with proofs: docs/mechanisms.")
 
 
@@ -242,31 +242,31 @@ def show_story(story: Story, folder: Path) -> None:
     _print_answers(story)
     held, asked = story.covered
     counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
-    line(f"\nIn brackets: 95 % intervals. {counted}")
+    console.echo(f"\nIn brackets: 95 % intervals. {counted}")
     for name, release in story.releases.items():
         heading(f"What {name} promises")
         bullets(map(str, release.guarantees))
         bullets(f"Not promised: {limit}" for limit in release.guarantees[0].limits[:1])
     heading("Next")
     if (folder / "report.html").exists():
-        line(f"  Report: {folder / 'report.html'}")
+        console.echo(f"  Report: {folder / 'report.html'}")
         if not plot.available():
             console.say(f"The report has no plots: {plot.MISSING}")
     for command in commands(folder):
-        line(f"  {command}")
+        console.echo(f"  {command}")
 
 
 def _print_answers(story: Story) -> None:
     """Print every question on its own line, and its numbers below; it fits 80 columns."""
     from scumble.public.estimate import format_exact
 
-    line(_columns("", "truth", *story.releases), style="bold")
+    console.echo(_columns("", "truth", *story.releases), style="bold")
     for words, asked in groupby(story.lines, key=lambda each: each.question.words):
-        line(f"\n{words}")
+        console.echo(f"\n{words}")
         for each in asked:
             cells = (_with_interval(answer) for answer in each.answers.values())
             group = ", ".join(map(str, each.group))
-            line(_columns(group, format_exact(each.truth), *cells))
+            console.echo(_columns(group, format_exact(each.truth), *cells))
 
 
 def _columns(group: str, truth: str, *answers: str) -> str:
@@ -336,7 +336,7 @@ def _print_left_out(release: Release) -> None:
     shown = release.evidence.columns
     left_out = ", ".join(each.name for each in release.schema if each.name not in shown)
     if left_out and release.evidence.unchanged is not None:
-        line(f"Not published: {left_out}.")
+        console.echo(f"Not published: {left_out}.")
 
 
 def _domain(attribute: Attribute) -> str:
@@ -355,12 +355,7 @@ def _listed(value: object) -> str:
 def heading(text: str) -> None:
     """Print a title."""
     console.echo()
-    line(text, style="bold")
-
-
-def line(text: str, style: str = "") -> None:
-    """Print one line; `style`, "bold" or "dim", is for terminals."""
-    console.echo_styled(text, style)
+    console.echo(text, style="bold")
 
 
 def bullets(sentences: Iterable[str]) -> None:
@@ -379,7 +374,7 @@ def hanging(mark: str, sentence: str, style: str = "") -> None:
     width, indent = console.terminal_width(), " " * (len(mark) + 1)
     broken = textwrap.wrap(sentence, width - len(indent)) if width else [sentence]
     for number, part in enumerate(broken):
-        line((indent if number else f"{mark} ") + part, style)
+        console.echo((indent if number else f"{mark} ") + part, style)
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int) -> None:
@@ -393,7 +388,7 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]], text_columns: int)
     if lines is None:
         _rich_table(head, body, text_columns)
     for number, text in enumerate(lines or ()):
-        line(text, style="" if number else "bold")
+        console.echo(text, style="" if number else "bold")
 
 
 def plain_table(
