@@ -84,7 +84,7 @@ def test_killed_a_hundred_times(nursery, tmp_path):
     crash(nursery, tmp_path / "db", rounds=100, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_five_hundred_times(nursery, tmp_path):
     crash(nursery, tmp_path / "db", rounds=500, seed=2)
 
