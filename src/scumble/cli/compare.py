@@ -95,10 +95,11 @@ def compare(
 
 def _of_lists(names: list[str], schema: Path) -> bool:
     """Return whether methods of lists, or keys of an open category, are to be compared."""
+    from scumble.compare.lists import METHODS
     from scumble.model.schema.schema import Schema
 
-    lists = {"baskets", "diffpart", "sequences", "trajectories"} & set(names)
-    return bool(lists) or ("keys" in names and bool(Schema.load(schema).open))
+    found = set(METHODS) & set(names)
+    return bool(found - {"keys"}) or ("keys" in found and bool(Schema.load(schema).open))
 
 
 def _lists(

@@ -45,7 +45,6 @@ from scumble.private.tables.rows import Rows
 from scumble.public.closing import published_values
 from scumble.public.release import Release
 
-METHODS = ("baskets", "diffpart", "sequences", "trajectories", "keys")
 OWNER = "Made of the private table: for its owner only."
 MOST_STRINGS = 100  # whose precision is told
 _MOST_SETS = 50  # the same of sets of items, for a method without a number of its own
@@ -309,6 +308,7 @@ _JUDGES: Mapping[str, Callable[[ListTable, Choice, int], Judge]] = {
     "trajectories": _trajectories,
     "keys": _keys,
 }
+METHODS = tuple(_JUDGES)
 
 
 # --- what is written -----------------------------------------------------------------------------

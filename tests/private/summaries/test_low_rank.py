@@ -58,8 +58,18 @@ def test_workload_is_not_worse_than_the_low_rank_mechanism(name):
     assert mechanism.forecast(SCHEMA).rmse <= _rival(mechanism)
 
 
-@pytest.mark.parametrize("sizes", [(16, 2), (12, 2), (8, 2), (5, 3), (10, 4)])
-def test_the_exception_is_small(sizes):
+def test_the_exception_is_small():
+    """Two tables of 16 and of 2 cells: the rival measures the first one with four times the weight
+    of the second, which none of the strategies of Workload does.
+    """
+    queries = ["SELECT a, COUNT(*) FROM t GROUP BY a", "SELECT b, COUNT(*) FROM t GROUP BY b"]
+    mechanism = sc.Workload(["a", "b"], queries=queries, **PROMISE)
+    rival = _rival(mechanism, starts=3, steps=200)
+    assert rival < mechanism.forecast(SCHEMA).rmse < 1.06 * rival
+
+
+@pytest.mark.parametrize("sizes", [(12, 2), (8, 2), (5, 3), (10, 4)])
+def test_other_tables_of_two_attributes(sizes):
     """The tables of two attributes: 1.01 to 1.08 times the error of the rival."""
     first, second = sizes
     schema = sc.Schema(

@@ -194,9 +194,8 @@ def _misses(case: Case, kind: str, releases: int) -> list[str]:
 QUICK = {("dawa", "gaps"), ("fourier", "first")}
 MADE_UP = {"last", "first", "gaps"}
 # Releases are few where an answer takes long: of cells, and of rows with 4,096 values in 32 bins.
-SELDOM = {("sparse", name) for name in CASES} | {
-    (kind, name) for kind in ("partition", "aroma") for name in ("nettrace", "medcost")
-}
+SLOW = {(kind, name) for kind in ("partition", "aroma") for name in ("nettrace", "medcost")}
+SELDOM = SLOW | {("sparse", name) for name in CASES}
 
 
 @pytest.mark.parametrize(("kind", "name"), sorted(QUICK))
@@ -210,3 +209,9 @@ def test_coverage_of_questions_that_cut_bins(kind: str, name: str) -> None:
 def test_coverage_over_many_releases(kind: str, name: str, request: pytest.FixtureRequest) -> None:
     folder = Path() if name in MADE_UP else request.getfixturevalue("shared_data")
     assert not _misses(CASES[name](folder), kind, FEW if (kind, name) in SELDOM else MANY)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "name"), sorted(SLOW))
+def test_coverage_of_what_takes_long(kind: str, name: str, shared_data: Path) -> None:
+    assert not _misses(CASES[name](shared_data), kind, MANY)

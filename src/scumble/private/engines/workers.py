@@ -137,7 +137,7 @@ class Workers:
 
     Tests use three attributes: `order` rearranges the tasks of a job before they are handed out;
     without `takes_part` all tasks are done by up to `jobs` workers; with `divides_people` they find
-    the first rows of each person, which takes two to three times the processor time of one process.
+    the first rows of each person, which took 2 to 3.5 times the processor time of one process.
     """
 
     def __init__(self, jobs: int) -> None:

@@ -144,8 +144,7 @@ class BasketRows:
 
     def table(self, number: int, seed: int | None) -> pa.Table:
         members = np.stack(self.model.rows(number, seed), axis=1) > 0
-        offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
-        return _lists(self.name, self.items, np.nonzero(members)[1], offsets)
+        return _baskets(self.name, self.items, members)
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far the baskets are from the noisy counts of items and of sets of items."""
@@ -174,8 +173,7 @@ class WholeBasketRows:
         if counts.any():
             draw = np.random.default_rng(seed)
             members = self.reader.members[draw.choice(len(counts), number, p=counts / counts.sum())]
-        offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
-        return _lists(self.name, self.items, np.nonzero(members)[1], offsets)
+        return _baskets(self.name, self.items, members)
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far the shares of single items are from those of the published baskets."""
@@ -187,6 +185,12 @@ class WholeBasketRows:
         ]
         columns = _indicators(rows[self.name].to_pylist(), self.items.to_pylist())
         return quality(self.columns, columns, [2] * len(columns), tables, total)
+
+
+def _baskets(name: str, items: pa.Array, members: npt.NDArray[np.bool_]) -> pa.Table:
+    """Return baskets as lists, given which items (columns) each of them (row) has."""
+    offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
+    return _lists(name, items, np.nonzero(members)[1], offsets)
 
 
 def _indicators(baskets: Sequence[Sequence[Any]], items: Sequence[Any]) -> list[Codes]:

@@ -99,7 +99,7 @@ class TripRows:
 
     def _drawn(self, number: int, draw: np.random.Generator) -> Integers:
         """Return the cells of trips, a row for each, -1 after the end."""
-        shares = onto_simplex(self.lengths.counts, 1.0 * max(self.lengths.counts.sum(), 1.0))
+        shares = onto_simplex(self.lengths.counts, max(float(self.lengths.counts.sum()), 1.0))
         longest = len(shares) - 1
         trips = np.full((number, longest), -1, np.int64)
         there = np.flatnonzero(draw.random(number) >= shares[0] / max(shares.sum(), 1e-9))

@@ -69,7 +69,7 @@ class DiffPart(ProtectedSummary):
     data_dependent = True
     of_lists = True
     proof: ClassVar[str] = (
-        "steps on disjoint parts: Chen, Mohammed, Fung, Desai, Xiong, VLDB 2011, theorem 5.1; "
+        "steps on disjoint parts: Chen, Mohammed, Fung, Desai, Xiong, VLDB 2011; "
         "noise on counts: Dwork, McSherry, Nissim, Smith, TCC 2006"
     )
 
