@@ -34,8 +34,11 @@ PEERS = (
     ("dpmm", "MST"),
     ("dpmm", "PrivBayes"),
     ("dpmm", "AIM"),
+    ("dpmm", "AIM-small"),
     ("smartnoise", "mst"),
+    ("smartnoise", "mst-sampled"),
     ("smartnoise", "aim"),
+    ("smartnoise", "aim-small"),
 )
 SEEDS = 3  # of scumble; peers have one
 LONGEST = 3600.0  # seconds that a peer may take

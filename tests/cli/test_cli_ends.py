@@ -4,12 +4,17 @@ import os
 import signal
 import subprocess
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from scumble.audit.subjects import of_table
 from scumble.cli import console, signals
+from scumble.cli.groups import rows
+from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter
+from scumble.public.archive.archive import load
 from tests.support.terminal import PEOPLE, child_command, on_terminal, run
 
 SCUMBLE = child_command()
@@ -162,6 +167,42 @@ def test_ctrl_c_at_any_time_leaves_nothing(place, tmp_path, monkeypatch, method,
     assert done.waited < 3
 
 
+LONG = {
+    "rows": ("rows", "{place}/counts", "-n", "30000000", "-o", "{out}/rows.csv"),
+    "compare": (
+        "compare", "{place}/people.parquet", "-s", "{place}/people.toml", "-e", "1,2", "-j", "2",
+        "-m", "alphabeta,anatomy,histogram", "--repeats", "500", "-o", "{out}/page.html",
+    ),
+    "query": (
+        "query", "{place}/view",
+        "SELECT age, region, occupation, condition, COUNT(*) FROM t GROUP BY ALL",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", LONG)
+@pytest.mark.parametrize("seconds", [0.7, 3.0])
+def test_ctrl_c_during_long_work(place, tmp_path, monkeypatch, command, seconds):
+    """It ends soon with 130 and one sentence; a comparison keeps the runs that are done."""
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "out").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    words = [each.format(place=place, out=tmp_path / "out") for each in LONG[command]]
+    done = on_terminal([*SCUMBLE, *words], interrupt=seconds)
+    if command == "query" and done.code == 0:
+        return  # a quick machine had answered before
+    assert done.code == 130
+    assert done.waited < 3  # a second on a machine that does nothing else
+    assert "Traceback" not in done.text
+    assert "leaked" not in done.text  # by DuckDB, of objects that are still in use
+    assert "Stopped. " in done.text
+    assert list((tmp_path / "temporary").iterdir()) == []
+    left = [path.suffix for path in (tmp_path / "out").iterdir()]
+    assert command == "compare" or left == []
+    assert not any(path.name.startswith(".") for path in (tmp_path / "out").iterdir())
+
+
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
@@ -252,11 +293,10 @@ def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
     cells = ("-a", "age,condition", "-e", "1", "--neighbours", "replace", "--ways", "2")
     assert run("publish", *words, "-m", "marginals", *cells).code == 0
 
-    def stop(_, path):
-        path.write_bytes(b"half")
+    def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyarrow.parquet.write_table", stop)
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", stop)
     assert (
         run("marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
     )
@@ -271,3 +311,48 @@ def test_a_library_that_fails_because_of_ctrl_c_is_no_mistake():
         assert console._explain(TypeError("half-imported")) == (signals.STOPPED, 130)
         signals.interrupt_handled()
         assert "mistake" in console._explain(TypeError("half-imported"))[0]
+
+
+def test_rows_tell_how_far_they_are(place, tmp_path):
+    """Drawing, fitting and comparing rows, and writing them in parts."""
+    cells = ("-a", "age,condition,sex", "-e", "1", "--neighbours", "replace", "--ways", "2")
+    words = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "m")
+    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+    release, told = load(tmp_path / "m"), []
+    with listening(told.append):
+        table = release.rows(1000, seed=1)
+    assert told == sorted(told)
+    assert len(told) > 20  # sweeps
+    assert told[-1] == 1
+    told.clear()
+    with listening(told.append):
+        release.quality(table)
+    assert told[-1] == 1
+
+
+def test_tables_are_written_in_parts(tmp_path, monkeypatch):
+    """As if in one part, with a progress, and Ctrl-C between the parts leaves nothing."""
+    table = pa.table({"a": range(10), "b": [[1, 2]] * 10})
+    rows.write_table(table, tmp_path / "one.parquet")
+    rows.write_table(table, tmp_path / "one.csv")
+    monkeypatch.setattr(rows, "_CSV_ROWS", 3)
+    monkeypatch.setattr(rows, "_ROW_GROUP", 4)
+    told = []
+    with listening(told.append):
+        rows._write(table, tmp_path / "two.csv")
+    assert told == [0.3, 0.6, 0.9, 1]
+    assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    rows.write_table(table, tmp_path / "two.parquet")
+    assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups == 3
+    assert pq.read_table(tmp_path / "two.parquet") == pq.read_table(tmp_path / "one.parquet")
+    rows.write_table(table.slice(0, 0), tmp_path / "none.csv")
+    assert (tmp_path / "none.csv").read_text() == '"a","b"\n'
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rows, "tell", stop)
+    with pytest.raises(KeyboardInterrupt):
+        rows.write_table(table, tmp_path / "three.csv")
+    assert not list(tmp_path.glob("*three*"))
+    assert not list(tmp_path.glob(".*"))

@@ -28,6 +28,7 @@ from typer.core import TyperGroup
 
 from scumble.cli.signals import STOPPED, exit_on_signals, interrupted
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
+from scumble.model.long_work import listening
 from scumble.model.stored import CONTROL
 
 if TYPE_CHECKING:
@@ -339,7 +340,8 @@ def progress(
 
         def report(rows: int) -> None:
             if whole is not None and rows >= whole:  # what is left to do is not counted in rows
-                bar.update(task, description=f"{title}: last steps", total=None)
+                bar.update(task, description=f"{title}: last steps")
+                bar.tasks[0].total = None  # `update` takes None for no change
             else:
                 bar.update(task, completed=rows)
 
@@ -380,6 +382,16 @@ def waiting(
     finally:
         done.set()
         drawing.join()
+
+
+_PARTS = 1000  # of a bar for work that tells its share
+
+
+@contextmanager
+def working(title: str) -> Iterator[None]:
+    """Show on a terminal, after a second, the share that the work inside the block tells."""
+    with waiting(title, _PARTS) as done, listening(lambda share: done(round(share * _PARTS))):
+        yield
 
 
 @contextmanager

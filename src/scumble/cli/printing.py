@@ -312,7 +312,12 @@ def _plain(name: str, value: object) -> str:
     if isinstance(value, float):
         return f"{value:.12g}"
     if isinstance(value, (list, tuple)):
-        listed = ("; " if name == "queries" else " × ").join(map(str, value))
+        if any(isinstance(part, (list, tuple)) for part in value):  # sets of attributes
+            listed = "; ".join(_plain(name, part) for part in value)
+        elif name == "weights":
+            listed = ", ".join(_plain(name, part) for part in value)
+        else:
+            listed = ("; " if name == "queries" else " × ").join(map(str, value))
         return listed if len(listed) <= 2 * WIDEST else f"{len(value)} of them"
     return str(value)
 

@@ -65,6 +65,16 @@ def test_rows_have_the_types_of_the_schema_and_missing_values(method):
     assert max(report["distance"].to_pylist()) < 0.4
 
 
+def test_rows_of_a_workload_of_single_attributes():
+    """Its sums tell no pair, so that rows are drawn from the counts of each attribute."""
+    queries = [f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}" for name in NAMES]
+    release = sc.publish(people(), SCHEMA, sc.Workload(NAMES, queries=queries, **_given()), seed=1)
+    assert release.manifest.report["strategy"] == "low-rank sums"
+    report = release.quality(release.rows(3000, seed=1))
+    assert report["ways"].to_pylist() == [1, 1, 1]
+    assert max(report["distance"].to_pylist()) < 0.05
+
+
 def test_quality_looks_at_the_noisy_tables_alone():
     release = sc.publish(people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), seed=1)
     rows = release.rows(3000, seed=1)
@@ -75,8 +85,11 @@ def test_quality_looks_at_the_noisy_tables_alone():
 
 def test_refusals():
     rows = sc.publish(people(), SCHEMA, sc.Uniform(epsilon=1), seed=1)
-    with pytest.raises(ParameterError, match="publishes rows itself"):
+    with pytest.raises(ParameterError, match="publishes rows itself, perturbed"):
         rows.rows(10)
+    drawn = sc.publish(people(), SCHEMA, sc.Dirichlet("job", synthetic=100, epsilon=1), seed=1)
+    with pytest.raises(ParameterError, match="publishes rows itself, synthetic"):
+        drawn.rows(10)
     release = sc.publish(people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), seed=1)
     for wrong in (-1, 1.5, "many", 10**12):
         with pytest.raises(ParameterError, match="'n' parameter of rows"):

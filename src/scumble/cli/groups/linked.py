@@ -58,7 +58,7 @@ def link(
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
     _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
     mechanism = Synthesis(first["columns"], **found["synthesis"])
-    with console.waiting("Publishing"):
+    with console.working("Publishing"):
         release = publish(
             **_tables(tables, found["tables"]),
             mechanism=mechanism,

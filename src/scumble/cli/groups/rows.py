@@ -6,17 +6,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from scumble.cli import console, options
 from scumble.model.errors import ParameterError
+from scumble.model.long_work import aside, portion, tell
 from scumble.model.relational import is_address
 
 if TYPE_CHECKING:
     from scumble.public.synthesis.linked import LinkedRelease
+
+_ROW_GROUP, _CSV_ROWS = 1 << 20, 1 << 18  # rows that are written at once
 
 Number = Annotated[
     int | None,
@@ -38,7 +41,8 @@ RowsOutput = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help="CSV or Parquet, or postgresql://user@host/database/schema.name.  [default: stdout]",
+        help="CSV or Parquet, postgresql://user@host/database/schema.name, or "
+        "sqlite:///file.db/name.  [default: stdout]",
     ),
 ]
 
@@ -55,7 +59,7 @@ def rows(
 
     They cost no privacy, however many are drawn. Nobody's row is among them but by chance, and no
     interval holds for what is computed from them. Of several tables each is a file: -o rows.csv
-    writes rows-people.csv and rows-visits.csv, and a table name in PostgreSQL name_people and
+    writes rows-people.csv and rows-visits.csv, and a table name in a database name_people and
     name_visits.
     """
     from scumble.public.archive.archive import load_any
@@ -66,8 +70,10 @@ def rows(
         _linked_rows(release, number, output, seed, force, as_json)
         return
     refuse_existing(output, force=force)
-    table = release.rows(number, seed=seed)
-    report = release.quality(table)
+    with console.working("Drawing rows"):
+        table = aside(lambda: release.rows(number, seed=seed))
+    with console.working("Comparing rows with the noisy counts"):
+        report = aside(lambda: release.quality(table))
     if as_json:
         shown = table.to_pylist() if output is None else table.num_rows
         console.print_json({"rows": shown, "quality": report.to_pylist()})
@@ -95,8 +101,10 @@ def _linked_rows(
     files = {} if output is None else {n: _file_of(output, n) for n in release.tables}
     for file in files.values():
         refuse_existing(file, force=force)
-    tables = release.rows(number, seed=seed)
-    report = release.quality(tables)
+    with console.working("Drawing rows"):
+        tables = aside(lambda: release.rows(number, seed=seed))
+    with console.waiting("Comparing rows with the noisy counts"):
+        report = aside(lambda: release.quality(tables))
     if as_json:
         fields = {
             name: {
@@ -133,12 +141,16 @@ def export(
     from scumble.public.archive.archive import load
 
     refuse_existing(output, force=force)
-    found = load(folder).generalised()
-    changes = found.changes()
+    with console.working("Reading rows"):
+        with portion(0, 0.5):
+            found = load(folder).generalised()
+        changes = found.changes()
+        with portion(0.5, 1):
+            table = found.labelled() if output is not None or not as_json else None
     if as_json:
         console.print_json(asdict(changes))
-    if output is not None or not as_json:
-        write_table(found.labelled(), output, force=force)
+    if table is not None:
+        write_table(table, output, force=force)
     if output is not None:
         console.say(f"Wrote {changes.rows:,} rows to {output}.")
     for sentence in changes.sentences():
@@ -173,21 +185,19 @@ def refuse_existing(output: str | Path | None, *, force: bool) -> None:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise ParameterError(
             f"'{path}' must end in .csv or .parquet: the table is written as CSV or Parquet. A "
-            "table in PostgreSQL is postgresql://user@host/database/schema.name."
+            "table in a database is postgresql://user@host/database/schema.name or "
+            "sqlite:///file.db/name."
         )
     if path.exists() and not force:
         raise ParameterError(f"'{path}' exists already. Choose another file, or use --force.")
 
 
 def write_table(table: pa.Table, output: str | Path | None, *, force: bool = False) -> None:
-    """Write a table as CSV to stdout, as CSV or Parquet to a file, or to PostgreSQL, completely or
+    """Write a table as CSV to stdout, as CSV or Parquet to a file, or to a database, completely or
     not at all.
     """
-    import pyarrow.csv as csv
-    import pyarrow.parquet as parquet
-
     if output is None:
-        csv.write_csv(_plain(table), typer.get_binary_stream("stdout"))
+        _write(table, typer.get_binary_stream("stdout"))
         return
     if is_address(str(output)):
         from scumble.public.archive.row_tables import write_rows
@@ -197,15 +207,32 @@ def write_table(table: pa.Table, output: str | Path | None, *, force: bool = Fal
     path = Path(output)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        if path.suffix.lower() == ".parquet":
-            parquet.write_table(table, partial)
-        else:
-            csv.write_csv(_plain(table), partial)
+        with console.working("Writing rows"):
+            _write(table, partial, parquet=path.suffix.lower() == ".parquet")
         partial.replace(path)
     except OSError as error:
         raise ParameterError(f"'{path}' cannot be written: {error.strerror}.") from None
     finally:  # Ctrl-C leaves no half of a file
         partial.unlink(missing_ok=True)
+
+
+def _write(table: pa.Table, place: Path | IO[bytes], *, parquet: bool = False) -> None:
+    """Write a table in parts, between which Ctrl-C is heard and the progress is told."""
+    writer: Any
+    if parquet:
+        import pyarrow.parquet as pq
+
+        writer = pq.ParquetWriter(place, table.schema)
+    else:
+        import pyarrow.csv as csv
+
+        writer = csv.CSVWriter(place, _plain(table.slice(0, 0)).schema)
+    step = _ROW_GROUP if parquet else _CSV_ROWS
+    with writer:
+        for start in range(0, max(table.num_rows, 1), step):
+            part = table.slice(start, step)
+            writer.write_table(part if parquet else _plain(part))
+            tell(start + part.num_rows, max(table.num_rows, 1))
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from scumble.model import stored
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.long_work import portion
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.relational import is_address
@@ -71,12 +72,14 @@ class LinkedRelease:
         """
         if n is not None:
             whole("rows", "n", n, least=0, most=MOST_ROWS)
-        people = self.tables[self.people].rows(n, seed=seed)
+        with portion(0, 1 / len(self.tables)):
+            people = self.tables[self.people].rows(n, seed=seed)
         keys = pa.array(np.arange(people.num_rows))
         found = {self.people: people.add_column(0, self.keys[self.people], keys)}
         generator = np.random.default_rng(seed)
-        for name in list(self.tables)[1:]:
-            found[name] = self._children(name, people, generator)
+        for done, name in enumerate(list(self.tables)[1:], 1):
+            with portion(done / len(self.tables), (done + 1) / len(self.tables)):
+                found[name] = self._children(name, people, generator)
             place = found[self.people].column_names.index(number_of(name))
             found[self.people] = found[self.people].remove_column(place)
         return found
@@ -157,9 +160,9 @@ class LinkedRelease:
         return found
 
     def save(self, folder: str | Path, *, insecure: bool = False) -> Path | str:
-        """Write all tables to a new folder, or to tables in PostgreSQL whose names begin with that
-        of the address `postgresql://user@host/database/schema.name`, completely or not at all;
-        return the place.
+        """Write all tables to a new folder, or to tables in a database whose names begin with that
+        of the address (`postgresql://user@host/database/schema.name` or `sqlite:///file.db/name`),
+        completely or not at all; return the place.
         """
         links = {
             "tables": list(self.tables),

@@ -4,7 +4,7 @@ baskets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import pi, sqrt
@@ -20,7 +20,12 @@ from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.itemsets import ItemsetReader, WholeBasketReader, having
+from scumble.public.estimation.measurements.baskets.hub_tables import HubReader
+from scumble.public.estimation.measurements.baskets.itemsets import (
+    ItemsetReader,
+    WholeBasketReader,
+    having,
+)
 from scumble.public.estimation.measurements.readings import reader_of
 from scumble.public.estimation.strings.models import ContextModel
 from scumble.public.estimation.strings.reader import StringsReader
@@ -229,23 +234,55 @@ def _itemset_model(evidence: Measurements, schema: Schema, engine: Sandbox) -> R
     """Return the model of counts of small sets: all items, and the pairs that clearly differ from
     independent items.
     """
-    reader = cast(ItemsetReader, reader_of(evidence, schema, engine))
-    design: Itemsets = reader.design
-    number, variance = len(design.attributes), design.noise.variance
-    total = max(float(reader.numbers[0]), 1.0)
-    singles = reader.numbers[set_places(design, np.arange(number)[:, None])].clip(0, total)
-    tables = [NoisyTable((p,), np.array([total - n, n]), variance) for p, n in enumerate(singles)]
-    if design.longest > 1 and number > 1:
-        pairs = np.array(list(combinations(range(number), 2)))
-        counts = reader.numbers[set_places(design, pairs)]
-        gaps = np.abs(counts - singles[pairs[:, 0]] * singles[pairs[:, 1]] / total)
-        order = np.argsort(-gaps, kind="stable")[:_MOST_PAIRS]
-        for place in order[gaps[order] > _CLEAR * sqrt(variance)].tolist():
-            one, other = pairs[place].tolist()
+    reader: Any = reader_of(evidence, schema, engine)
+    found = _hub_counts(reader) if isinstance(reader, HubReader) else _set_counts(reader)
+    number, total = len(found.singles), found.total
+    singles = found.singles.clip(0, total)
+    spread = [found.variance((place,)) for place in range(number)]
+    tables = [NoisyTable((p,), np.array([total - n, n]), spread[p]) for p, n in enumerate(singles)]
+    pairs, counts = found.pairs, found.counts
+    gaps = np.abs(counts - singles[pairs[:, 0]] * singles[pairs[:, 1]] / total)
+    for place in np.argsort(-gaps, kind="stable")[:_MOST_PAIRS].tolist():
+        one, other = pairs[place].tolist()
+        variance = found.variance((one, other))
+        if gaps[place] > _CLEAR * sqrt(variance):
             both, first, second = counts[place], singles[one], singles[other]
             cells = [[total - first - second + both, second - both], [first - both, both]]
             tables.append(NoisyTable((one, other), np.array(cells), variance))
     return RowModel.of([2] * number, tables, total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Noisy counts of all items and of measured pairs, and the variance of the noise of a set."""
+
+    total: float
+    singles: npt.NDArray[np.float64]
+    pairs: Integers
+    counts: npt.NDArray[np.float64]
+    variance: Callable[[Sequence[int]], float]
+
+
+def _set_counts(reader: ItemsetReader) -> _Counts:
+    design: Itemsets = reader.design
+    number = len(design.attributes)
+    singles = reader.numbers[set_places(design, np.arange(number)[:, None])]
+    pairs = np.array(list(combinations(range(number), 2)) if design.longest > 1 else [], np.int64)
+    pairs = pairs.reshape(-1, 2)
+    counts = reader.numbers[set_places(design, pairs)]
+    total = max(float(reader.numbers[0]), 1.0)
+    return _Counts(total, singles, pairs, counts, lambda _: design.noise.variance)
+
+
+def _hub_counts(reader: HubReader) -> _Counts:
+    values = dict(reader.sets())
+    singles = np.array([values[place,] for place in range(len(reader.design.attributes))])
+    pairs = [each for each in values if len(each) == 2]
+    counts = np.array([values[each] for each in pairs])
+    total = max(float(reader.cells[0].sum()), 1.0)
+    return _Counts(
+        total, singles, np.array(pairs, np.int64).reshape(-1, 2), counts, reader.variance
+    )
 
 
 def _lists(

@@ -8,6 +8,7 @@ from math import pi, sqrt
 
 import pyarrow as pa
 
+from scumble.model.long_work import tell
 from scumble.public.synthesis.noisy_tables import NoisyTable
 from scumble.public.synthesis.row_fitting import counts_of
 from scumble.public.synthesis.tree_model import Codes
@@ -32,11 +33,12 @@ def quality(
     found = sorted(_small(tables), key=lambda each: (len(each.places), each.places))
     number = max(len(columns[0]), 1)
     distances, noises = [], []
-    for each in found:
+    for done, each in enumerate(found, 1):
         shape = [sizes[place] for place in each.places]
         shares = counts_of(columns, each.places, shape) / number
         distances.append(float(abs(each.counts / total - shares).sum()))
         noises.append(sqrt(2 / pi * each.variance) * each.cells / total)
+        tell(done, len(found))
     return pa.table(
         {
             "attributes": pa.array(

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from scumble.model.designs.residuals import Residuals
 from scumble.model.errors import ParameterError, QueryError
-from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.evidence import Evidence, Measurements, Synthetic
 from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
-from scumble.public.estimation.measurements.frequent_sets import FrequentSets
+from scumble.public.estimation.measurements.baskets.frequent_sets import FrequentSets
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.parts import PartsReader
 from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
@@ -102,6 +102,11 @@ def drawn(source: DrawnRows, number: int | None, seed: int | None) -> pa.Table:
 
 def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> DrawnRows:
     """Return what draws rows of a release; ParameterError if it publishes rows or keys."""
+    if isinstance(evidence, Synthetic):
+        raise ParameterError(
+            f"This release publishes rows itself, synthetic ones: the file {evidence.file} of its "
+            "folder. More of them would tell more about people than was promised."
+        )
     if not isinstance(evidence, Measurements):
         raise ParameterError(
             "This release publishes rows itself, perturbed ones. Synthetic rows are drawn from "

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.long_work import tell
 from scumble.public.synthesis.noisy_tables import Places, Tensor
 from scumble.public.synthesis.tree_model import Codes
 
@@ -59,9 +60,10 @@ def fit_rows(
 ) -> None:
     """Change the rows in place so that their tables come near those of `targets`."""
     share = _FIRST_SHARE
-    for _ in range(sweeps):
-        for place in generator.permutation(len(targets)).tolist():
+    for sweep in range(sweeps):
+        for done, place in enumerate(generator.permutation(len(targets)).tolist(), 1):
             _step(columns, targets[place], share, generator)
+            tell(sweep * len(targets) + done, sweeps * len(targets))
         share *= _DECAY
 
 

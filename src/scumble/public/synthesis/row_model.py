@@ -17,6 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
+from scumble.model.long_work import portion
 from scumble.public.synthesis.noisy_tables import (
     NoisyTable,
     Places,
@@ -85,11 +86,16 @@ class RowModel:
             best = min(joint, key=lambda table: table.variance)
             return _joint_rows(onto_simplex(best.counts, self.total), number, generator)
         tree = TreeModel(self.margins, {edge: self._pairs[edge] for edge in self._tree})
-        columns = tree.rows(number, generator)
-        if len(self.fitted) > len(self._tree) and number:
+        fits = len(self.fitted) > len(self._tree) and number > 0
+        steps = sweeps * len(self.fitted) if fits else 0
+        drawn = len(self.sizes) / (len(self.sizes) + steps)  # as long as a step for each attribute
+        with portion(0, drawn):
+            columns = tree.rows(number, generator)
+        if fits:
             scale = number / self.total
             targets = [Target(places, table * scale) for places, table in self.fitted.items()]
-            fit_rows(columns, targets, generator, sweeps)
+            with portion(drawn, 1):
+                fit_rows(columns, targets, generator, sweeps)
         return columns
 
     @cached_property

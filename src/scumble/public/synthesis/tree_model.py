@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.long_work import tell
 from scumble.public.synthesis.noisy_tables import Tensor
 
 Integers = npt.NDArray[np.int64]
@@ -88,6 +89,7 @@ class TreeModel:
                 for child, table in near[parent]:
                     if child not in columns:
                         columns[child] = drawn_given(columns[parent], table, generator)
+                        tell(len(columns), len(places))
                         open_.append(child)
         return [columns[place] for place in places]
 
@@ -100,7 +102,7 @@ def drawn_given(parent: Codes, table: Tensor, generator: np.random.Generator) ->
     sorted_codes = np.repeat(codes, times)
     # Rows of one parent's code in random order, so that children are independent given the parent.
     order = generator.permutation(len(parent))
-    order = order[np.argsort(parent[order], kind="stable")]
+    order = order.take(np.argsort(parent.take(order), kind="stable"))
     found = np.empty(len(parent), codes.dtype)
     found[order] = sorted_codes
     return found

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError
+from scumble.model.long_work import portion, tell
 from scumble.model.privacy.accounting import epsilon_for, rho_for
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema import arrow_values
@@ -93,11 +94,14 @@ def publish_linked(
     shown = {name: schema for name, (_, schema) in parts.items()}
     with _paid(ledger, mechanism, shown, options.seed):
         reading = _Reading(opened, known, keys, options)
-        tables = reading.linked(mechanism, children)
-        releases = {
-            name: _released(tables[name], parts[name], options, reading.remarks[name])
-            for name in parts
-        }
+        with portion(0, 0.5):
+            tables = reading.linked(mechanism, children)
+        releases = {}
+        for done, name in enumerate(parts):
+            with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
+                releases[name] = _released(
+                    tables[name], parts[name], options, reading.remarks[name]
+                )
     return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
 
 
@@ -117,7 +121,7 @@ def _released(
         reveal=options.reveal,
         seed=options.seed,
         jobs=options.jobs,
-        progress=options.progress,
+        progress=options.progress or (lambda rows: tell(rows, table.num_rows)),
     )
     found.remarks = tuple(dict.fromkeys((*remarks, *found.remarks)))
     return found
@@ -221,10 +225,13 @@ class _Reading:
         self, mechanism: Synthesis, children: Mapping[str, Sequence[str]]
     ) -> dict[str, pa.Table]:
         """Return the table of people with the numbers of their rows in others, and the others."""
-        people, row_of = self._people(mechanism.names)
+        step = 1 / (1 + len(children))
+        with portion(0, step):
+            people, row_of = self._people(mechanism.names)
         found, table = {}, people
-        for name, columns in children.items():
-            found[name], owners = self._joined(name, columns, people, row_of)
+        for done, (name, columns) in enumerate(children.items(), 1):
+            with portion(done * step, (done + 1) * step):
+                found[name], owners = self._joined(name, columns, people, row_of)
             numbers = np.bincount(owners, minlength=people.num_rows)
             limited = pa.array(np.minimum(numbers, mechanism.unit.rows))
             table = table.append_column(number_of(name), limited)
@@ -269,7 +276,13 @@ class _Reading:
             return pa.table({each: pa.array([], pa.string()) for each in wanted})
         table = pa.Table.from_batches(batches).select(wanted)
         schema = Schema(tuple(_only(self._schemas[name], wanted)))
-        rows = Rows(table, schema, outside=self._options.outside, reveal=self._options.reveal)
+        rows = Rows(
+            table,
+            schema,
+            outside=self._options.outside,
+            reveal=self._options.reveal,
+            progress=lambda row: tell(row, table.num_rows),
+        )
         try:
             for _ in rows.batches(list(columns)):
                 pass  # raises an error for a value that is not allowed

@@ -1,7 +1,9 @@
-"""Ctrl-C while DuckDB works is a `KeyboardInterrupt`."""
+"""Loops tell how far they are; Ctrl-C while DuckDB or numpy works is a `KeyboardInterrupt`."""
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ from contextlib import contextmanager
 import duckdb
 import pytest
 
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import aside, interruptible, listening, portion, tell
 from scumble.private.tables.source import read_safely
 from scumble.public import sandbox as module
 from scumble.public.sandbox import Sandbox
@@ -65,3 +67,52 @@ def test_both_errors_of_duckdb(error) -> None:
 def test_other_errors_stay(error) -> None:
     with pytest.raises(type(error)), interruptible():
         raise error
+
+
+def test_nobody_listens():
+    tell(1, 2)
+    with portion(0, 0.5):
+        tell(1, 2)
+
+
+def test_parts_of_the_work_are_one_progress():
+    heard = []
+    with listening(heard.append):
+        with portion(0, 0.5):
+            tell(1, 2)
+        with portion(0.5, 1):
+            tell(0, 4)
+            tell(1, 4)
+        tell(0, 0)  # nothing to do is all done
+    tell(1, 9)
+    assert heard == pytest.approx([0.25, 0.5, 0.5, 0.625, 1, 1])
+
+
+def test_work_aside_returns_tells_and_fails_as_it_would_here():
+    told = []
+    with listening(told.append):
+        assert aside(lambda: tell(1, 4) or 7) == 7
+        with pytest.raises(ZeroDivisionError):
+            aside(lambda: 1 / 0)
+    assert told == [0.25]
+
+
+def test_ctrl_c_does_not_wait_for_work_aside():
+    """The work would take a minute; the interrupt comes when it has begun."""
+    begun, released, ended = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        released.wait(60)
+
+    def press():
+        begun.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)  # the system hands it to the main thread
+
+    threading.Thread(target=press).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            aside(lambda: work() or ended.append(True))
+        assert not ended
+    finally:
+        released.set()
