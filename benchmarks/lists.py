@@ -3,8 +3,7 @@
 The peers live in an environment of their own (SCUMBLE_PEERS names its Python). opendp has Laplace
 thresholds and a noisy top k, pipeline-dp the truncated geometric selection of partitions. All get
 the same table: 20,000 made-up people with keys of a Zipf law, of which each keeps κ at random.
-dp-mobility-report (0.2.11) is not measured: with the pandas of today it does not import. It does
-with Python 3.10, pandas 1.5, numpy 1.23 and geopandas 0.12, which no other peer can share.
+dp-mobility-report has an environment and a benchmark of its own (`mobility`).
 """
 
 from __future__ import annotations

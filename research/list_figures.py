@@ -1,16 +1,18 @@
 """The figures of docs/baskets.md, docs/trajectories.md and docs/keys.md.
 
 python -m research.list_figures baskets docs/baskets.svg
+python -m research.list_figures diffpart docs/diffpart.svg
 python -m research.list_figures trajectories docs/trajectories.svg
 python -m research.keys FOLDER > keys.txt
 python -m research.list_figures keys docs/keys.svg keys.txt
 
-The first two run the first example of their page with a fixed seed; the last draws what
+The first three run the examples of their page with a fixed seed; the last draws what
 `research.keys` printed.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections import Counter
@@ -19,6 +21,9 @@ from typing import Any
 
 import numpy as np
 
+import scumble as sc
+from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS
+from scumble.model.schema.lists import DerivedName
 from scumble.public.plot.figures import FAINT, INK, blank, svg
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -57,6 +62,50 @@ def baskets(path: Path) -> None:
         "Estimate (dot), interval (bar), truth (line); 20,000 baskets, ε = 0.5", fontsize=9
     )
     path.write_text(svg(figure), "utf-8")
+
+
+def diffpart(path: Path) -> None:
+    """Draw how far counts of whole baskets are off, and how many baskets were published."""
+    import matplotlib.pyplot as plt
+
+    known = example("baskets.md")
+    mechanism = sc.DiffPart("items", epsilon=1, neighbours="add_remove")
+    release = sc.publish(known["table"], known["schema"], mechanism, seed=1)
+    truth = Counter(frozenset(each) for each in known["baskets"] if each)
+    published, half = _whole_baskets(release)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))
+    left.axhspan(-half, half, color=FAINT, alpha=0.25, linewidth=0)
+    errors = [(truth[basket], count - truth[basket]) for basket, count in published.items()]
+    left.plot(*zip(*errors, strict=True), "o", color=BLUE, markersize=3)
+    left.set_xscale("symlog", linthresh=1)
+    left.set_xlim(left=-0.2)
+    left.set_xlabel("people who have the basket")
+    left.set_ylabel("published less true number")
+    left.set_title(f"{len(published)} published baskets; grey: 95 % of the noise", fontsize=9)
+    steps = [0, 1, 2, 5, 10, 20, 50, 100, 10_000]
+    for place, (low, high) in enumerate(itertools.pairwise(steps)):
+        alike = [basket for basket in {*truth, *published} if low <= truth[basket] < high]
+        right.bar(place, len(alike), color=FAINT)
+        right.bar(place, sum(basket in published for basket in alike), color=BLUE)
+    middle = [f"{low} to {high - 1}" for low, high in itertools.pairwise(steps[2:-1])]
+    labels = ["nobody", "1", *middle, f"{steps[-2]} or more"]
+    right.set_xticks(range(len(labels)), labels, rotation=45, ha="right", fontsize=7)
+    right.set_xlabel("people who have the basket")
+    right.set_ylabel("different baskets")
+    right.set_title("Published (blue) of all different baskets", fontsize=9)
+    figure.tight_layout()
+    path.write_text(svg(figure), "utf-8")
+
+
+def _whole_baskets(release: Any) -> tuple[dict[frozenset[Any], int], float]:
+    """Return the published baskets with their counts, and the half-width of 95 % of the noise."""
+    import pyarrow.parquet as pq
+
+    design = release.manifest.evidence.design
+    items = [getattr(DerivedName.read(name), "argument", name) for name in design.attributes]
+    rows = pq.read_table(release.folder / release.manifest.evidence.file).to_pylist()
+    found = {frozenset(items[place] for place in row[ITEMS]): row[COUNT] for row in rows}
+    return found, max(law.half_width(0.95) for law in design.laws)
 
 
 def trajectories(path: Path) -> None:
@@ -121,5 +170,11 @@ def keys(path: Path, results: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw = {"baskets": baskets, "trajectories": trajectories, "keys": keys}[sys.argv[1]]
+    figures = {
+        "baskets": baskets,
+        "diffpart": diffpart,
+        "trajectories": trajectories,
+        "keys": keys,
+    }
+    draw = figures[sys.argv[1]]
     draw(*map(Path, sys.argv[2:]))  # type: ignore[operator]

@@ -24,7 +24,7 @@ from research.aroma.views import (
 )
 from research.study import Codes, Floats, Row
 from scumble.model.designs.matrix import Strategy
-from scumble.model.designs.strategies import eigen_design
+from scumble.model.designs.planning.strategies import eigen_design
 from scumble.model.errors import ParameterError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
@@ -86,3 +87,19 @@ def test_closed(folder, tmp_path) -> None:
     assert closed == sc.Category(("rain", "other"), other="other")
     assert run(*given, "-o", str(output)).code != 0  # it exists
     assert '"rain"' in run(*given, "--json").out
+
+
+def test_two_levels_of_keys(folder, tmp_path) -> None:
+    log, urls = tmp_path / "log.parquet", ["a.org"] * 298 + ["b.org", "mine.org"]
+    pq.write_table(TABLE.append_column("url", pa.array(urls)), log)
+    schema = tmp_path / "log.toml"
+    schema.write_text(SCHEMA + SCHEMA[SCHEMA.index("[attributes.query]") :].replace("query", "url"))
+    given = ("--method", "keys", "--attributes", "url", "--within-column", "query", "--keys", "1")
+    promise = ("--epsilon", "40", "--delta", "1e-6", "--neighbours", "add_remove")
+    output = str(tmp_path / "release")
+    table = (str(log), "--schema", str(schema))
+    done = run("publish", *table, *given, "--person", "who", *promise, "-o", output)
+    assert done.code == 0, done.err
+    [found] = json.loads(run("top", output, "--length", "2", "--json").out)
+    assert (found["query"], found["url"]) == ("rain", "a.org")
+    assert found["low"] <= 298 <= found["high"]

@@ -6,9 +6,11 @@ import json
 from collections import Counter
 from itertools import combinations
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import scumble as sc
 from scumble.compare import lists
 from scumble.compare.list_truth import BasketTruth, StringTruth
 from tests.support.baskets import random_baskets
@@ -57,6 +59,22 @@ def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
     assert means["keys, ε = 50, delta = 1e-06"]["keys named"] > 10
 
 
+def test_rows_of_single_items_are_compared_as_lists() -> None:
+    text = '[attributes.x]\nrole = "sensitive"\ntype = "sequence"\nvalues = ["a", "b", "c"]'
+    schema = sc.Schema.loads(text)
+    visits = [["a", "b"], ["b", "a", "c"], ["c"]] * 50
+    long = [(visit, -place, x) for visit, each in enumerate(visits) for place, x in enumerate(each)]
+    columns = zip(*long[::-1], strict=True)  # the order of the rows is not that of the items
+    single = pa.table(dict(zip(("visit", "time", "x"), map(list, columns), strict=True)))
+    lasts = [[*each[::-1]] for each in visits[::-1]]
+    given = {"sequences": {"length": [4]}}
+    choices = lists.choices(schema, ["sequences"], [1], "add_remove", given)
+    grouped = lists.ListTable(single, schema, basket="visit", order="time")
+    [one] = lists.compared(grouped, choices, 2, seed=1)
+    [other] = lists.compared(lists.ListTable(pa.table({"x": lasts}), schema), choices, 2, seed=1)
+    assert one == other
+
+
 def test_the_command(tmp_path) -> None:
     pq.write_table(people(300, items=4), tmp_path / "people.parquet")
     (tmp_path / "people.toml").write_text(SCHEMA.dumps())
@@ -71,3 +89,6 @@ def test_the_command(tmp_path) -> None:
     mixed = run(*given, "-m", "baskets,uniform", *more, "--force")
     assert mixed.code == 2
     assert "Leave out uniform" in mixed.err
+    single = run(*given, "-m", "histogram", "--basket", "who", *more, "--force")
+    assert single.code == 2
+    assert "--basket and --order are for methods of lists" in single.err

@@ -78,12 +78,17 @@ class ListTable:
     schema: Schema
     outside: Any = "error"
     table: str | None = None
+    basket: str | None = None
+    order: str | None = None
 
     @property
     def rows(self) -> Rows:
+        from scumble.private.tables.long_rows import grouped
         from scumble.private.tables.open import open_source
 
         opened = open_source(self.source, table=self.table)
+        lists = [each.name for each in self.schema.lists]
+        opened = grouped(opened, self.basket, self.order, lists)
         return Rows(opened, self.schema, outside=self.outside)
 
 
@@ -140,6 +145,8 @@ def _published(table: ListTable, choice: Choice, seed: int) -> Release:
         cast(Any, choice.mechanism),
         table=table.table,
         outside=table.outside,
+        basket=table.basket,
+        order=table.order,
         seed=seed,
     )
 

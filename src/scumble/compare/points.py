@@ -30,7 +30,7 @@ from scumble.compare.measures import (
     unrounded,
 )
 from scumble.compare.runs import Run
-from scumble.compare.settings import published_by
+from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
 from scumble.private.hooks import PRIOR
@@ -246,10 +246,10 @@ def _erred(point: Point) -> str:
     if not error:
         often = "" if not point.error.mean else " nineteen times in twenty"
         return f"a count of {_digits(count)} is answered exactly{often}"
-    return (
-        f"a count of {_digits(count)} will be within ±{_digits(error, up=True)} nineteen times in "
-        "twenty"
-    )
+    reach = f"±{_digits(error, up=True)} nineteen times in twenty"
+    if point.method.endswith(ROWS):  # their error is measured here, and promised nowhere
+        return f"a count of {_digits(count)} in synthetic rows was within {reach}"
+    return f"a count of {_digits(count)} will be within {reach}"
 
 
 def _digits(number: float, *, up: bool = False) -> str:

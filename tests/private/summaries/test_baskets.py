@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 import scumble as sc
+from scumble.model.designs.lists.hub_tables import HubTables
 from scumble.model.designs.lists.itemsets import Itemsets, set_number, sets_at
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -121,20 +122,34 @@ def test_large_cliques_are_split_and_few_items_are_one_basis() -> None:
 # --- what is paid --------------------------------------------------------------------------------
 
 
-def made(**changed) -> sc.Baskets:
+class OnlySets(sc.Baskets):
+    """Baskets in which many items are never counted by tables over hubs."""
+
+    most_hubs = -1
+
+
+def made(kind=sc.Baskets, **changed) -> sc.Baskets:
     given = {"top": 40, "epsilon": 8, "neighbours": "add_remove"} | changed
-    return sc.Baskets("items", **given)
+    return kind("items", **given)
 
 
 CASES = {
     "one basis": ({"top": 8}, 8),
     "bases": ({"top": 20}, 40),
-    "clipped": ({"top": 200, "epsilon": 20}, 60),
+    "clipped": ({"top": 200, "epsilon": 20, "kind": OnlySets}, 60),
+    "hubs": ({"top": 80, "epsilon": 90}, 60),
     "one basis, delta": ({"top": 8, "delta": 1e-5}, 8),
     "bases, delta": ({"top": 20, "delta": 1e-5}, 40),
-    "clipped, delta": ({"top": 200, "epsilon": 20, "delta": 1e-5}, 60),
+    "clipped, delta": ({"top": 200, "epsilon": 20, "delta": 1e-5, "kind": OnlySets}, 60),
+    "hubs, delta": ({"top": 80, "epsilon": 90, "delta": 1e-5}, 60),
 }
-KINDS = {"one basis": "residuals", "bases": "residuals", "clipped": "itemsets"}
+KINDS = {
+    "one basis": "residuals",
+    "bases": "residuals",
+    "clipped": "itemsets",
+    "hubs": "hub tables",
+}
+CLIPPED = ["number", "items", "number"]
 
 
 def flat_baskets(items: int, number: int = 400) -> list[Basket]:
@@ -143,18 +158,32 @@ def flat_baskets(items: int, number: int = 400) -> list[Basket]:
     return [frozenset(np.flatnonzero(row).tolist()) for row in drawn]
 
 
+def baskets_of(name: str, number: int = 400) -> list[Basket]:
+    """Baskets for a case; for hubs the first two items are frequent, and others never together."""
+    items = CASES[name][1]
+    if not name.startswith("hubs"):
+        return flat_baskets(items, number)
+    drawn = np.random.default_rng(7)
+    return [
+        frozenset([*np.flatnonzero(drawn.random(2) < 0.6), 2 + int(drawn.integers(items - 2))])
+        for _ in range(5 * number)
+    ]
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_every_step_is_paid_and_nothing_is_left(name: str, neighbours: str, tmp_path) -> None:
     changed, items = CASES[name]
     mechanism = made(**changed, neighbours=neighbours, contribution=2)
-    paid = private(flat_baskets(items), items, mechanism.promise)
+    paid = private(baskets_of(name), items, mechanism.promise)
     evidence = mechanism.measure(paid, tmp_path)
     assert evidence.design.kind == KINDS[name.partition(",")[0]]
     account = paid._account
     what = [reason.partition(" of ")[0] for reason, _ in account.charges]
     if evidence.design.kind == "itemsets":
-        assert what == ["number", "items", "sets", "baskets with more items"]
+        assert what == [*CLIPPED, "sets", "baskets with more items"]
+    elif evidence.design.kind == "hub tables":
+        assert what == [*CLIPPED, "tables", "tables", "baskets with more items"]
     else:
         assert what == ["number", "items", *["pairs"] * (items > 12), "noisy tables"]
     promised = mechanism.promise.epsilon or mechanism.promise.rho
@@ -169,6 +198,9 @@ def test_a_step_that_is_not_paid_for_is_refused() -> None:
     for measure in (
         lambda: baskets.number_of_items(3, whole),
         lambda: baskets.top_items(3, whole),
+        lambda: baskets.clipped_items(3, 1, whole),
+        lambda: baskets.number_of_hubs(np.arange(3), 3, 1, whole),
+        lambda: baskets.hub_tables(np.arange(3), HubTables(tuple("abc"), 1, 1, law, law, law)),
         lambda: baskets.top_pairs(np.arange(3), 1, whole),
         lambda: baskets.counts(np.arange(3), Itemsets(tuple("abc"), 2, 2, law, law)),
     ):
@@ -265,7 +297,7 @@ def test_questions_to_clipped_counts_are_sums_of_counts_of_sets() -> None:
         frozenset(drawn.choice(items, drawn.integers(0, 5), replace=False).tolist())
         for _ in range(500)
     ]
-    mechanism = made(top=200, epsilon=50, longest=3, items=5, neighbours="replace")
+    mechanism = made(OnlySets, top=200, epsilon=50, longest=3, items=5, neighbours="replace")
     release = sc.publish(table(baskets), schema(items), mechanism, seed=1)
     reader = release._reader_with("top")._reader
     chosen = [int(name[16:-1]) for name in release.evidence.columns]
@@ -376,7 +408,7 @@ def test_unfit_schemas_are_refused_before_anything_is_read() -> None:
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_any_table_is_published_saved_and_read_again(name: str, rows: int, tmp_path) -> None:
     changed, items = CASES[name]
-    release = sc.publish(table(flat_baskets(items, rows)), schema(items), made(**changed), seed=1)
+    release = sc.publish(table(baskets_of(name, rows)), schema(items), made(**changed), seed=1)
     saved = sc.open(release.save(tmp_path / "release", insecure=True))
     [column, *_] = release.evidence.columns
     for question in ("SELECT COUNT(*) FROM t", f"SELECT COUNT(*) FROM t WHERE {column}"):

@@ -223,6 +223,25 @@ def test_the_front_door_for_unknown_values(tmp_path):
         sc.publish(rows, closed, sc.Histogram(["sex"], **given), ledger=ledger)
 
 
+@pytest.mark.parametrize(("most", "clicks"), [(4, 600), (2, 400)])
+def test_clicks_of_named_pairs(most, clicks):
+    """Keys counts people; the table that it closes counts their rows, up to `contribution`."""
+    links = ["a.org", "a.org", "a.org", "b.org"]
+    columns = {"query": ["rain"] * 800, "url": links * 200, "sex": ["f"] * 800}
+    rows = pa.table({"who": np.repeat(np.arange(200), 4), **columns})
+    given = {**GIVEN, "epsilon": 50}
+    pairs = sc.publish(rows, SCHEMA, sc.Keys("url", within="query", keys=2, **given), seed=1)
+    people = pairs.answer("SELECT query, url, COUNT(*) FROM t GROUP BY query, url")
+    assert abs(people["rain", "a.org"].value - 200) < 5
+    given.pop("delta")
+    counts = sc.Histogram(["query", "url"], contribution=most, **given)
+    release = sc.publish(rows, pairs.closed(SCHEMA), counts, seed=1)
+    found = release.answer("SELECT COUNT(*) FROM t WHERE query = 'rain' AND url = 'a.org'")
+    assert abs(found.value - clicks) < 5  # of two rows, the first two
+    total = release.answer("SELECT COUNT(*) FROM t")
+    assert abs(total.value - 200 * most) < 5
+
+
 def test_closing():
     release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
     assert release.closed(SCHEMA, other="query 1")["query"].domain.other == "query 1_2"

@@ -45,10 +45,11 @@ KINDS = {
     "floats in text": (["0.25", "9.75", "3.5"], Bins(tuple(k / 2 for k in range(21)))),
     "one float": ([2.5, 2.5], Bins((2, 3))),
     "truths": ([True, False, True], Boolean()),
-    "yes and no": (["YES", "no", "NO"], Boolean()),
+    "yes and no": (["Yes", "No", "No"], Category(("No", "Yes"))),
+    "yes and no in several spellings": (["YES", "no", "NO"], Boolean()),
     "zeros and ones": (["1", "0", "1"], Boolean()),
     "float truths": (["1.0", "0.0", ""], Boolean()),
-    "only yes": (["yes", "yes"], Boolean()),
+    "only yes": (["yes", "yes"], Category(("no", "yes"))),
     "f and m": (["F", "M", "F"], Category(("F", "M"))),
     "only f": (["F", "F"], Category(("F",))),
     "days": (DAYS[:30], Dates(DAYS[0], DAYS[29], "day")),
@@ -89,7 +90,8 @@ def test_kinds(name):
     attribute = inferred(values)
     assert attribute.domain == domain
     assert attribute.role == ("identifier" if domain is None else "quasi")
-    certain = domain is None or (isinstance(domain, Boolean) and not attribute.missing)
+    public = isinstance(domain, Boolean) or "yes and no" in name or name == "only yes"
+    certain = domain is None or (public and not attribute.missing)
     assert attribute.from_data == (not certain)
     assert bool(attribute.note) == (domain is None or not certain)
 
@@ -331,7 +333,7 @@ def test_minneapolis(shared_data):
     assert [attribute.name for attribute in schema.identifiers] == ["idNum"]
     assert schema["date"].domain == Dates(date(2017, 1, 1), date(2018, 1, 31), "month")
     assert schema["lat"].kind == schema["long"].kind == "binned"
-    assert schema["personSearch"].kind == "boolean"
+    assert schema["personSearch"].domain == Category(("NO", "YES"))
     assert schema["neighborhood"].size == 87
 
 

@@ -69,14 +69,16 @@ class ListDomain:
         """
         split = split_lists(values, self.separator)
         codes, outside = self._member_codes(split.values)
-        owner, strays = split.owners, split.garbled
+        counts, strays = split.lengths, split.garbled
         if outside.any():
-            strays[owner[outside]] = True
-            codes, owner = codes[~outside], owner[~outside]
+            strays[split.owners[outside]] = True
+            codes = codes[~outside]
+            counts = np.bincount(split.owners[~outside], minlength=len(strays))
         codes = codes.astype(smallest_unsigned(self.members.size), copy=False)
         if self.kind == "set":
-            codes, owner = _distinct(codes, owner, self.members.size)
-        counts = np.bincount(owner, minlength=len(strays))
+            owners = np.repeat(np.arange(len(counts)), counts)
+            codes, owners = _distinct(codes, owners, self.members.size)
+            counts = np.bincount(owners, minlength=len(strays))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return EncodedLists(offsets, codes, strays, split.gaps)
 
@@ -118,6 +120,8 @@ class EncodedLists:
 
     def __getitem__(self, chosen: npt.NDArray[Any]) -> EncodedLists:
         """Return the lists at these positions, or where this mask is set."""
+        if chosen.dtype == bool and chosen.all():
+            return self
         places = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         lengths = self.lengths[places]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -134,6 +138,8 @@ class EncodedLists:
 
     def clipped(self, most: int) -> EncodedLists:
         """Return the first `most` values of each list."""
+        if self.lengths.max(initial=0) <= most:
+            return self
         position = np.arange(len(self.codes)) - self.offsets[:-1][self.owners]
         lengths = np.minimum(self.lengths, most)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -142,7 +148,7 @@ class EncodedLists:
 
 @dataclass(frozen=True)
 class SplitLists:
-    """The values of lists, one after the other, and the list that each belongs to.
+    """The values of lists, one after the other, and the number of values of each list.
 
     `garbled` marks the lists that have a value which cannot be read, such as a struct or text that
     is not UTF-8; it is left out. `gaps` marks those that have missing values beside others; None
@@ -150,9 +156,14 @@ class SplitLists:
     """
 
     values: pa.Array
-    owners: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
     garbled: npt.NDArray[np.bool_]
     gaps: npt.NDArray[np.bool_] | None = None
+
+    @cached_property
+    def owners(self) -> npt.NDArray[np.int64]:
+        """The list that each value belongs to."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
 
 def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitLists:
@@ -173,23 +184,23 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
         values, unread = _split_texts(values, separator)
         garbled |= unread
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
-    owners = np.repeat(np.arange(len(lengths)), lengths)
     flat = pc.list_flatten(values)
     if isinstance(flat, pa.DictionaryArray):
         flat = pc.dictionary_decode(flat)
     flat, wrong = arrow_values.decode_text(flat)
     if wrong is not None:
-        garbled[owners[wrong]] = True
+        garbled[np.repeat(np.arange(len(lengths)), lengths)[wrong]] = True
     kept = pc.is_valid(flat)
     if arrow_values.is_text(flat.type):
         flat = pc.utf8_trim_whitespace(flat)
         kept = pc.and_(kept, pc.not_equal(flat, ""))
     mask = pc.fill_null(kept, False).to_numpy(zero_copy_only=False)
     if mask.all():
-        return SplitLists(flat, owners, garbled)
-    gaps = np.bincount(owners[mask], minlength=len(lengths)) > 0  # an empty text is an empty list
-    gaps &= np.bincount(owners[~mask], minlength=len(lengths)) > 0
-    return SplitLists(pc.filter_(flat, pc.column(mask)), owners[mask], garbled, gaps)
+        return SplitLists(flat, lengths, garbled)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    left = np.bincount(owners[mask], minlength=len(lengths))
+    gaps = (left > 0) & (left < lengths)  # an empty text is an empty list
+    return SplitLists(pc.filter_(flat, pc.column(mask)), left, garbled, gaps)
 
 
 LIST_MARK, _MEMBER = "\x01", "\x02"  # no domain has control characters

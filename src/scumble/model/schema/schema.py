@@ -394,6 +394,8 @@ class Schema:
         limit: int = 1000,
         hierarchies: bool = False,
         table: str | None = None,
+        basket: str | None = None,
+        order: str | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Schema:
         """Propose a schema by READING PRIVATE DATA; `checks()` returns what the owner should check.
@@ -405,7 +407,9 @@ class Schema:
         release made with it says so until the owner declares it public. A text column with more
         than `limit` distinct values is proposed as an identifier. With `hierarchies`, numbers,
         dates and codes of quasi-identifiers get a hierarchy by a rule. `table` names the table of a
-        DuckDB file. `progress` is called with the number of rows read.
+        DuckDB file. With one item per row, `basket` names the column that groups rows into lists:
+        columns that differ inside of a basket become sets, or with a column `order` sequences.
+        `progress` is called with the number of rows read.
         """
         from scumble.private.tables.infer import infer_schema  # the one import of a higher layer
 
@@ -418,6 +422,8 @@ class Schema:
             limit=limit,
             hierarchies=hierarchies,
             table=table,
+            basket=basket,
+            order=order,
             progress=progress,
         )
 

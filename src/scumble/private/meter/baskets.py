@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.designs.lists.hub_tables import HubTables, spread, walsh
 from scumble.model.designs.lists.itemsets import Itemsets, sets_at, touched_sets
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
@@ -41,6 +42,7 @@ class PrivateBaskets:
         self.size = table.schema[name].lists.members.size
         self._table = table
         self._noise = table._noise
+        self._lasts: dict[int, int] = {}
 
     def number_of_items(self, sets: int, loss: PrivacyLoss) -> int:
         """Return how many items the `sets` most frequent sets of items have, about.
@@ -51,22 +53,22 @@ class PrivateBaskets:
         sensitivity, and so does their difference, in either direction: the scores are not monotone.
         """
         self._charge("number of items", loss)
-        from scumble.private.meter.itemsets import frequent_count
+        falling = np.sort(self._counts)[::-1][: min(sets, self.size)]
+        return 1 + self._one_of(-np.abs(falling - self._last(sets)), loss)
 
-        most = min(sets, self.size)
-        last = frequent_count(self._baskets, self._counts, sets)
-        falling = np.sort(self._counts)[::-1][:most]
-        scores = -np.abs(falling - last)
-        change = self.unit.sensitivity
-        if loss.pure:
-            return 1 + self._noise.one_of(scores, loss.epsilon / (2 * change))
-        from scumble.private.sampling.top import Candidates
+    def number_of_hubs(self, items: Integers, sets: int, most: int, loss: PrivacyLoss) -> int:
+        """Return how many of the first of `items` are needed so that no two others are together in
+        one of the `sets` most frequent sets, about; `most` + 1 if more than `most` are.
 
-        epsilon = choice_epsilon(1, loss.rho)
-        chosen = self._noise.picks(
-            Candidates.listed(scores), 1, sensitivity=change, epsilon=epsilon, monotone=False
-        )
-        return 1 + int(chosen[0])
+        All counts that the scores compare move in the same direction by at most the sensitivity,
+        and so does each difference, in either direction.
+        """
+        self._charge("number of hubs", loss)
+        from scumble.private.meter.itemsets import pair_counts
+
+        together = pair_counts(self._baskets, self._chosen(items))
+        scores = hub_scores(together, self._last(sets), most)
+        return self._one_of(scores, loss)
 
     def top_items(self, number: int, loss: PrivacyLoss) -> Integers:
         """Return the codes of the `number` most frequent items after noise, in rising order."""
@@ -74,6 +76,21 @@ class PrivateBaskets:
         places = np.flatnonzero(self._counts)
         found = self._top(places, self._counts[places], self.size, number, loss)
         return np.sort(found)
+
+    def clipped_items(self, number: int, most: int, loss: PrivacyLoss) -> Integers:
+        """Return the codes of the `number` most frequent items of clipped baskets, the most
+        frequent first, after noise on the counts of all items.
+
+        A basket keeps at most `most` of its items, at random. So it moves the counts by at most
+        `most` in all, however many items are chosen.
+        """
+        law = noise_of_sets(self.unit, most, loss)
+        self._charge("items", self._cost(law, most))
+        from scumble.private.meter.itemsets import kept_counts
+
+        counts = kept_counts(self._baskets, self.size, most, self._noise.source.words)
+        self._noise.add(counts, law)
+        return np.argsort(-counts, kind="stable")[:number]
 
     def top_pairs(self, items: Integers, number: int, loss: PrivacyLoss) -> Integers:
         """Return the `number` most frequent pairs of these items after noise, by the places of the
@@ -109,6 +126,35 @@ class PrivateBaskets:
         self._noise.add(counts, design.noise)
         self._noise.add(beyond, design.beyond)
         return np.concatenate([counts, beyond]), rows
+
+    def hub_tables(self, items: Integers, design: HubTables) -> tuple[Integers, int]:
+        """Return the noisy numbers of `design`, and the number of all baskets, which is private.
+
+        One basket is in one cell of the table of all baskets and of at most `most` others, and in
+        one number of clipped baskets.
+        """
+        for law in (design.noise, design.whole, design.beyond):
+            check_scale(law)
+        each = spread(design.hubs, design.by_cells)
+        self._charge("tables of all baskets", self._cost(design.whole, each))
+        self._charge("tables of items", self._cost(design.noise, design.most * each))
+        self._charge("baskets with more items", self._cost(design.beyond, 1))
+        from scumble.private.meter.itemsets import hub_counts
+
+        chosen, words = self._chosen(items), self._noise.source.words
+        tables, beyond = hub_counts(self._baskets, chosen, design.hubs, design.most, words)
+        rows = int(tables[0].sum())
+        if not design.by_cells:
+            tables = walsh(tables)
+        for place, (law, other) in enumerate(
+            zip(design.laws(True), design.laws(False), strict=True)
+        ):
+            column = np.ascontiguousarray(tables[:, place])
+            self._noise.add(column[:1], law)
+            self._noise.add(column[1:], other)
+            tables[:, place] = column
+        self._noise.add(beyond, design.beyond)
+        return np.concatenate([tables.reshape(-1), beyond]), rows
 
     def number(self, law: DiscreteLaplace | None) -> int:
         """Return the number of baskets with noise of `law`; without, if neighbouring tables have
@@ -147,7 +193,28 @@ class PrivateBaskets:
             numbers[own] = noisy
         return [np.array([item for item, _ in part.cut]) for part in found.parts], laws, numbers
 
-    def _cost(self, law: NoiseLaw, touched: int) -> PrivacyLoss:
+    def _last(self, sets: int) -> int:
+        """Return the count of the last of the `sets` most frequent sets of items."""
+        from scumble.private.meter.itemsets import frequent_count
+
+        if sets not in self._lasts:
+            self._lasts[sets] = frequent_count(self._baskets, self._counts, sets)
+        return self._lasts[sets]
+
+    def _one_of(self, scores: Integers, loss: PrivacyLoss) -> int:
+        """Return the place of a large score; the scores are not monotone."""
+        change = self.unit.sensitivity
+        if loss.pure:
+            return self._noise.one_of(scores, loss.epsilon / (2 * change))
+        from scumble.private.sampling.top import Candidates
+
+        epsilon = choice_epsilon(1, loss.rho)
+        chosen = self._noise.picks(
+            Candidates.listed(scores), 1, sensitivity=change, epsilon=epsilon, monotone=False
+        )
+        return int(chosen[0])
+
+    def _cost(self, law: NoiseLaw, touched: int | Fraction) -> PrivacyLoss:
         if isinstance(law, DiscreteLaplace):
             return PrivacyLoss(self.unit.sensitivity * touched / law.scale)
         square = self.unit.squared_sensitivity(nonnegative_gram=True)
@@ -185,6 +252,24 @@ class PrivateBaskets:
         return item_counts(self._baskets, self.size)[0]
 
 
+def hub_scores(together: Integers, last: int, most: int) -> Integers:
+    """Return the scores of 0 to `most` hubs and of more, given the counts of all pairs of items.
+
+    Let p_h be the count of the most frequent pair of items after the first h, and c = `last`. The
+    score of h is -max(p_h - c, c - p_(h-1), 0): it is 0 where p falls from above c to below. The
+    first has no p_(h-1), and the last no p_h.
+
+    >>> hub_scores(np.array([[9, 8, 7], [8, 9, 2], [7, 2, 9]]), 5, 1)
+    array([-3,  0, -3])
+    """
+    pairs = np.triu(together, 1)
+    found = np.array([pairs[h:, h:].max(initial=0) for h in range(most + 1)], np.int64)
+    above = (found - last).clip(0)
+    below = (last - found).clip(0)
+    scores: Integers = -np.maximum(np.append(above, 0), np.insert(below, 0, 0))
+    return scores
+
+
 def choice_epsilon(k: int, rho: Fraction) -> Fraction:
     """Return the ε of each of k choices by the exponential mechanism that cost ρ together: the
     largest multiple of 2^-40 with k · ε²/8 <= ρ.
@@ -196,7 +281,7 @@ def choice_epsilon(k: int, rho: Fraction) -> Fraction:
     return found
 
 
-def noise_of_sets(unit: PrivacyUnit, touched: int, loss: PrivacyLoss) -> NoiseLaw:
+def noise_of_sets(unit: PrivacyUnit, touched: int | Fraction, loss: PrivacyLoss) -> NoiseLaw:
     """Return the noise of counts of which one basket changes `touched`, for this loss."""
     if loss.pure:
         return DiscreteLaplace(unit.sensitivity * touched / loss.epsilon)

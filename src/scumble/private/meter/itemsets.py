@@ -200,18 +200,68 @@ def clipped_counts(
     counts, clipped = np.zeros(sets.numbers, np.int64), 0
     for batch in baskets():
         owners, places = chosen.places(batch)
-        lengths = np.bincount(owners, minlength=len(batch))
-        long = lengths > sets.most
-        clipped += int(np.count_nonzero(long))
-        if long.any():
-            own = long[owners]
-            kept = np.ones(len(owners), bool)
-            kept[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), sets.most)
-            owners, places = owners[kept], places[kept]
-            lengths = np.minimum(lengths, sets.most)
+        kept, lengths = _kept(owners, len(batch), sets.most, words)
+        clipped += int(np.count_nonzero(lengths > sets.most))
+        places, lengths = places[kept], np.minimum(lengths, sets.most)
         counts[0] += len(batch)
         _add_sets(counts, sets, lengths, places)
     return counts, clipped
+
+
+def kept_counts(
+    baskets: Pass, size: int, most: int, words: Callable[[int], npt.NDArray[np.uint64]]
+) -> Integers:
+    """Return the number of baskets with each of `size` items, of which a basket keeps `most`."""
+    counts = np.zeros(size, np.int64)
+    for batch in baskets():
+        kept, _ = _kept(batch.owners, len(batch), most, words)
+        counts += np.bincount(batch.codes[kept].astype(np.int64), minlength=size)
+    return counts
+
+
+def hub_counts(
+    baskets: Pass,
+    chosen: Chosen,
+    hubs: int,
+    most: int,
+    words: Callable[[int], npt.NDArray[np.uint64]],
+) -> tuple[Integers, Integers]:
+    """Return the tables over the first `hubs` items, of all baskets and of those with each other
+    chosen item, and the numbers of baskets with 1, 2, ... items more than `most`.
+
+    A basket keeps at most `most` of the other items. The last number counts those with `most` and
+    still more items above the limit.
+    """
+    tables = np.zeros((1 + len(chosen) - hubs, 1 << hubs), np.int64)
+    beyond = np.zeros(most, np.int64)
+    for batch in baskets():
+        owners, places = chosen.places(batch)
+        hub = places < hubs
+        cells = np.zeros(len(batch), np.int64)
+        np.add.at(cells, owners[hub], 1 << places[hub])
+        owners, places = owners[~hub], places[~hub]
+        kept, lengths = _kept(owners, len(batch), most, words)
+        more = np.minimum(lengths[lengths > most] - most, most)
+        beyond += np.bincount(more - 1, minlength=most)
+        tables[0] += np.bincount(cells, minlength=1 << hubs)
+        numbers = (places[kept] - hubs << hubs) + cells[owners[kept]]
+        found = np.bincount(numbers, minlength=tables[1:].size)
+        tables[1:] += found.reshape(tables[1:].shape)
+    return tables, beyond
+
+
+def _kept(
+    owners: Integers, rows: int, most: int, words: Callable[[int], npt.NDArray[np.uint64]]
+) -> tuple[npt.NDArray[np.bool_], Integers]:
+    """Return which elements are kept, at most `most` of an owner at random, and how many each owner
+    had. One word decides about each element of a longer list.
+    """
+    lengths = np.bincount(owners, minlength=rows)
+    own = (lengths > most)[owners]
+    kept = np.ones(len(owners), bool)
+    if own.any():
+        kept[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), most)
+    return kept, lengths
 
 
 def smallest_words(

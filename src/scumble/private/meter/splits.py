@@ -42,7 +42,7 @@ def median_cuts(
         return last
     inside = boxes.take(wide)
     sums, begins = inside.slices(counts._counts.reshape(shape), axis)
-    lengths = inside.sizes[axis]
+    lengths = inside.high[axis] - inside.low[axis] + 1
     below = np.cumsum(sums)
     ends = begins + lengths - 1
     before, through = below[begins] - sums[begins], below[ends]  # all boxes before, and up to this

@@ -47,8 +47,8 @@ class TripCounter(CountedLists):
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         for x, y in self._counter.paired_lists(self._points, unit):
             cells = x.codes.astype(np.int64) * self._lines + y.codes
-            new = np.ones(len(cells), bool)
-            new[1:] = (cells[1:] != cells[:-1]) | (x.owners[1:] != x.owners[:-1])
-            lengths = np.bincount(x.owners[new], minlength=len(x))
-            offsets = np.concatenate([[0], np.cumsum(lengths)])
-            yield EncodedLists(offsets, cells[new], x.outside)
+            new = np.ones(len(cells) + 1, bool)
+            np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
+            new[x.offsets] = True  # the first cell of every trip
+            before = np.cumsum(new) - 1
+            yield EncodedLists(before[x.offsets], cells[new[:-1]], x.outside)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from scumble.model.errors import SourceError
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import interruptible
 from scumble.model.schema.arrow_values import is_bytes, is_text
 from scumble.private.tables import source
 from scumble.private.tables.source import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -29,14 +29,18 @@ from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
+from scumble.private.tables.list_profiles import FEW
+from scumble.private.tables.long_rows import LongRows, grouped
 from scumble.private.tables.open import open_source
-from scumble.private.tables.profiles import FEW, STEPS, Profile
+from scumble.private.tables.profiles import STEPS, Profile
 from scumble.private.tables.source import check_distinct, read_safely
 
+_YES_AND_NO = (("no", "yes"), ("No", "Yes"), ("NO", "YES"))
 _BINS = 20
 _ROUND = (1, 2, Fraction(5, 2), 5, 10)
 _WIDE = 1000  # a longer range of integers is proposed as bins
 _MOST_STEPS = 24  # edges on one side of 0 of bins by steps
+LISTS = ("set", "sequence")
 _REPEATED = 3  # rows for each distinct integer, so that they may be codes
 
 _NOTES = {
@@ -101,6 +105,8 @@ def infer_schema(
     limit: int = 1000,
     hierarchies: bool = False,
     table: str | None = None,
+    basket: str | None = None,
+    order: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Schema:
     """Return a proposed schema of a source, in one pass over its private rows.
@@ -113,6 +119,10 @@ def infer_schema(
     _check_types(kinds, identifiers)
     opened = open_source(source, table=table)
     opened.require((*identifiers, *roles, *kinds))
+    opened = grouped(opened, basket, order)
+    if isinstance(opened, LongRows):
+        identifiers = (*identifiers, opened.basket)
+        kinds = _list_kinds(opened, kinds, identifiers)
     same = " Names that differ in case only are the same to SQL."
     check_distinct(opened.description, [name.lower() for name in opened.columns], same)
     profiles = {name: Profile() for name in opened.columns if name not in identifiers}
@@ -134,6 +144,17 @@ def infer_schema(
             attribute = replace(attribute, hierarchy=proposed_hierarchy(attribute))
         found.append(attribute)
     return Schema(tuple(found))
+
+
+def _list_kinds(
+    source: LongRows, types: Mapping[str, str], identifiers: Sequence[str]
+) -> dict[str, str]:
+    """Return the types of columns, with those that differ inside of a basket as lists."""
+    given = [name for name, kind in types.items() if kind in LISTS]
+    source.lists = tuple(dict.fromkeys([*source.lists, *given]))
+    kind = "set" if source.order is None else "sequence"
+    found = {name: kind for name in source.lists if name not in identifiers}
+    return {**found, **types}
 
 
 def _check_types(types: Mapping[str, str], identifiers: tuple[str, ...]) -> None:
@@ -192,8 +213,9 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
     # "unknown" may be a value of a category; among numbers, codes or dates it means missing.
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
-    # The domain of a boolean is public; that a value may be missing was read from the data.
-    from_data = missing or not isinstance(domain, Boolean)
+    # Yes and no are a public domain; that a value may be missing was read from the data.
+    words = kind is None and isinstance(domain, Category) and domain.values in _YES_AND_NO
+    from_data = missing or not (words or isinstance(domain, Boolean))
     try:
         return Attribute(
             name=name,
@@ -213,7 +235,7 @@ def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     if not profile.seen:
         return None, _EMPTY
     if profile.has_lists(limit):
-        lists = profile.lists.domain(limit)
+        lists = profile.lists.domain(limit, round_edges)
         return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
     for kind in ("truth", "integer", "number", "date"):
         if profile.whole(kind):
@@ -238,9 +260,19 @@ def _has(domain: AnyDomain, word: str) -> bool:
     return isinstance(domain, Category) and word in domain.values
 
 
+def _truths(profile: Profile) -> Domain:
+    """Return the words yes and no if nothing else was seen, all in one spelling, so that answers
+    and published rows show what the table shows; else truth values. Both words are listed also if
+    only one was seen: the domain must not tell whether anybody has the other.
+    """
+    words = {str(word) for word in profile.seen - profile.blanks}
+    fitting = (pair for pair in _YES_AND_NO if words and words <= set(pair))
+    return next(map(Category, fitting), Boolean())
+
+
 def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
     if kind == "truth":
-        return Boolean(), _NOTES["boolean"] if profile.missing or profile.blanks else ""
+        return _truths(profile), _NOTES["boolean"] if profile.missing or profile.blanks else ""
     if kind == "integer" and _numbers_rows(profile):
         return None, _SINGULAR
     if kind == "integer":
@@ -254,8 +286,8 @@ def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
 
 def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the domain of a type that the owner gave, or None and why there is none."""
-    if kind in ("set", "sequence"):
-        lists = profile.lists.domain(limit, cast(ListKind, kind))
+    if kind in LISTS:
+        lists = profile.lists.domain(limit, round_edges, cast(ListKind, kind))
         return lists, _LIST_NOTE if lists is not None else _no_lists(profile)
     if kind == "category":
         if profile.many or len(profile.seen) > limit:

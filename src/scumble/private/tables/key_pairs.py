@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, setting
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import interruptible
 from scumble.model.schema.open_category import OpenCategory
 from scumble.private.tables.persons.limit import identifiers
 from scumble.private.tables.rows import Rows

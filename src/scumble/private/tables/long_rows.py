@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from scumble.model.errors import SourceError
-from scumble.model.interrupts import interruptible
+from scumble.model.errors import ParameterError, SourceError, named
+from scumble.model.long_work import interruptible
 from scumble.model.query import quoted
 from scumble.private.tables.source import BATCH_ROWS, Source, read_batches, read_safely
 
@@ -134,6 +134,23 @@ class LongRows(Source):
             nothing = [pa.array([], pa.string()) for _ in columns]
             none = pa.array([], pa.int64())
             yield pa.RecordBatch.from_arrays([*nothing, none], names=[*columns, _ROW])
+
+
+def grouped(
+    source: Source,
+    basket: str | None,
+    order: str | None,
+    lists: Sequence[str] | None = None,
+    same: Sequence[str] = (),
+) -> Source:
+    """Return a source with its rows grouped by `basket`; as it is if there is none."""
+    if basket is not None:
+        return LongRows(source, basket, order, lists, same)
+    if order is not None:
+        raise ParameterError(
+            f"{named('order')} sorts the items of a basket: give {named('basket')} too."
+        )
+    return source
 
 
 def _check_case(description: str, columns: Sequence[str]) -> None:

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
 from scumble.model.schema import arrow_values
-from scumble.private.tables.list_profiles import ListProfile
+from scumble.private.tables.list_profiles import FEW, ListProfile
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
 # Words that mean a missing value among numbers, dates or booleans; case is ignored.
 BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
-FEW = 20  # up to this number of distinct integers may be categories
 
 _KEEP = 100_000  # distinct values that are stored; beyond it a column has "many"
 _TRIED = 64  # distinct values that are tried before the others are read

@@ -131,6 +131,9 @@ class Relation(Source):
         found._order = f" ORDER BY {', '.join(quoted(each) for (each,) in key)}" if key else ""
         return found
 
+    def close(self) -> None:
+        self._snapshot.close()
+
     def distinct(
         self, columns: Sequence[str]
     ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] | None:
@@ -174,7 +177,7 @@ class _Snapshot:
             self._connection = connect(self.address)
         except DatabaseError as failure:
             raise SourceError(f"{self.description} cannot be opened: {failure.reason}.") from None
-        weakref.finalize(self, self._connection.close)
+        self.close = weakref.finalize(self, self._connection.close)
         for statement in self.dialect.begin:
             for _ in self.stream(statement):
                 pass

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.errors import ParameterError, SourceError, setting
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import interruptible
 from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
@@ -83,6 +83,9 @@ class Source(ABC):
     def ordered(self) -> Source:
         """Return the same table in an order that follows from its rows, if there is one."""
         return self
+
+    def close(self) -> None:  # noqa: B027 (most have nothing to close)
+        """End a snapshot of a database. The table cannot be read after that."""
 
     def distinct(
         self, columns: Sequence[str]

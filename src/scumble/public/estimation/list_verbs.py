@@ -12,7 +12,7 @@ from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimates
 from scumble.public.estimate_table import EstimateTable
-from scumble.public.estimation.measurements.frequent_sets import FrequentSets
+from scumble.public.estimation.measurements.baskets.frequent_sets import FrequentSets
 from scumble.public.estimation.measurements.readings import reader_of
 from scumble.public.sandbox import Sandbox
 

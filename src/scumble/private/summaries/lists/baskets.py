@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.model.designs.lists.hub_tables import MOST_HUBS, HubTables, spread
 from scumble.model.designs.lists.itemsets import MOST_NUMBERS, Itemsets, set_number, touched_sets
 from scumble.model.designs.residual_planner import plan_equal_noise
 from scumble.model.designs.residuals import Residuals
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
@@ -38,24 +40,27 @@ _MORE = Fraction(11, 10)  # as many sets are planned for, in proportion to those
 
 @dataclass(frozen=True)
 class Shares:
-    """Which parts of the promise pay for the number of items, their choice, and the counts."""
+    """Which parts of the promise pay for the number of items, their choice, the number of hubs,
+    the number of clipped baskets, and the counts.
+    """
 
     number: Fraction
     choice: Fraction
-    beyond: Fraction = Fraction(0)  # of the number of clipped baskets
+    hubs: Fraction = Fraction(0)
+    beyond: Fraction = Fraction(0)
 
     @property
     def counts(self) -> Fraction:
-        return 1 - self.number - self.choice - self.beyond
+        return 1 - self.number - self.choice - self.hubs - self.beyond
 
 
 _NUMBER, _BEYOND = Fraction(1, 10), Fraction(1, 50)
 _BASES = Shares(_NUMBER, Fraction(2, 5))
-_CLIPPED = {
-    True: Shares(_NUMBER, Fraction(3, 10), _BEYOND),
-    False: Shares(_NUMBER, Fraction(1, 4), _BEYOND),
-}
+_CLIPPED = Shares(_NUMBER, Fraction(1, 5), Fraction(1, 20), _BEYOND)
 _KEPT = {True: 5, False: 8}  # items of a basket that are counted; by whether ε is pure
+_CANDIDATES = Fraction(3, 2)  # as many items have tables, in proportion to those that matter
+_HUB_NOISE = 1 << 10  # the largest variance of numbers of tables over hubs, in terms of its check
+_WHOLE = Fraction(1, 4)  # the table of all baskets weighs as much as this part of another
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,35 +69,41 @@ class Baskets(ProtectedSummary):
     all small sets of these items: what is bought, visited or diagnosed together.
 
     `top` is the number of sets that matter. Few items are counted by tables over groups of up to
-    12 of them (bases), which tell sets of any length. If more than 30 items matter, each basket is
-    clipped to `items` of them (8 with `delta`, else 5), chosen at random, and all sets of up to
-    `longest` items are counted. `neighbours`, `contribution` and `person` are as for Histogram; a
-    row is a basket.
+    12 of them (bases), which tell sets of any length. If more than 30 items matter, up to 6 very
+    frequent ones (hubs) are in most frequent sets: then sets of hubs and at most one rarer item are
+    counted, and a basket counts for at most `items` of its rarer items (8 with `delta`, else 5),
+    chosen at random. If 6 hubs are too few, each basket is clipped to `items` items in all, and all
+    sets of up to `longest` of them are counted. `neighbours`, `contribution` and `person` are as
+    for Histogram; a row is a basket.
 
     Parameters:
         attribute: the attribute of the type set.
         top: number of most frequent sets that matter.
         delta: probability beyond epsilon that is allowed; the noise is then Gaussian.
-        longest: items of the largest sets that are counted in clipped baskets.
+        longest: items of the largest sets that are counted without hubs, if many items matter.
         items: items of a basket that are counted, if many items matter.
 
-    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: three steps, each paid
-        for. (1) The number of items λ, a tenth: permute-and-flip (the exponential mechanism with
-        δ) with the score −|c_λ − c|, c_λ the count of the λ-th item and c that of the last of
-        1.1·top sets; both move in one direction by at most the contribution. (2) The items, and for
-        bases of 13 to 30 items pairs of them: the largest counts after one draw of geometric noise,
-        or choices by the exponential mechanism with δ, ρ = ε²/8 each. (3) Counts: w tables of bases
-        are moved by w in all by one basket; a clipped basket is in at most M sets. How a basket is
-        clipped depends on no other. The branch follows from the noisy λ.
+    Promises: ε-DP of the whole release, or (ε, δ)-DP with `delta`. Proof: every step is paid for.
+        (1) The number of items λ, a tenth: permute-and-flip (the exponential mechanism with δ) with
+        the score −|c_λ − c|, c_λ the count of the λ-th item and c that of the last of 1.1·top sets;
+        both move in one direction by at most the contribution. (2) For λ ≤ 30 the items, and pairs
+        of them for bases: the largest counts after one draw of geometric noise, or choices by the
+        exponential mechanism with δ, ρ = ε²/8 each. Else the largest noisy counts of baskets that
+        keep `items` items, which one basket moves by that number; and the number of hubs, as λ,
+        with the score −max(p_h − c, c − p_(h−1), 0), p_h the largest count of a pair after the
+        first h items. (3) Counts: w tables of bases are moved by w in all by one basket; tables
+        over hubs by one for all baskets and for each kept item; a clipped basket is in at most M
+        sets. How a basket is clipped depends on no other. The branches follow from noisy numbers.
     Estimate: of bases as for Marginals: least squares over all tables, unbiased, with exact
-        variance. Of clipped baskets each set has a count of its own, unbiased for the kept items;
-        the interval reaches up by the noisy number of clipped baskets, which is published too, so
-        that it holds for the baskets as they were.
+        variance. Of clipped baskets the noise has exact variance, and the interval reaches up by
+        the noisy number of clipped baskets, which is published too, so that it holds for the
+        baskets as they were. Counts of sets are those of the kept items. Counts with hubs are
+        raised by the average share of items that were left out, also published.
     Reference: Li, Qardaji, Su, Cao, PrivBasis, VLDB 2012; one-shot noise: Qiao, Su, Zhang, ICML
         2021; bounded range: Cesar, Rogers, ALT 2021.
     Differs: geometric noise instead of the exponential mechanism for pure ε; permute-and-flip for
-        λ; bases are joined by their exact variances; clipped baskets where there are many items. No
-        step is free: reference code of the paper spends about twice its ε.
+        λ; bases are joined by their exact variances; clipped baskets and tables over hubs where
+        there are many items. No step is free: reference code of the paper spends about twice its ε.
     """
 
     name = "baskets"
@@ -108,6 +119,7 @@ class Baskets(ProtectedSummary):
     )
     # More items than this are counted by clipped sets; the audit reaches them with fewer.
     clipped_from: ClassVar[int] = 30
+    most_hubs: ClassVar[int] = MOST_HUBS
 
     attribute: str = field(kw_only=False)
     top: int
@@ -126,7 +138,7 @@ class Baskets(ProtectedSummary):
             self.items = whole("Baskets", "items", self.items, least=self.longest, most=64)
         super().__post_init__()
         # No step has more noise than this.
-        most = max(set_number(self.kept, self.longest), self.planned)
+        most = max(set_number(self.kept, self.longest), self.planned, _HUB_NOISE * self.kept)
         check_scale(noise_of_sets(self.unit, most, self._part(_BEYOND)))
 
     def _given_delta(self) -> float | None:
@@ -173,9 +185,15 @@ class Baskets(ProtectedSummary):
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         baskets = PrivateBaskets(table, self.attribute, self.unit)
         number = baskets.number_of_items(self.planned, self._part(_NUMBER))
-        if number > self.clipped_from:
-            return self._by_sets(table, baskets, number, folder)
-        return self._by_bases(table, baskets, number, folder)
+        if number <= self.clipped_from:
+            return self._by_bases(table, baskets, number, folder)
+        candidates = -int(-number * _CANDIDATES // 1)
+        items = baskets.clipped_items(candidates, self.kept, self._part(_CLIPPED.choice))
+        share = self._part(_CLIPPED.hubs)
+        hubs = baskets.number_of_hubs(items[:number], self.planned, self.most_hubs, share)
+        if hubs > self.most_hubs:
+            return self._by_sets(table, baskets, np.sort(items[:number]), folder)
+        return self._by_hubs(table, baskets, items, hubs, folder)
 
     def _by_bases(
         self, table: PrivateTable, baskets: PrivateBaskets, number: int, folder: Path
@@ -206,21 +224,45 @@ class Baskets(ProtectedSummary):
             left = isqrt(left * number)
         return min(left, comb(number, 2))
 
+    def _by_hubs(
+        self, table: PrivateTable, baskets: PrivateBaskets, items: Integers, hubs: int, folder: Path
+    ) -> Measurements:
+        """Measure tables over the first items, of the baskets with each of the others."""
+        hubs = min(hubs, len(items))
+        touched = (self.kept + _WHOLE) * spread(hubs, self.promise.pure)
+        noise = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
+        weaker = (
+            DiscreteLaplace(noise.scale / _WHOLE)
+            if isinstance(noise, DiscreteLaplace)
+            else DiscreteGaussian(noise.parameter / _WHOLE)
+        )
+        beyond = noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond))
+        names = self._columns(table.schema, items)
+        design = HubTables(names, hubs, self.kept, noise, weaker, beyond)
+        return self._written(table, folder, design, baskets.hub_tables(items, design))
+
     def _by_sets(
-        self, table: PrivateTable, baskets: PrivateBaskets, number: int, folder: Path
+        self, table: PrivateTable, baskets: PrivateBaskets, items: Integers, folder: Path
     ) -> Measurements:
         """Measure all small sets of the items in clipped baskets."""
-        shares = _CLIPPED[self.promise.pure]
-        items = baskets.top_items(number, self._part(shares.choice))
-        touched = 1 + touched_sets(min(self.kept, number), self.longest)
+        touched = 1 + touched_sets(min(self.kept, len(items)), self.longest)
         design = Itemsets(
             self._columns(table.schema, items),
             self.longest,
             self.kept,
-            noise_of_sets(self.unit, touched, self._part(shares.counts)),
-            noise_of_sets(self.unit, 1, self._part(shares.beyond)),
+            noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts)),
+            noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond)),
         )
-        numbers, rows = baskets.counts(items, design)
+        return self._written(table, folder, design, baskets.counts(items, design))
+
+    def _written(
+        self,
+        table: PrivateTable,
+        folder: Path,
+        design: HubTables | Itemsets,
+        measured: tuple[Integers, int],
+    ) -> Measurements:
+        numbers, rows = measured
         _write(folder, design.count, numbers)
         known = rows if table.keeps_rows(self.unit) else None
         return Measurements(FILE, design.attributes, design, known)
@@ -241,14 +283,15 @@ class Baskets(ProtectedSummary):
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """How far counts may be off, in both branches."""
         touched = set_number(self.kept, self.longest)
-        many = noise_of_sets(self.unit, touched, self._part(_CLIPPED[self.promise.pure].counts))
+        many = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
         few = noise_of_sets(self.unit, 1, self._part(_BASES.counts))
         one, all_ = (_LEVEL_Z * few.variance**0.5 * 2 ** (items / 2) for items in (1, LARGEST - 1))
         sentence = (
             f"To expect: if one basis is enough, the count of an item will be within ±{one:,.3g} "
             f"(2 items in it) to ±{all_:,.3g} ({LARGEST} items) {OFTEN}; if more than "
             f"{self.clipped_from} items matter, the count of a set in clipped baskets within "
-            f"±{_LEVEL_Z * many.variance**0.5:,.3g}."
+            f"±{_LEVEL_Z * many.variance**0.5:,.3g}, or less if {self.most_hubs} items or fewer "
+            "are in most frequent sets."
         )
         return (sentence,)
 
@@ -256,6 +299,8 @@ class Baskets(ProtectedSummary):
         """Return how the items were counted."""
         design = cast(Measurements, evidence).design
         facts: dict[str, Any] = {"items": len(cast(Measurements, evidence).columns)}
+        if isinstance(design, HubTables):
+            return {**facts, "hubs": design.hubs, "rarer items of a basket": design.most}
         if isinstance(design, Itemsets):
             return {**facts, "items of a basket": design.most, "numbers": design.numbers + 1}
         bases = [len(each.places) for each in cast(Residuals, design).tables]

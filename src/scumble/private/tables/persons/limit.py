@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from itertools import repeat
 
@@ -14,7 +15,8 @@ from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.lists import LIST_MARK
 
-_MANY = 1 << 18  # rows from which a compiled loop counts persons
+# Rows from which a compiled loop counts persons, and where numba is there already.
+_MANY, _MANY_STARTED = 1 << 18, 1 << 16
 _MOST = 2**31 - 1  # the most rows of a person that the loop counts
 
 
@@ -42,13 +44,14 @@ class RowLimit:
         people = arrow_values.unwrap(people)
         self._rows += len(people)
         self._whole = self._whole and _is_whole(people.type)
-        if self._whole and self._rows > _MANY:
+        many = self._rows > (min(_MANY, _MANY_STARTED) if "numba" in sys.modules else _MANY)
+        if self._whole and many:
             if self._numbers is None:
                 self._numbers = NumberCounts.of(self._seen, self.most)
             return self._numbers.keep(people)
         if self._numbers is not None:
             self._seen, self._numbers = self._numbers.by_text(), None
-        if self._rows > _MANY:
+        if many:
             if self._texts is None:
                 self._texts, self._seen = TextCounts(self._seen, self.most), {}
             return self._texts.keep(self.canonical(people))

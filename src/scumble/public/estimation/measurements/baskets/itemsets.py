@@ -119,20 +119,7 @@ class ItemsetReader:
         return found.coefficients * (found.places > 0) if self._known else found.coefficients
 
     def _functional(self, weights: Weights) -> _Functional:
-        factor, parts = 1.0, []
-        for part in weights.parts:
-            first = float(part.values.flat[0])
-            if bool((part.values == first).all()):
-                factor *= first
-            else:
-                parts.append(part)
-        names = [name for part in parts for name in part.names]
-        if len(names) > _MOST_COLUMNS:
-            raise QueryError(
-                f"The question ties {len(names)} items together; at most {_MOST_COLUMNS} are "
-                "possible. Ask about fewer at once."
-            )
-        whole = factor * reduce(np.multiply.outer, [part.values for part in parts], np.ones(()))
+        names, whole = tied(weights)
         coefficients = whole.copy()
         for axis in range(len(names)):
             lead = np.moveaxis(coefficients, axis, 0)
@@ -141,7 +128,7 @@ class ItemsetReader:
         if len(sets) and sets.sum(axis=1).max() > self.design.longest:
             raise QueryError(refusal(self.read, conjunction(weights), self._measured))
         return _Functional(
-            self._places(names, sets), coefficients[coefficients != 0], *_steps(whole)
+            self._places(names, sets), coefficients[coefficients != 0], *steps(whole, whole.ndim)
         )
 
     def _places(self, names: Sequence[str], sets: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
@@ -158,10 +145,30 @@ class ItemsetReader:
         return len(names) <= self.design.longest
 
 
-def _steps(whole: Tensor) -> tuple[float, float]:
-    """Return the most that a superset of a set of items weighs more, and less, than the set."""
+def tied(weights: Weights) -> tuple[list[str], Tensor]:
+    """Return the columns that a question depends on, and the weight of all their combinations."""
+    factor, parts = 1.0, []
+    for part in weights.parts:
+        first = float(part.values.flat[0])
+        if bool((part.values == first).all()):
+            factor *= first
+        else:
+            parts.append(part)
+    names = [name for part in parts for name in part.names]
+    if len(names) > _MOST_COLUMNS:
+        raise QueryError(
+            f"The question ties {len(names)} items together; at most {_MOST_COLUMNS} are "
+            "possible. Ask about fewer at once."
+        )
+    return names, factor * reduce(np.multiply.outer, [part.values for part in parts], np.ones(()))
+
+
+def steps(whole: Tensor, axes: int) -> tuple[float, float]:
+    """Return the most that a superset of a set of items weighs more, and less, than the set, if it
+    has more of the items of the first `axes` axes.
+    """
     most, least = whole.copy(), whole.copy()
-    for axis in range(whole.ndim):
+    for axis in range(axes):
         for found, choose in ((most, np.maximum), (least, np.minimum)):
             lead = np.moveaxis(found, axis, 0)
             choose(lead[:1], lead[1:], out=lead[:1])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.model.designs.lists.hub_tables import HubTables
 from scumble.model.designs.lists.itemsets import Itemsets, set_number, sets_at
 from scumble.model.designs.lists.whole_baskets import WholeBaskets
 from scumble.model.errors import ParameterError, QueryError
@@ -27,7 +28,8 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
-from scumble.public.estimation.measurements.itemsets import (
+from scumble.public.estimation.measurements.baskets.hub_tables import HubReader
+from scumble.public.estimation.measurements.baskets.itemsets import (
     ItemsetReader,
     WholeBasketReader,
     having,
@@ -37,7 +39,7 @@ from scumble.public.estimation.measurements.readings import Part, Weights, reade
 from scumble.public.sandbox import Sandbox
 
 Places = tuple[int, ...]
-SetReader = ResidualReader | ItemsetReader | WholeBasketReader
+SetReader = ResidualReader | ItemsetReader | HubReader | WholeBasketReader
 
 MOST_RULES = 10_000
 
@@ -157,7 +159,7 @@ class FrequentSets:
         if isinstance(reader, ItemsetReader):
             yield from _listed(reader)
             return
-        if isinstance(reader, WholeBasketReader):
+        if isinstance(reader, WholeBasketReader | HubReader):
             yield from reader.sets()
             return
         for table in reader.solver.design.tables:
@@ -195,7 +197,7 @@ class FrequentSets:
         return tuple(self.evidence.columns[place] for place in places)
 
 
-_KINDS = ("residuals", Itemsets.kind, WholeBaskets.kind)
+_KINDS = ("residuals", Itemsets.kind, HubTables.kind, WholeBaskets.kind)
 
 
 def _parts(places: Places) -> Iterator[Places]:
