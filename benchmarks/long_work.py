@@ -1,5 +1,5 @@
-"""Work that takes a while: a comparison of methods, many questions given as SQL texts, and a limit
-on the rows of each person.
+"""Work that takes a while: a comparison of methods, many questions given as SQL texts, the plan of
+a workload, and a limit on the rows of each person.
 
 Figures are processor seconds of this process, or of a child, over the seconds that are allowed.
 """
@@ -33,6 +33,7 @@ TEXTS, TEXT_SECONDS = 100_000, 8
 PEOPLE, COMPARE_SECONDS = 1_300, 10
 ADULT = "adult_train_complete_30162.csv"
 ADULT_SECONDS = 60
+PREFIXES, PLAN_SECONDS = 4_096, 20
 ROWS, PERSON_SECONDS = 10_000_000, 4
 MANY = "uniform,subset,frapp,alphabeta,partition,anatomy,aroma,histogram,marginals"
 FIVE = "uniform,subset,aroma,partition,anatomy"
@@ -42,7 +43,7 @@ _COMMAND = [sys.executable, "-c", "from scumble.cli.app import main; main()"]
 def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         persons = [_persons(Path(folder), kind) for kind in ("number", "text")]
-        return [_texts(), _small(Path(folder)), *_adult(Path(folder)), *persons]
+        return [_texts(), _prefixes(), _small(Path(folder)), *_adult(Path(folder)), *persons]
 
 
 def _texts() -> dict[str, Any]:
@@ -55,6 +56,16 @@ def _texts() -> dict[str, Any]:
     detail = f"{spent * TEXTS:.1f} s CPU; {alone * TEXTS:.1f} s where each is parsed alone"
     words = f"parsing {TEXTS:,} counts given as texts / {TEXT_SECONDS} s"
     return at_most(words, 1, spent * TEXTS / TEXT_SECONDS, detail)
+
+
+def _prefixes() -> dict[str, Any]:
+    """The sums from which all prefixes of one attribute are best answered, with Laplace noise."""
+    schema = Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, PREFIXES - 1))])
+    queries = [f"SELECT COUNT(*) FROM t WHERE a <= {last}" for last in range(PREFIXES)]
+    method = sc.Workload(["a"], queries=queries, epsilon=1, neighbours="add_remove")
+    spent = _cpu(lambda: method.forecast(schema))
+    words = f"plan of a workload of {PREFIXES:,} prefixes, without δ / {PLAN_SECONDS} s"
+    return at_most(words, 1, spent / PLAN_SECONDS, f"{spent:.1f} s CPU")
 
 
 def _small(folder: Path) -> dict[str, Any]:

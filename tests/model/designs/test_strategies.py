@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from scumble.model.designs import strategies
 from scumble.model.designs.matrix import (
     DiagonalPlusLowRank,
     Floats,
@@ -16,7 +15,8 @@ from scumble.model.designs.matrix import (
     integer_strategy,
     rounded_strategy,
 )
-from scumble.model.designs.strategies import (
+from scumble.model.designs.planning import strategies
+from scumble.model.designs.planning.strategies import (
     choose_strategy,
     eigen_design,
     hierarchy,

@@ -181,9 +181,10 @@ def test_questions_beyond_the_workload_are_refused_with_the_nearest() -> None:
 
 
 def test_conditions_over_several_blocks() -> None:
+    """The question is not planned for, but adds up cells of two tables that are."""
     queries = [
         "SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex",
-        "SELECT job, COUNT(*) FROM t GROUP BY job",
+        "SELECT age, job, COUNT(*) FROM t GROUP BY age, job",
     ]
     mechanism = sc.Workload(
         ["age", "sex", "job"], queries=queries, epsilon=90, neighbours="add_remove"

@@ -71,6 +71,7 @@ def test_cells_are_merged_if_and_only_if_nothing_tells_them_apart(name: str) -> 
     assert counts.dtype == np.int64
     assert (questions.matrix @ counts == truths @ tensor.reshape(-1)).all()
     assert (questions.gram() == questions.matrix.T.astype(int) @ questions.matrix).all()
+    assert np.array_equal(questions.distinct(), np.unique(questions.matrix, axis=0))
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -49,18 +49,19 @@ class TreeEstimator:
     variances: Floats
 
     def __post_init__(self) -> None:
-        nodes = np.arange(len(self.parents))
-        if not (self.parents < nodes).all() or (self.parents < -1).any():
+        before = self.parents < np.arange(len(self.parents))
+        if not before.all() or self.parents.min(initial=0) < -1:
             raise ValueError("parents stand before their children")
-        if not (self.variances > 0).all() or not np.isfinite(self.variances[self.leaves]).all():
+        known = np.isfinite(self.variances) | ~self.leaves
+        if not (self.variances > 0).all() or not known.all():
             raise ValueError("variances are above 0, and finite for leaves")
 
     @cached_property
     def leaves(self) -> npt.NDArray[np.bool_]:
         """Which nodes have no children."""
-        leaves = np.ones(len(self.parents), bool)
-        leaves[self.parents[self.parents >= 0]] = False
-        return leaves
+        leaves = np.ones(len(self.parents) + 1, bool)
+        leaves.put(self.parents, False, mode="wrap")  # that of a root, −1, is behind the last node
+        return leaves[:-1]
 
     def estimates(self, noisy: npt.NDArray[np.generic]) -> Floats:
         """Return the least squares estimate of every node from the noisy numbers of all nodes."""
@@ -140,9 +141,10 @@ class TreeNoise:
         """
         from scumble.model.designs import tree_kernels
 
-        weights = np.stack([first, second])
+        weights = np.stack([first] if second is first else [first, second])
+        order = np.argsort(np.append(groups.nodes, 0)[groups.starts[:-1]], kind="stable")
         found: Floats = tree_kernels.group_moments(
-            self.tree, self.noise, groups.starts, groups.nodes, weights
+            self.tree, self.noise, order, groups.starts, groups.nodes, weights
         )
         return found
 
@@ -204,11 +206,15 @@ class BoxNodes:
 
     @classmethod
     def of_levels(
-        cls, levels: Sequence[tuple[Boxes, Integers]], noisy: Sequence[npt.NDArray[Any] | None]
+        cls,
+        levels: Sequence[tuple[Boxes, Integers]],
+        noisy: Sequence[npt.NDArray[Any] | None],
+        joined: Boxes | None = None,
     ) -> BoxNodes:
         """Return the tree with these levels, from the top. A level has boxes and the indices of
         their parents in the level above; `noisy` has its noisy counts, or None if it was not
-        measured. Every measured level has its own law.
+        measured. Every measured level has its own law. `joined` are the boxes of all levels, if
+        they are known.
         """
         sizes = [len(boxes) for boxes, _ in levels]
         starts = np.cumsum([0, 0, *sizes])  # of the level above each level
@@ -221,10 +227,10 @@ class BoxNodes:
             for size, numbers in zip(sizes, noisy, strict=True)
         ]
         return cls(
-            Boxes.joined([boxes for boxes, _ in levels]),
+            joined or Boxes.joined([boxes for boxes, _ in levels]),
             np.concatenate(parents),
             np.repeat(np.array(laws, np.int64), sizes),
-            np.concatenate(counts).astype(np.int64),
+            np.concatenate(counts).astype(np.int64, copy=False),
         )
 
     @classmethod
@@ -258,7 +264,7 @@ class BoxNodes:
     def estimator(self, laws: Sequence[NoiseLaw]) -> TreeEstimator:
         """Return the least squares estimator of the tree with the variances of its noise."""
         known = np.array([*(law.variance for law in laws), np.inf])
-        return TreeEstimator(self.parents, known[self.law])
+        return TreeEstimator(self.parents, known.take(self.law, mode="wrap"))  # −1: the last one
 
 
 def _low(name: str) -> str:

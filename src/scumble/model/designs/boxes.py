@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class Boxes:
         from scumble.model.designs import kernels
 
         self._refuse_outside(np.array(tensor.shape))
-        lengths = self.sizes[axis]
+        lengths = self.high[axis] - self.low[axis] + 1
         starts = np.cumsum(lengths) - lengths
         sums = np.zeros(int(lengths.sum()), tensor.dtype)
         own = strides_of(tensor.shape)
@@ -127,9 +128,9 @@ class Boxes:
         """Raise IndexError for a box outside of the domain: compiled loops check no indices."""
         if not len(self):
             return
-        if (self.low.min(axis=1) < 0).any() or (self.low.max(axis=1) > shape).any():
+        if self.low.min(initial=0) < 0 or (self.low.max(axis=1) > shape).any():
             raise IndexError("a box begins outside of the domain")
-        if (self.high.min(axis=1) < -1).any() or (self.high.max(axis=1) >= shape).any():
+        if self.high.min(initial=0) < -1 or (self.high.max(axis=1) >= shape).any():
             raise IndexError("a box ends outside of the domain")
 
 
@@ -166,8 +167,13 @@ class BoxSums:
         return True
 
     def apply(self, counts: Integers) -> list[npt.NDArray[Any]]:
-        summed = summed_area(counts.reshape(self.shape))
-        return [boxes.sums(summed) for boxes in self.groups]
+        sums = self.boxes.sums(summed_area(counts.reshape(self.shape)))
+        return np.split(sums, np.cumsum([len(boxes) for boxes in self.groups])[:-1])
+
+    @cached_property
+    def boxes(self) -> Boxes:
+        """The boxes of all groups in order."""
+        return Boxes.joined(self.groups)
 
     def norms(self) -> list[tuple[int, int]]:
         return [(1, 1)] * len(self.groups)

@@ -246,6 +246,15 @@ class Strategy:
         squares = np.asarray(self.matrix.multiply(self.matrix).sum(axis=0))
         return [(int(absolute.max()), int(squares.max()))]
 
+    def single_rows(self, share: float) -> npt.NDArray[np.intp]:
+        """Return the numbers of the rows of one cell whose entries are at most `share` of the
+        largest L2 norm of a column.
+        """
+        single = np.flatnonzero(np.diff(self.matrix.indptr) == 1)
+        entries = np.abs(self.matrix.data[self.matrix.indptr[single]])
+        found: npt.NDArray[np.intp] = single[entries <= share * self.norms()[0][1] ** 0.5]
+        return found
+
     @cached_property
     def gram(self) -> Floats:
         """A'A; its entries are integers below 2^53, so that nothing is rounded."""

@@ -38,8 +38,13 @@ DESIGNS = {
         "scumble.model.evidence.chosen_tables:ChosenTables",
         "scumble.public.synthesis.chosen_reader:ChosenReader",
     ),
+    "hub tables": DesignEntry(
+        "scumble.model.designs.lists.hub_tables:HubTables",
+        f"{_READERS}.baskets.hub_tables:HubReader",
+    ),
     "itemsets": DesignEntry(
-        "scumble.model.designs.lists.itemsets:Itemsets", f"{_READERS}.itemsets:ItemsetReader"
+        "scumble.model.designs.lists.itemsets:Itemsets",
+        f"{_READERS}.baskets.itemsets:ItemsetReader",
     ),
     "matrix": DesignEntry("scumble.model.designs.matrix:Matrix", f"{_READERS}.matrix:MatrixReader"),
     "open": DesignEntry(
@@ -66,7 +71,7 @@ DESIGNS = {
     ),
     "whole baskets": DesignEntry(
         "scumble.model.designs.lists.whole_baskets:WholeBaskets",
-        f"{_READERS}.itemsets:WholeBasketReader",
+        f"{_READERS}.baskets.itemsets:WholeBasketReader",
     ),
 }
 

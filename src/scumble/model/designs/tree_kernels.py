@@ -173,35 +173,6 @@ def children_even(parents: Array, first_child: Array, even: Array) -> tuple[Arra
 
 
 @kernel
-def _beside(
-    first_child: Array,
-    children: Array,
-    marks: Array,
-    mark: int,
-    node: int,
-    even: Array,
-    sums: Array,
-    top: Array,
-) -> tuple[float, float, float]:
-    """Return the moments `even` of the children of a node that are not marked: two sums, and the
-    largest. With `sums` over all children, the two are over all of them.
-    """
-    many = top[node] >= 0
-    if many and marks[top[node]] != mark:
-        return sums[0, node], sums[1, node], even[2, top[node]]
-    second = fourth = largest = 0.0
-    for place in range(first_child[node], first_child[node + 1]):
-        child = children[place]
-        if marks[child] != mark:
-            second += even[0, child]
-            fourth += even[1, child]
-            largest = max(largest, even[2, child])
-    if many:
-        return sums[0, node], sums[1, node], largest
-    return second, fourth, largest
-
-
-@kernel
 def _moments(
     tree: Arrays,
     noise: Arrays,
@@ -217,53 +188,68 @@ def _moments(
     noisy node. `first` and `last` have what `_pulled` left, found and shared.
 
     Only these nodes, which are marked, and their children are visited; of the children of a node
-    that has very many, only those that are marked.
+    that has very many, only those that are marked. Of all other children the moments `even` are
+    summed here and not in a function: a call with so many arrays takes longer than the sum.
     """
     parents, first_child, children, _, _ = tree
     shares, variances, fourths, even, sums, top = noise
+    (found, shared), (last_found, last_shared) = first, last
     second = fourth = largest = 0.0
     for node in reached:
-        one, other = first[0][node] * shares[node], last[0][node] * shares[node]
+        one, other = found[node] * shares[node], last_found[node] * shares[node]
         second += variances[node] * one * other
         fourth += fourths[node] * one**4
         if variances[node] > 0.0:
             largest = max(largest, abs(one))
         parent = parents[node]
         if parent >= 0 and top[parent] >= 0:  # the sums over all children count this one
-            second -= even[0, node] * first[1][parent] * last[1][parent]
-            fourth -= even[1, node] * first[1][parent] ** 4
-        one, other = first[1][node], last[1][node]
-        both = _beside(first_child, children, marks, mark, node, even, sums, top)
-        second += both[0] * one * other
-        fourth += both[1] * one**4
-        largest = max(largest, both[2] * abs(one))
+            second -= even[0, node] * shared[parent] * last_shared[parent]
+            fourth -= even[1, node] * shared[parent] ** 4
+        one, other = shared[node], last_shared[node]
+        squares = fourths_beside = most = 0.0
+        if top[node] >= 0 and marks[top[node]] != mark:
+            most = even[2, top[node]]
+        else:
+            for place in range(first_child[node], first_child[node + 1]):
+                child = children[place]
+                if marks[child] != mark:
+                    squares += even[0, child]
+                    fourths_beside += even[1, child]
+                    most = max(most, even[2, child])
+        if top[node] >= 0:
+            squares, fourths_beside = sums[0, node], sums[1, node]
+        second += squares * one * other
+        fourth += fourths_beside * one**4
+        largest = max(largest, most * abs(one))
     return second, fourth, largest
 
 
 @kernel
 def group_moments(
-    tree: Arrays, noise: Arrays, starts: Array, nodes: Array, weights: Array
+    tree: Arrays, noise: Arrays, order: Array, starts: Array, nodes: Array, weights: Array
 ) -> Array:
     """Return the three moments of two weighted sums of nodes, a column for every group. Group g has
-    the nodes `nodes[starts[g]:starts[g + 1]]`, each with two weights.
+    the nodes `nodes[starts[g]:starts[g + 1]]`, each with two weights; `weights` has one row if both
+    are the same. Groups are read in the given order, best one after the other in the tree: their
+    nodes are in the processor's cache then.
     """
     parents, _, _, own, below = tree
-    size, groups = len(parents), len(starts) - 1
+    size, groups, rows = len(parents), len(starts) - 1, len(weights)
     moments = np.zeros((3, groups))
     marks = np.full(size, -1)
     visited = np.zeros(size, np.int64)
-    found, shared = np.zeros((2, size)), np.zeros((2, size))
-    for group in range(groups):
+    found, shared = np.zeros((rows, size)), np.zeros((rows, size))
+    for group in order:
         begin, end = starts[group], starts[group + 1]
         count = _reached(parents, nodes[begin:end], group, marks, visited)
         reached = visited[:count]
-        for row in range(2):
+        for row in range(rows):
             for node in reached:
                 found[row, node] = shared[row, node] = 0.0
             for place in range(begin, end):
                 found[row, nodes[place]] += weights[row, place]
             _pulled(parents, own, below, reached, found[row], shared[row])
-        one, other = (found[0], shared[0]), (found[1], shared[1])
+        one, other = (found[0], shared[0]), (found[rows - 1], shared[rows - 1])
         second, fourth, largest = _moments(tree, noise, marks, group, reached, one, other)
         moments[0, group], moments[1, group], moments[2, group] = second, fourth, largest
     return moments
@@ -311,21 +297,6 @@ def _prepare(values: Array, parts: Array, sizes: Array, totals: Array, run_ends:
         for code in range(size - 2, -1, -1):
             same = values[part, code] == values[part, code + 1]
             run_ends[axis, code] = run_ends[axis, code + 1] if same else code + 1
-
-
-@kernel
-def _state(node: int, low: Array, high: Array, values: Array, parts: Array, run_ends: Array) -> int:
-    """Return whether the weights in the box of a node are all 0, all equal, or different."""
-    state = _EVEN
-    for axis in range(len(parts)):
-        if parts[axis] < 0:
-            continue
-        first = low[axis, node]
-        if run_ends[axis, first] <= high[axis, node]:
-            state = _UNEVEN
-        elif values[parts[axis], first] == 0.0:
-            return _ZERO
-    return state
 
 
 @kernel
@@ -387,16 +358,25 @@ def _descend(
     while left:
         left -= 1
         node = stack[left]
-        state = _state(node, low, high, values, parts, run_ends)
-        found[:, node] = 0.0
+        # Whether the weights in the box are all 0, all equal, or different; no function, as above.
+        uneven, zero, weight = False, False, factor
+        for axis in range(len(parts)):
+            part, first = parts[axis], low[axis, node]
+            cut_here = part >= 0 and run_ends[axis, first] <= high[axis, node]
+            uneven = uneven or cut_here
+            if part >= 0 and not cut_here:
+                weight *= values[part, first]
+                zero = zero or values[part, first] == 0.0
+        state = _ZERO if zero else _UNEVEN if uneven else _EVEN
+        found[0, node] = found[1, node] = found[2, node] = weight if state == _EVEN else 0.0
         if state == _UNEVEN and not ends[node]:
             for place in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
                 stack[left] = children[place]
                 left += 1
         else:
-            if state != _ZERO:
+            if state == _UNEVEN:
                 weights = _weigh(node, low, high, values, parts, totals, run_ends, factor)
-                cut = cut or state == _UNEVEN
+                cut = True
                 found[0, node], found[1, node], found[2, node] = weights
             for row in range(3):
                 numbers[row, 0] += found[row, node] * counts[node]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import WithDelta
+from scumble.private.summaries.blas import one_thread
 from scumble.private.summaries.workload_matrix import (
     Asked,
     Forecast,
@@ -52,16 +54,19 @@ class Workload(WithDelta):
         whole numbers that depends on the questions alone; one row changes them by a column of A.
         With Δ the largest L1 norm of a column, times contribution (replace: twice that), noise with
         P(z) ∝ exp(−|z|ε/Δ) on every sum is ε-DP; Gaussian noise goes by the largest L2 norm.
-    Estimate: least squares, x̂ = (A'A)⁻¹A'y; unbiased for every question that tells no more kinds of
-        rows apart than the workload. Its error is a sum of known noises with known coefficients.
-        Other questions are refused, with the planned ones that are nearest.
+    Estimate: least squares, x̂ = (A'A)⁻¹A'y; unbiased for every question that the sums tell: those
+        of the workload, what they add up to, and often more. Its error is a sum of known noises
+        with known coefficients. Other questions are refused, with the planned ones that are
+        nearest.
     Reference: Li, Hay, Rastogi, Miklau, McGregor, PODS 2010 (the mechanism); Yuan, Yang, Zhang,
         Hao, TKDD 2016 (the convex program); McKenna, Miklau, Hay, Machanavajjhala, VLDB 2018
-        (weighted sums for Laplace noise).
+        (weighted sums for Laplace noise); Yuan, Zhang, Winslett, Xiao, Yang, Hao, VLDB 2012 (sums
+        of low rank).
     Differs: for Gaussian noise the optimum is found by a fixed-point iteration on the multipliers,
         with a lower bound that shows how near it is; matrices are rounded to whole numbers, and
         noise is discrete, so that the promise does not rest on floating-point arithmetic. For
-        Laplace noise the best of several strategies is taken: no optimum is known.
+        Laplace noise the best of several strategies is taken: no optimum is known. Sums of low rank
+        are answered by least squares, which is at least as good as the factor of their authors.
     """
 
     name = "workload"
@@ -112,7 +117,9 @@ class Workload(WithDelta):
     def _plan(self, schema: Schema) -> _Plan:
         questions = self.questions(schema)
         if self._planned is None or self._planned[0] is not questions:
-            self._planned = questions, _Plan(self, questions)
+            # Only the few large steps of the search for Gaussian noise gain by threads.
+            with nullcontext() if self.gaussian else one_thread():
+                self._planned = questions, _Plan(self, questions)
         return self._planned[1]
 
     def questions(self, schema: Schema) -> Questions:
@@ -186,12 +193,14 @@ class _Plan:
     """The strategy for the questions, the law of its noise, and the forecast of their errors."""
 
     def __init__(self, release: Workload, questions: Questions) -> None:
-        from scumble.model.designs.strategies import choose_strategy
+        from scumble.model.designs.planning.low_rank import MOST_QUESTIONS
+        from scumble.model.designs.planning.strategies import choose_strategy
 
         self.questions = questions
         gram = questions.gram()
-        rows = np.unique(questions.matrix, axis=0)
-        few = rows.astype(np.float64) if len(rows) <= questions.merged.cells else None
+        rows = questions.distinct()
+        most = max(questions.merged.cells, MOST_QUESTIONS)
+        few = rows.astype(np.float64) if len(rows) <= most else None
         price = _price(release)
         choice = choose_strategy(gram, few, gaussian=release.gaussian, signed_price=price)
         self.strategy = choice.strategy

@@ -50,9 +50,14 @@ class Questions:
         """Return the Gram matrix W'W."""
         total = np.zeros((self.merged.cells, self.merged.cells))
         for begin in range(0, len(self.matrix), 1024):
-            part = self.matrix[begin : begin + 1024].astype(np.float64)
-            total += part.T @ part
+            part = self.matrix[begin : begin + 1024].astype(np.float32)
+            total += part.T @ part  # whole numbers up to 1024, which are exact in 32 bits
         return total
+
+    def distinct(self) -> npt.NDArray[np.uint8]:
+        """Return the different rows of the matrix, in lexicographic order."""
+        rows = sorted({row.tobytes() for row in self.matrix})
+        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), self.merged.cells)
 
 
 def merging(queries: Sequence[Query], schema: Schema, engine: Sandbox) -> Questions:

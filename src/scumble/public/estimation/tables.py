@@ -137,6 +137,10 @@ class Clauses:
                 engine.check(query)
             raise
 
+    def of_one(self, clause: Expression) -> Truth:
+        """Return the truth of `clause`, on one attribute, by the codes of the attribute."""
+        return self._truth[clause]
+
     def along(self, clause: Expression, order: Sequence[str]) -> Truth:
         """Return the truth of `clause` as a tensor that broadcasts over the axes `order`."""
         places = [order.index(name) for name in clause.attributes]
@@ -194,9 +198,10 @@ class CodeSet:
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The runs of codes as (first, last + 1); one empty run if there are no codes."""
-        steps = np.diff(self.holds.astype(np.int8), prepend=0, append=0)
-        starts, ends = np.flatnonzero(steps > 0), np.flatnonzero(steps < 0)
-        return tuple(zip(starts.tolist(), ends.tolist(), strict=True)) or ((0, 0),)
+        bordered = np.zeros(len(self.holds) + 2, bool)
+        bordered[1:-1] = self.holds
+        ends = np.flatnonzero(bordered[1:] != bordered[:-1]).tolist()
+        return tuple(zip(ends[::2], ends[1::2], strict=True)) or ((0, 0),)
 
 
 class CodeSets:
@@ -216,9 +221,10 @@ class CodeSets:
             own = tuple(clause for clause in query.clauses if clause.attributes == (name,))
             key = (name, own)
             if key not in self._known:
-                truths = [self._clauses.along(clause, [name]) for clause in own]
-                every = np.ones(self._schema[name].size, bool)
-                self._known[key] = CodeSet(np.logical_and.reduce([every, *truths]))
+                holds = np.ones(self._schema[name].size, bool)
+                for clause in own:
+                    holds &= self._clauses.of_one(clause)
+                self._known[key] = CodeSet(holds)
             found.append(self._known[key])
         separate = all(len(clause.attributes) == 1 for clause in query.clauses)
         few = prod(len(codes.runs) for codes in found) <= _MOST_BOXES

@@ -165,7 +165,7 @@ def halved(levels: list[Level], height: int | None) -> list[Level]:
     grown = list(levels)
     while height is None or len(grown) <= height:
         boxes, _ = grown[-1]
-        if (boxes.cells == 1).all() or len(boxes) << len(boxes.low) > MOST_NODES:
+        if np.array_equal(boxes.low, boxes.high) or len(boxes) << len(boxes.low) > MOST_NODES:
             break
         grown.append(boxes.halves())
     return grown

@@ -80,8 +80,9 @@ class Dawa(RegionSummary):
         buckets = Boxes(np.concatenate([[0], last[:-1] + 1])[None], last[None])
         levels, shares = bucket_tree(buckets)
         laws = self.laplace([left * share for share in shares])
-        noisy = counts.noisy(laws, BoxSums((counts.size,), tuple(boxes for boxes, _ in levels)))
-        return BoxNodes.of_levels(levels, noisy), BoxTree(laws)
+        sums = BoxSums((counts.size,), tuple(boxes for boxes, _ in levels))
+        noisy = counts.noisy(laws, sums)
+        return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws)
 
     def _price(self, codes: int) -> int:
         """Return the cost of a bucket beside its distances: the noise of a count, and about the

@@ -91,8 +91,9 @@ class Kdtree(RegionSummary):
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
-        noisy = counts.noisy(laws, BoxSums(shape, tuple(boxes for boxes, _ in levels)))
-        return BoxNodes.of_levels(levels, noisy), BoxTree(laws, self.prune)
+        sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
+        noisy = counts.noisy(laws, sums)
+        return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws, self.prune)
 
     def _cuts(self, shape: tuple[int, ...]) -> int:
         """Return the number of levels that are cut near medians."""

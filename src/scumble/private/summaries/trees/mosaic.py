@@ -68,8 +68,9 @@ class Mosaic(RegionSummary):
         leaves, (patches, origin), left = self.shaped(counts, blocks)
         plan = patch_plan(blocks, leaves, patches, origin)
         laws = self.laplace([left * share for share in plan.shares])
-        noisy = counts.noisy(laws, BoxSums(shape, tuple(boxes for boxes, _ in plan.levels)))
-        return BoxNodes.of_levels(plan.levels, noisy), BoxTree(laws)
+        sums = BoxSums(shape, tuple(boxes for boxes, _ in plan.levels))
+        noisy = counts.noisy(laws, sums)
+        return BoxNodes.of_levels(plan.levels, noisy, sums.boxes), BoxTree(laws)
 
     def shaped(self, counts: PrivateCounts, blocks: Boxes) -> tuple[Boxes, Level, Fraction]:
         """Return the blocks after halving, their patches, and the ε that is left for counts."""

@@ -66,7 +66,7 @@ class Quadtree(WithDelta, RegionSummary):
         laws = self._laws(shape, levels)
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
         noisy = table.counts(self.names, self.unit).noisy(laws, sums)
-        return BoxNodes.of_levels(levels, noisy), BoxTree(laws, self.prune)
+        return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws, self.prune)
 
     def _laws(
         self, shape: tuple[int, ...], levels: Sequence[Level]

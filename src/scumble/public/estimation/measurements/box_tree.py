@@ -70,16 +70,17 @@ class BoxTreeReader:
         self, tree: BoxNodes, names: Sequence[str], design: BoxTree, rows: int | None
     ) -> None:
         fit = FittedTree.of(tree, design, rows)
-        own = np.arange(len(fit.noisy)) >= fit.offset  # nodes that have a box
         fitted = fit.forest.estimates(fit.noisy)
 
         def leaves(which: npt.NDArray[np.bool_]) -> FittedLeaves:
             nodes = np.flatnonzero(which)
-            boxes = WeighedBoxes(tree.boxes.take(nodes - fit.offset), names)
-            return FittedLeaves(fit, nodes, fitted[nodes], boxes, rows)
+            own = nodes - fit.offset if fit.offset else nodes
+            boxes = WeighedBoxes(tree.boxes.take(own), names)
+            return FittedLeaves(fit, nodes, fitted.take(nodes), boxes, rows)
 
         self._leaves = self._unpruned = leaves(fit.forest.leaves)
         if design.prune is not None:
+            own = np.arange(len(fit.noisy)) >= fit.offset  # nodes that have a box
             self._leaves = leaves(_pruned(fit.forest, (fitted < design.prune) & own))
 
     @property
@@ -199,8 +200,11 @@ class FittedTree:
     def of(cls, tree: BoxNodes, design: BoxTree, rows: int | None) -> FittedTree:
         """Return the fit of a tree, of a table with a known number of `rows` if it is given."""
         forest = tree.estimator(design.laws)
-        variances = np.where(np.isfinite(forest.variances), forest.variances, 0.0)
-        fourths = np.array([*(law.fourth for law in design.laws), 0.0])[tree.law]
+        unmeasured = np.isinf(forest.variances)
+        variances = (
+            np.where(unmeasured, 0.0, forest.variances) if unmeasured.any() else forest.variances
+        )
+        fourths = np.array([*(law.fourth for law in design.laws), 0.0]).take(tree.law, mode="wrap")
         if rows is None:
             return cls(forest, tree.noisy, variances, fourths, 0)
         # The estimator needs a variance above 0; this one is lost in rounding.
@@ -297,4 +301,6 @@ class FittedLeaves:
         groups = some.groups[used]
         starts = np.searchsorted(groups, np.arange(some.first, some.last + 1))
         lists = NodeGroups(starts, self.nodes[some.leaves[used]])
-        return self.fit.noise.group_moments(lists, first[used], second[used])
+        weights = first[used]
+        same = second is first
+        return self.fit.noise.group_moments(lists, weights, weights if same else second[used])

@@ -238,8 +238,10 @@ class Overlaps:
         # A leaf with several codes of a grouped attribute has cells of other groups.
         inside = self.weighed.along(list(self.codes)).take(self.leaves)
         own = [place for place, name in enumerate(self.codes) if name not in weights.names]
+        several = np.asarray((inside.high > inside.low).any(axis=0))
+        if not several.any():
+            return found
         shares = 1 / inside.sizes[own].prod(axis=0)
-        several = np.asarray((inside.sizes > 1).any(axis=0))
         ones = np.ones(len(shares))
         return found.times(BoxWeights(shares, ones - several, ones, several, ones > 0))
 
@@ -297,6 +299,8 @@ def _runs(boxes: Boxes, codes: int) -> Iterator[tuple[int, int]]:
 
 def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
     """Return the box of every cell of every box, and the codes of the cells."""
+    if np.array_equal(boxes.low, boxes.high):
+        return np.arange(len(boxes)), boxes.low
     cells = boxes.cells
     which = np.repeat(np.arange(len(boxes)), cells)
     place = np.arange(len(which)) - np.repeat(np.cumsum(cells) - cells, cells)

@@ -31,7 +31,7 @@ from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.itemsets import conjunction, refusal
+from scumble.public.estimation.measurements.baskets.itemsets import conjunction, refusal
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights, reader_of
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import onto_simplex, raked

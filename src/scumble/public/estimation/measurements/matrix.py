@@ -1,7 +1,8 @@
 """Reader of noisy sums of merged cells (Workload): the least squares estimate of every cell.
 
 A question that tells cells apart that were merged is not in the span of what was measured: nothing
-published tells its answer. It is refused, with the planned questions that are nearest to it.
+published tells its answer. It is refused, with the planned questions that are nearest to it. So is
+one that only the rows of single cells tell which low-rank sums have with next to no weight.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 _MOST_SHOWN = 3
 _EQUAL = 1e-11  # relative difference of weights that rounding explains
+_FAINT = 2.0**-16  # of the norm of a column: a weight with which a cell is hardly measured
 
 
 class MatrixReader:
@@ -48,15 +50,16 @@ class MatrixReader:
         table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")
         self._strategy, noisy = from_table(table, design.merged.cells)
         self._estimates = self._strategy.estimate(noisy)
+        self._faint = self._strategy.single_rows(_FAINT)
         self._rows = evidence.rows
         self._by_cell = MergedWeights(schema, design.merged)
 
     def read(self, weights: Weights) -> Reading:
-        return self._reading(self._merged_weights(weights))[0]
+        return self._reading(weights)[0]
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, ones = self._reading(self._merged_weights(first))
-        other, others = self._reading(self._merged_weights(second))
+        one, ones = self._reading(first)
+        other, others = self._reading(second)
         return one, other, self._noise.variance * float(ones @ others)
 
     @cached_property
@@ -64,12 +67,13 @@ class MatrixReader:
         """The coefficients of the sum of all cells."""
         return self._strategy.coefficients(np.ones(len(self._estimates)))
 
-    def _reading(self, weights: Floats) -> tuple[Reading, Floats]:
+    def _reading(self, asked: Weights) -> tuple[Reading, Floats]:
         """Return a reading, and the coefficients of its noise.
 
         If the number of rows is known, the reading is that of the weights minus the share of their
         error that the error of the total explains: the least squares estimate with that total.
         """
+        weights, names = self._merged_weights(asked), set(asked.names)
         coefficients = self._strategy.coefficients(weights)
         value = float(weights @ self._estimates)
         if self._rows is not None:
@@ -79,6 +83,8 @@ class MatrixReader:
             coefficients = coefficients - share * self._whole
             value -= share * (float(self._estimates.sum()) - self._rows)
         squares = coefficients**2
+        if 2 * float(squares[self._faint].sum()) > float(squares.sum()):
+            raise QueryError(self._refusal(names))
         reading = Reading(
             value,
             self._noise.variance * float(squares.sum()),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import ClassVar, Protocol
 
@@ -141,6 +142,11 @@ class RandomizedCount:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         """Return limits of all counts that the shown number does not reject, and of `value`."""
+        low, high = _not_rejected(self, level)
+        return min(float(low), value), max(float(high), value)
+
+    def not_rejected(self, level: float) -> tuple[int, int]:
+        """Return the least and the largest count that the shown number does not reject."""
         tail = (1 - level) / 2
         steps = NormalDist().inv_cdf(1 - tail)
         low = self._first(
@@ -150,7 +156,7 @@ class RandomizedCount:
             self._largest - self._score_limit(steps),
             lambda others: self._tail(self._largest - others, upper=False) > tail,
         )
-        return min(float(low), value), max(float(self._largest - beyond), value)
+        return low, self._largest - beyond
 
     def _score_limit(self, steps: float) -> float:
         """Return about the count from which the shown number is `steps` standard errors away.
@@ -246,6 +252,10 @@ class RandomizedCount:
         """Return the third central moment of the shown number if the true count were `count`."""
         means = ((count * self.inside, self.inside), (self._rate(count), self.outside))
         return sum(mean * (1 - chance) * (1 - 2 * chance) for mean, chance in means)
+
+
+# Small groups have few different laws: of many answers most have one that was there before.
+_not_rejected = lru_cache(maxsize=4096)(RandomizedCount.not_rejected)
 
 
 @dataclass(frozen=True)

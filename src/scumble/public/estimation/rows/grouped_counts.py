@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
-from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.rows.inverse_channels import Flags
 from scumble.public.sandbox import Sandbox
+
+if TYPE_CHECKING:  # noisy counts need neither
+    from scumble.model.evidence.channels import MultisetChannel
+    from scumble.public.estimation.rows.inverse_channels import Flags
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
+from scumble.model.long_work import tell
 from scumble.model.notebook import html_table, text_table
 from scumble.model.schema.domains import Bins, Dates
 from scumble.model.schema.hierarchies import value_labels
@@ -59,11 +60,12 @@ class GeneralisedRows:
             raise ReleaseError(_DAMAGED)
         nodes = {name: _nodes(schema, name, table[column]) for name, column in shown.items()}
         codes: dict[str, Integers] = {}
-        for name in others:
+        for done, name in enumerate(others, 1):
             found, outside = schema[name].encode(table[name])
             if outside.any():
                 raise ReleaseError(_DAMAGED)
             codes[name] = found.astype(np.int64)
+            tell(done, len(others))
         return cls(schema, evidence, nodes, codes)
 
     def tree(self, name: str) -> Nodes:
@@ -91,13 +93,14 @@ class GeneralisedRows:
     def labelled(self) -> pa.Table:
         """Return the rows with the labels of their groups, in the order of the schema."""
         columns: dict[str, Any] = {}
-        for name in self.evidence.columns:
+        for done, name in enumerate(self.evidence.columns, 1):
             if name in self.nodes:
                 labels = pa.array(self._labels(name), pa.string())
                 columns[name] = labels.take(pa.array(self.nodes[name]))
             else:
                 attribute = self.schema[name]
                 columns[name] = attribute.decode(self.codes[name].astype(attribute.code_type))
+            tell(done, len(self.evidence.columns))
         return pa.table(columns)
 
     def _labels(self, name: str) -> list[str]:

@@ -1,5 +1,5 @@
 """Strategies of the matrix mechanism: the best for a workload of fixed ones (cells, hierarchies,
-the wavelet) and optimised ones (convex program, eigen-design, weighted sums).
+the wavelet) and optimised ones (convex program, eigen-design, weighted sums, low-rank sums).
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from scumble.model.designs.matrix import (
     integer_strategy,
     rounded_strategy,
 )
+from scumble.model.designs.planning.low_rank import low_rank
 
 _SMALL = 1024  # most cells for which all strategies are tried
 _MOST_SUMS = 512
 _CELLS_A_SUM = 12
 _LARGE_FANOUTS = (8, 16)
+# Low-rank sums are tried if the best error is above the bound by more than this share: with them
+# the errors of questions that were not asked are large.
+_LEAST_GAP = 2.5e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +51,9 @@ def choose_strategy(
     gaussian: bool,
     signed_price: float = 1.0,
 ) -> Choice:
-    """Return the best strategy for `workload` = W'W. `questions` are rows of W, with which a search
-    starts if they are few. The error of a signed strategy is multiplied by `signed_price`.
+    """Return the best strategy for `workload` = W'W. `questions` are the distinct rows of W, with
+    which searches start if they are few. The error of a signed strategy is multiplied by
+    `signed_price`.
     """
     cells = len(workload)
     choice = _Search(workload, gaussian, signed_price, identity(cells))
@@ -65,6 +70,11 @@ def choose_strategy(
         else:
             for start in _starts(cells, questions, choice.tried):
                 choice.consider(weighted_sums(workload, start, _stages(start)))
+        beat = min(choice.tried.values())
+        if questions is not None and beat > (1 + _LEAST_GAP) * choice.bound:
+            spanning = low_rank(workload, questions, gaussian=gaussian, beat=beat)
+            if spanning is not None:
+                choice.consider(spanning)
     if cells > 1 and not gaussian:
         # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.
         choice.bound = singular_value_bound(workload)
@@ -116,7 +126,8 @@ def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> It
     few = [f for f in FANOUTS if sum(-(-cells // width) for width in inner[f]) <= most]
     best = min(few, key=lambda fanout: tried.get(hierarchy_name(fanout), np.inf))
     yield intervals(cells, inner[best]).astype(np.float64)
-    if questions is not None and 0 < len(questions) <= min(_MOST_SUMS, max(cells // 2, 8)):
+    most = min(_MOST_SUMS, max(cells // 2, 8), cells)
+    if questions is not None and 0 < len(questions) <= most:
         yield questions
 
 
@@ -318,16 +329,19 @@ def weighted_sums(workload: Floats, start: Floats, stages: Sequence[tuple[int, i
 
     `stages` are pairs of the number of neighbouring cells with equal weights, and of steps.
     """
-    raised = workload / np.trace(workload) + _SUMS_RIDGE / len(workload) * np.eye(len(workload))
+    from scipy.sparse import csr_array, dia_array, vstack
+
+    raised = workload / np.trace(workload)
+    raised.flat[:: len(raised) + 1] += _SUMS_RIDGE / len(raised)
     sums = start
     for width, steps in stages:
         sums = _descend(raised, sums, width, steps)
     scale = 1 + sums.sum(axis=0)
     unit = GRID / max(float((1 / scale).max()), float((sums / scale).max()))
-    cells = np.diag(np.maximum(np.rint(unit / scale), 1))  # at least 1: every cell is measured
-    return integer_strategy(
-        "cells and weighted sums", np.vstack([cells, np.rint(unit * sums / scale)])
-    )
+    cells = dia_array((np.maximum(np.rint(unit / scale), 1)[None], [0]), shape=workload.shape)
+    # The least is 1, so that every cell is measured.
+    whole = csr_array(np.rint(unit * sums / scale), dtype=np.int64)
+    return integer_strategy("cells and weighted sums", vstack([cells, whole], format="csr"))
 
 
 def _descend(workload: Floats, start: Floats, width: int, steps: int) -> Floats:

@@ -1,0 +1,1 @@
+"""Which sums of cells to measure for given questions."""
