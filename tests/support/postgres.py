@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from scumble.model.relational import DatabaseError, Postgres
+from scumble.model.relational import DatabaseConnection, DatabaseError
 
 _numbers = itertools.count()
 
@@ -66,7 +66,7 @@ class Server:
             connection.commit()
 
 
-class LosesReply(Postgres):
+class LosesReply(DatabaseConnection):
     """A connection that is lost at its first COMMIT, before or after the server has it."""
 
     arrives = True

@@ -1,25 +1,30 @@
 """Addresses of databases, connections to them by ADBC, and sentences for their errors.
 
 `postgresql://user@host/database` names a database, `postgresql://user@host/database/schema.name` a
-table in it, and `sqlite:///people.db` a file. No message has words of the server, which can quote
-values, or of the address, which can name users and hosts.
+table in it, `sqlite:///people.db` a file, and `sqlite:///people.db/name` a table in it. No message
+has words of the server, which can quote values, or of the address, which can name users and hosts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from scumble.model.errors import ScumbleError, SourceError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Result = TypeVar("_Result")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 POSTGRESQL, SQLITE = "PostgreSQL", "SQLite"
 _SYSTEMS = {"postgresql": POSTGRESQL, "postgres": POSTGRESQL, "sqlite": SQLITE}
+_SECONDS = 10  # that one connection to a file of SQLite waits for another
 # By the first characters of the SQLSTATE of an error, the longest first.
 _REASONS = {
     "42P01": "there is no such table, or the query names one that does not exist",
@@ -47,6 +52,8 @@ _SENTENCES = (
     (r"cancell?ing statement", _REASONS["57014"]),
     (r"terminating connection|closed the connection|connection .*lost", _REASONS["08"]),
     (r"not a database", "it is no database file"),
+    (r"NaN would be kept", "it has values that are no number, which SQLite does not keep"),
+    (r"duplicate column", "two columns differ only in upper and lower case"),
     (r"locked|busy", "another connection holds it open"),
 )
 
@@ -58,11 +65,14 @@ def is_address(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a database: its system, the form for the driver, and the database's name."""
+    """The address of a database: its system, the form for the driver, the database's name, and the
+    file of SQLite.
+    """
 
     system: str
     uri: str = field(repr=False)
     name: str
+    path: Path | None = None
 
     def __str__(self) -> str:
         return f"the {self.system} database{f' {self.name!r}' if self.name else ''}"
@@ -70,37 +80,47 @@ class Address:
 
 @dataclass(frozen=True)
 class Target:
-    """A table in a PostgreSQL database."""
+    """A table in a database. In SQLite the schema is `main`."""
 
     database: Address
     schema: str
     table: str
 
     def __str__(self) -> str:
-        return f"table {self.schema}.{self.table} of {self.database}"
+        return f"table {self.name} of {self.database}"
+
+    @property
+    def name(self) -> str:
+        """The name of the table as people write it."""
+        return self.table if self.database.system == SQLITE else f"{self.schema}.{self.table}"
 
     def relation(self, suffix: str = "") -> str:
         """Return the quoted name of the table, or of another one whose name begins with it."""
         return f'"{self.schema}"."{self.table}{suffix}"'
 
 
+def _system(address: str) -> str | None:
+    """Return the database system that an address names, if it is a known one."""
+    return _SYSTEMS.get(address.partition("://")[0].lower().partition("+")[0])
+
+
 def read_address(address: str) -> Address:
     """Read an address. `postgresql+driver://`, as SQLAlchemy writes it, is `postgresql://`."""
-    scheme, _, rest = address.partition("://")
-    system = _SYSTEMS.get(scheme.lower().partition("+")[0])
+    rest = address.partition("://")[2]
+    system = _system(address)
     if system is None:
         raise SourceError(
             "An address of a database begins with postgresql:// or sqlite://. The one that was "
             "given begins with something else."
         )
     if system == SQLITE:
-        path = Path(unquote(rest.partition("?")[0])[1:])
+        path = _path(address)
         if not path.is_file():
             raise SourceError(
                 f"There is no file '{path}'. An address of a file is sqlite:///people.db, and "
                 "with a path from the root sqlite:////folder/people.db."
             )
-        return Address(system, f"file:{quote(str(path))}?mode=ro", path.name)
+        return Address(system, f"file:{quote(str(path))}?mode=ro", path.name, path)
     parts = urlsplit(f"postgresql://{rest}")
     options = parse_qs(parts.query)
     if parts.password or "password" in options or "sslpassword" in options:
@@ -122,8 +142,11 @@ def read_target(address: str, error: type[ScumbleError]) -> Target:
     database, _, relation = place.rpartition("/")
     schema, _, table = relation.rpartition(".")
     schema = schema or "public"
-    postgresql = _SYSTEMS.get(scheme.lower().partition("+")[0]) == POSTGRESQL
-    if not postgresql or "/" not in database or not all(map(NAME.fullmatch, (schema, table))):
+    if (
+        _system(address) != POSTGRESQL
+        or "/" not in database
+        or not all(map(NAME.fullmatch, (schema, table)))
+    ):
         raise error(
             "The address of a table is written postgresql://user@host/database/schema.table, with "
             "names of letters, digits and underscores (at most 50 of them). The one that was given "
@@ -134,6 +157,49 @@ def read_target(address: str, error: type[ScumbleError]) -> Target:
     except SourceError as problem:
         raise error(str(problem)) from None
     return Target(found, schema, table)
+
+
+def read_place(address: str, error: type[ScumbleError], *, create: bool = False) -> Target:
+    """Read the address of a table in PostgreSQL or SQLite, `sqlite:///people.db/table`.
+
+    Anything else raises `error`. Without a table it is `release`. A file that does not exist is
+    made when a connection is opened if `create` is true, and otherwise stands for an empty
+    database.
+    """
+    if _system(address) != SQLITE:
+        return read_target(address, error)
+    path, table = _path(address), "release"
+    above = path.parent
+    if NAME.fullmatch(path.name) and not above.is_dir() and (above.is_file() or above.suffix):
+        path, table = above, path.name
+    if path.is_dir() or not path.name or not path.parent.is_dir():
+        raise error(
+            "The address of a table in SQLite is written sqlite:///people.db/table, and with a "
+            "path from the root sqlite:////folder/people.db/table. The one that was given names "
+            "no file in a folder that exists."
+        )
+    if str(path) == ":memory:" or table.lower().startswith("sqlite_"):
+        raise error(
+            "A table in SQLite is kept in a file, not in memory, and has no name that begins with "
+            "sqlite_."
+        )
+    uri = f"file:{quote(str(path))}?mode={'rwc' if create else 'rw'}"
+    missing = not create and not path.is_file()
+    return Target(Address(SQLITE, ":memory:" if missing else uri, path.name, path), "main", table)
+
+
+def other_table(address: str, suffix: str, error: type[ScumbleError]) -> str:
+    """Return the address of the table whose name is that of an address and a suffix."""
+    place, mark, options = address.partition("?")
+    target = read_place(address, error)
+    if target.database.path is not None:
+        return f"sqlite:///{quote(str(target.database.path))}/{target.table}{suffix}"
+    return f"{place}{suffix}{mark}{options}"
+
+
+def _path(address: str) -> Path:
+    """Return the path of an address of SQLite."""
+    return Path(unquote(address.partition("://")[2].partition("?")[0])[1:])
 
 
 # --- connections ----------------------------------------------------------------------------------
@@ -213,20 +279,44 @@ def _connecting(error: Exception) -> str:
     return "the server cannot be reached"
 
 
-class Postgres:
-    """A connection to PostgreSQL whose transactions are begun and ended by statements."""
+class DatabaseConnection:
+    """A connection whose transactions are begun and ended by statements."""
 
     def __init__(self, address: Address) -> None:
         self.connection = connect(address, autocommit=True)
+        if address.system == SQLITE:
+            self.run(f"PRAGMA busy_timeout = {1000 * _SECONDS}")
 
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement, and return its rows, if it has any; raise `DatabaseError`."""
+
+        def rows(cursor: Any) -> list[tuple[Any, ...]]:
+            cursor.execute(sql, parameters or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        return self._with_cursor(rows)
+
+    def stream(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """Yield the result of a statement in batches; raise `DatabaseError`."""
+        failure = None
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql)
+                yield from cursor.fetch_record_batch()
+        except driver_errors() as error:
+            failure = failure_of(error)
+        if failure is not None:
+            raise failure
+
+    def ingest(self, table: str, batches: pa.RecordBatchReader, mode: str, **place: str) -> None:
+        """Copy batches into a table; raise `DatabaseError`."""
+        self._with_cursor(lambda cursor: cursor.adbc_ingest(table, batches, mode, **place))
+
+    def _with_cursor(self, use: Callable[[Any], _Result]) -> _Result:
         failure: DatabaseError
         try:
             with self.connection.cursor() as cursor:
-                cursor.execute(sql, parameters or None)
-                found: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor.description else ()
-                return list(found)
+                return use(cursor)
         except driver_errors() as error:
             failure = failure_of(error)
         # Raised outside of the except clause, so that the error of the driver is not kept.

@@ -123,7 +123,7 @@ class OwnedRelease(Release):
         insecure: bool = False,
         book: str | Path | None = None,
     ) -> Path | str:
-        """Write the release to a folder of its own, or to PostgreSQL, and return the place.
+        """Write the release to a folder of its own, or to a database, and return the place.
 
         An existing folder is replaced only with `force`. A release that can be updated has a
         private record, which is saved as the file `book`, never inside the folder. A release made

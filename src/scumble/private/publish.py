@@ -29,7 +29,7 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream, check_seed
-from scumble.private.tables.long_rows import LongRows
+from scumble.private.tables.long_rows import grouped
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
@@ -127,9 +127,10 @@ def publish(
     are about the whole table, allow for it. `basket` names the column by which rows with one item
     each are grouped into rows with lists, in the order of the column `order`. `jobs` is the number
     of processes that read and perturb rows, and `engine` a cluster that does it, `Spark(session)`;
-    the release does not depend on them. `to` is the address of a table in PostgreSQL,
-    `postgresql://user@host/database/schema.name`, to which the release is saved; that it can be is
-    checked before anything is charged. `progress` is called with the number of rows read.
+    the release does not depend on them. `to` is the address of a table,
+    `postgresql://user@host/database/schema.name` or `sqlite:///file.db/name`, to which the release
+    is saved; that it can be is checked before anything is charged. `progress` is called with the
+    number of rows read.
 
     Several tables about the same people, as dicts of sources and schemas with that of the people
     first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
@@ -379,21 +380,15 @@ def _opened(
 ) -> PrivateSource:
     """The table, with rows of single items grouped into lists if `basket` says how."""
     opened = open_source(source, table=options.table, query=options.query)
-    if options.basket is None:
-        if options.order is not None:
-            raise ParameterError(
-                f"{named('order')} sorts the items of a basket: give {named('basket')} too."
-            )
-        return opened
     lists = [each.name for each in schema.lists]
-    if not lists:
+    if options.basket is not None and not lists:
         raise ParameterError(
             f"{named('basket')} groups rows into lists, and the schema has no attribute of the "
             "type set or sequence."
         )
     person = getattr(mechanism, "person", None)
     same = [] if person is None else [person]
-    return LongRows(opened, options.basket, options.order, lists, same)
+    return grouped(opened, options.basket, options.order, lists, same)
 
 
 def _part(

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import scumble as sc
-from scumble.model.relational import Postgres, read_target
+from scumble.model.relational import DatabaseConnection, read_target
 from scumble.private.journal.entries import digest
 from scumble.private.journal.journal import Journal
 from tests.support.people import people, schema
@@ -44,7 +44,7 @@ def append(journal: Journal, *values: int) -> None:
 def psql(address: str, statement: str) -> list[tuple]:
     """What somebody with psql does; {} is the table of the journal."""
     target = read_target(address, sc.LedgerError)
-    connection = Postgres(target.database)
+    connection = DatabaseConnection(target.database)
     try:
         return connection.run(statement.replace("{}", target.relation()))
     finally:
@@ -108,7 +108,7 @@ def test_a_connection_lost_within_a_turn_leaves_nothing(journal):
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_whose_reply_is_lost_is_looked_up(journal, monkeypatch, arrives):
     connection = type("Connection", (LosesReply,), {"arrives": arrives})
-    monkeypatch.setattr("scumble.private.journal.postgres_store.Postgres", connection)
+    monkeypatch.setattr("scumble.private.journal.postgres_store.DatabaseConnection", connection)
     with Journal.open(journal.place) as other:
         connection.armed = True
         if arrives:

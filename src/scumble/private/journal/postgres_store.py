@@ -14,7 +14,13 @@ from operator import attrgetter
 from typing import Any
 
 from scumble.model.errors import LedgerError
-from scumble.model.relational import DatabaseError, Postgres, Target, lost_connection, read_target
+from scumble.model.relational import (
+    DatabaseConnection,
+    DatabaseError,
+    Target,
+    lost_connection,
+    read_target,
+)
 from scumble.private.journal.chain import Finding, Head
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.store import (
@@ -58,7 +64,7 @@ class PostgresStore:
         self._timeout = timeout
         self._lock = _lock_number(self._target)
         self._entries, self._head, self._key = _relations(self._target)
-        self._connection: Postgres | None = None
+        self._connection: DatabaseConnection | None = None
         self._in_transaction = False
         [(there,)] = self._run("SELECT to_regclass($1) IS NOT NULL", self._entries)
         if not there:
@@ -185,7 +191,7 @@ class PostgresStore:
         if self._connection is None and self._in_transaction:
             raise lost_connection()  # the rest of a transaction must not run without its lock
         if self._connection is None:
-            self._connection = Postgres(self._target.database)
+            self._connection = DatabaseConnection(self._target.database)
             self._connection.run("SET synchronous_commit = on")
             limit = max(1, round(self._timeout * 1000))
             self._connection.run(f"SET lock_timeout = {limit}")
@@ -234,9 +240,9 @@ def create_tables(address: str, first: Entry, secret: bytes | None) -> None:
         connection.close()
 
 
-def _connected(target: Target) -> Postgres:
+def _connected(target: Target) -> DatabaseConnection:
     try:
-        return Postgres(target.database)
+        return DatabaseConnection(target.database)
     except DatabaseError as failure:
         raise LedgerError(unusable_message(str(target), failure.reason)) from None
 

@@ -1,1 +1,1 @@
-"""Where a release is kept: in a folder of files, or in tables of PostgreSQL."""
+"""Where a release is kept: in a folder of files, or in tables of a database."""

@@ -109,7 +109,7 @@ def load_any(place: str | Path) -> Release | LinkedRelease:
 def read(place: str | Path) -> tuple[Manifest, Path, bool]:
     """Return the manifest of a release, the folder of its files, and whether it is temporary.
 
-    The address of a release in PostgreSQL is read into a temporary folder.
+    A release at an address is read into a temporary folder.
     """
     if isinstance(place, str) and is_address(place):
         from scumble.public.archive.relations import read_relation

@@ -1,4 +1,4 @@
-"""The releases of several tables in PostgreSQL: each as one release, and one table with the links.
+"""The releases of several tables in a database: each as one release, and one table with the links.
 
 The release of the table `visits` at `.../schema.hospital` is `.../schema.hospital_visits`. All are
 written in one transaction.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from scumble.model.errors import ReleaseError
-from scumble.model.relational import NAME
+from scumble.model.relational import NAME, other_table
 from scumble.public.archive.archive import refuse_seeded
 from scumble.public.archive.relations import ReleaseConnection, damaged, read_release_address
 from scumble.public.release import Release
@@ -32,7 +32,7 @@ def save_linked_relation(
     """Write the releases of several tables, and the links between them; return the address."""
     for release in releases.values():
         refuse_seeded(release.manifest.seeded, insecure)
-    with ReleaseConnection(read_release_address(address)) as connection:
+    with ReleaseConnection(read_release_address(address, create=True)) as connection:
         connection.begin()
         _check_free(connection, list(releases))
         for name, release in releases.items():
@@ -56,8 +56,7 @@ def address_of_table(address: str, name: str) -> str:
     """
     if not NAME.fullmatch(name):
         raise damaged(read_release_address(address))
-    place, mark, options = address.partition("?")
-    return f"{place}_{name}{mark}{options}"
+    return other_table(address, f"_{name}", ReleaseError)
 
 
 def _check_free(connection: ReleaseConnection, names: Sequence[str]) -> None:

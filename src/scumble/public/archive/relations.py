@@ -1,4 +1,4 @@
-"""A release in PostgreSQL: a table for each of its files, and one for its manifest.
+"""A release in PostgreSQL or SQLite: a table for each of its files, and one for its manifest.
 
 All of them are written in one transaction, and read in one. The first file has the name of the
 release, the others and the manifest that name and a suffix. `_position` is the order of the rows in
@@ -13,20 +13,20 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
 from scumble.model.relational import (
+    DatabaseConnection,
     DatabaseError,
-    Postgres,
     Target,
-    driver_errors,
-    failure_of,
-    read_target,
+    read_place,
 )
 from scumble.public.archive.archive import manifest_from_json, manifest_to_json, refuse_seeded
+from scumble.public.archive.dialects import DIALECTS
 from scumble.public.release import FORMAT, Manifest, Release
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ _MANIFEST = "_manifest"
 _LONGEST = 64 << 20  # characters of a manifest
 
 
-def read_release_address(address: str) -> Target:
-    """Return the table that an address names; raise `ReleaseError` if it names none."""
-    return read_target(address, ReleaseError)
+def read_release_address(address: str, *, create: bool = False) -> Target:
+    """Return the table that an address names; raise `ReleaseError` if it names none. `create` lets
+    a connection make the file of SQLite.
+    """
+    return read_place(address, ReleaseError, create=create)
 
 
 def check_can_write(address: str, *, force: bool = False) -> None:
@@ -62,7 +64,7 @@ def save_relation(
 
     An existing release is replaced only with `force`, and a table that is no release never.
     """
-    target = read_release_address(address)
+    target = read_release_address(address, create=True)
     refuse_seeded(release.manifest.seeded, insecure)
     with ReleaseConnection(target) as connection:
         connection.begin()
@@ -82,7 +84,7 @@ def read_relation(address: str) -> tuple[Manifest, Path]:
     folder = Path(tempfile.mkdtemp(prefix="scumble-"))
     try:
         with ReleaseConnection(target) as connection:
-            connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.begin_reading()
             manifest = _copy_release(connection, folder)
         return manifest, folder
     except BaseException:
@@ -123,35 +125,56 @@ class ReleaseConnection:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._dialect = DIALECTS[target.database.system]
         self._written: dict[str, str] = {}  # the digests of JSON values, by the name of their table
-        try:
-            self._postgres = Postgres(target.database)
-        except DatabaseError as error:
-            raise self._unusable(error) from None
+        path = target.database.path
+        self._new_file = path is not None and not path.exists()
+        with self._told():
+            self._database = DatabaseConnection(target.database)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._postgres.close()  # the server rolls back what was not committed
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is not None and self._new_file:
+            self._dialect.abandon(self._database, self.target)
+        self._database.close()  # what was not committed is rolled back
 
-    def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise `ReleaseError` in place of errors of the database."""
         try:
-            return self._postgres.run(sql, *parameters)
+            yield
         except DatabaseError as error:
             raise self._unusable(error) from None
 
+    def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        with self._told():
+            return self._database.run(sql, *parameters)
+
     def begin(self) -> None:
         """Begin to write: one at a time, and after transactions whose connection was lost."""
-        name = f"scumble release {self.target.relation()}"
-        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-        self.run("BEGIN")
-        self.run("SELECT pg_advisory_xact_lock($1)", number)
+        path = self.target.database.path
+        with self._told():
+            try:
+                self._dialect.begin_writing(self._database, self.target)
+            except DatabaseError:
+                if path is None or path.exists():
+                    raise
+                # Another connection made the file, failed, and has removed it.
+                self._database.close()
+                self._database = DatabaseConnection(self.target.database)
+                self._dialect.begin_writing(self._database, self.target)
+
+    def begin_reading(self) -> None:
+        """Begin to read one snapshot."""
+        with self._told():
+            self._dialect.begin_reading(self._database)
 
     def commit(self) -> None:
         """End the transaction. If the reply is lost, look up whether the server has committed."""
         try:
-            self._postgres.run("COMMIT")
+            self._database.run("COMMIT")
             return
         except DatabaseError as error:
             failure = error
@@ -160,37 +183,41 @@ class ReleaseConnection:
         try:
             with type(self)(self.target) as again:
                 again.begin()
-                there = all(again._holds(*each) for each in self._written.items())
+                there = self._is_written(again)
         except ReleaseError:
-            raise ReleaseError(
-                f"The connection was lost while a release was written to {self.target}, and it is "
-                "not known whether it is there. Look before you publish again: its charge stays."
-            ) from None
+            raise self._unknown() from None
         if not there:
             raise self._unusable(failure)
 
-    def _holds(self, relation: str, digest: str) -> bool:
-        """Whether a table of JSON values has the content with this digest."""
-        if self.run("SELECT to_regclass($1) IS NULL", relation) == [(True,)]:
-            return False
-        return self.run(f"SELECT digest FROM {relation}") == [(digest,)]
+    def _is_written(self, again: Self) -> bool:
+        """Whether another connection finds what this one wrote."""
+        return all(
+            again.exists_relation(relation)
+            and again.run(f"SELECT digest FROM {relation}") == [(digest,)]
+            for relation, digest in self._written.items()
+        )
+
+    def _unknown(self) -> ReleaseError:
+        return ReleaseError(
+            f"The connection was lost while a release was written to {self.target}, and it is "
+            "not known whether it is there. Look before you publish again: its charge stays."
+        )
 
     def exists(self, suffix: str = "") -> bool:
-        name = self.target.relation(suffix)
-        return self.run("SELECT to_regclass($1) IS NOT NULL", name) == [(True,)]
+        return self.exists_relation(self.target.relation(suffix))
 
-    def check_schema(self) -> None:
-        """Raise `ReleaseError` if there is no schema for the table."""
-        schema = self.target.schema
-        if self.run("SELECT to_regnamespace($1) IS NULL", f'"{schema}"') == [(True,)]:
-            raise ReleaseError(
-                f"There is no schema {schema} in {self.target.database}. Create it first, or name "
-                "another one."
-            )
+    def exists_relation(self, relation: str) -> bool:
+        with self._told():
+            return self._dialect.exists(self._database, relation)
+
+    def check_place(self) -> None:
+        """Raise `ReleaseError` if there is no schema for the table, or its file is read-only."""
+        with self._told():
+            self._dialect.check_place(self._database, self.target)
 
     def check_free(self, *, force: bool) -> None:
         """Raise `ReleaseError` if there is a table that must not be replaced, or no schema."""
-        self.check_schema()
+        self.check_place()
         release = self.exists(_MANIFEST)
         if self.exists() and not release:
             raise ReleaseError(
@@ -257,25 +284,16 @@ class ReleaseConnection:
         except stored.MALFORMED:
             raise damaged(self.target) from None
 
-    def ingest(self, suffix: str, batches: pa.RecordBatchReader) -> None:
-        """Create a table from batches, by COPY."""
-        name, failure = self.target.table + suffix, None
-        try:
-            with self._postgres.connection.cursor() as cursor:
-                cursor.adbc_ingest(name, batches, "create", db_schema_name=self.target.schema)
-        except driver_errors() as error:
-            failure = failure_of(error)
-        if failure is not None:
-            raise self._unusable(failure)
-
     def copy_from(self, path: Path, suffix: str) -> dict[str, Any]:
         """Create the table of a Parquet file, and return its entry in the manifest."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
             content = ContentDigest(file.schema_arrow)
-            self.ingest(suffix, _numbered(file, content))
-        self.run(f'ALTER TABLE {self.target.relation(suffix)} ADD PRIMARY KEY ("{POSITION}")')
+            with self._told():
+                self._dialect.create(
+                    self._database, self.target, suffix, _numbered(file, content), key=POSITION
+                )
         return {"suffix": suffix, **content.to_dict()}
 
     def copy_to(self, path: Path, described: Mapping[str, Any]) -> None:
@@ -284,27 +302,13 @@ class ReleaseConnection:
 
         schema = _schema(described["columns"])
         content = ContentDigest(schema)
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in schema.names)
         relation = self.target.relation(described["suffix"])
-        sql = f'SELECT {names} FROM {relation} ORDER BY "{POSITION}"'
-        with pq.ParquetWriter(path, schema) as file:
-            for batch in self._stream(sql):
-                plain = _cast(batch, schema)
-                content.add(plain)
-                file.write_batch(plain)
+        with pq.ParquetWriter(path, schema) as file, self._told():
+            for batch in self._dialect.rows(self._database, relation, POSITION, schema):
+                content.add(batch)
+                file.write_batch(batch)
         if content.to_dict() != {name: described[name] for name in ("columns", "digest")}:
             raise damaged(self.target)
-
-    def _stream(self, sql: str) -> Iterator[pa.RecordBatch]:
-        failure = None
-        try:
-            with self._postgres.connection.cursor() as cursor:
-                cursor.execute(sql)
-                yield from cursor.fetch_record_batch()
-        except driver_errors() as error:
-            failure = failure_of(error)
-        if failure is not None:
-            raise self._unusable(failure)
 
     def _unusable(self, failure: DatabaseError) -> ReleaseError:
         return ReleaseError(f"The release in {self.target} cannot be used: {failure.reason}.")
@@ -328,7 +332,7 @@ class ContentDigest:
     def __init__(self, schema: pa.Schema) -> None:
         self._columns = [[each.name, str(each.type)] for each in schema]
         if POSITION in schema.names:
-            raise ReleaseError(f"A column cannot be called {POSITION} in PostgreSQL.")
+            raise ReleaseError(f"A column cannot be called {POSITION} in a database.")
         _schema(self._columns)  # every type is one that can be read again
         self._hashes = [[hashlib.sha256() for _ in range(3)] for _ in self._columns]
 
@@ -356,13 +360,13 @@ def _parts(column: pa.Array) -> Iterator[bytes]:
         yield b"".join(len(text).to_bytes(8, "little") for text in texts)
         yield b"".join(texts)
     elif pa.types.is_list(column.type):
-        rows = [[] if row is None else row for row in column.to_pylist()]
-        yield b"".join(len(row).to_bytes(8, "little") for row in rows)
-        yield json.dumps([value for row in rows for value in row])[1:-1].encode() + b","
+        yield column.value_lengths().fill_null(0).cast(pa.int64()).to_numpy().tobytes()
+        yield column.flatten().cast(pa.int64()).to_numpy().tobytes()
     else:
         plain = column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
         wide = plain.cast(pa.float64() if pa.types.is_floating(plain.type) else pa.int64())
-        yield wide.fill_null(0).to_numpy(zero_copy_only=False).tobytes()
+        numbers = wide.fill_null(0).to_numpy(zero_copy_only=False)
+        yield (numbers + 0).tobytes()  # -0.0 is kept as 0.0 by SQLite
 
 
 def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
@@ -377,7 +381,7 @@ def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
         return pa.schema([(stored.text(name), known[kind]) for name, kind in columns])
     except KeyError as error:
         raise ReleaseError(
-            f"A release with values of the type {error.args[0]} cannot be kept in PostgreSQL. Save "
+            f"A release with values of the type {error.args[0]} cannot be kept in a database. Save "
             "it to a folder."
         ) from None
 
@@ -399,11 +403,3 @@ def _numbered(file: Any, content: ContentDigest) -> pa.RecordBatchReader:
             yield pa.RecordBatch.from_arrays([places, *batch.columns], schema=numbered)
 
     return pa.RecordBatchReader.from_batches(numbered, batches())
-
-
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of the driver with the types of the release."""
-    import pyarrow as pa
-
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
