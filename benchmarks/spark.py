@@ -2,7 +2,7 @@
 
 The cluster is a real one, on this machine. Every run starts a session of its own, and its processor
 time is that of all processes that take part, the Java processes among them. An empty job is a
-session that sends one task to each core. Where pyspark or Java is missing nothing is measured.
+session with as many tasks that do nothing. Where pyspark or Java is missing nothing is measured.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import scumble as sc
 from benchmarks.measure import at_most
@@ -53,18 +54,21 @@ def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[
         sc.publish(source, schema, mechanism)
         return sum(os.times()[:2]) - before
 
-    def on_spark() -> float:
-        return seconds_of(
-            cluster, lambda engine: sc.publish(source, schema, mechanism, engine=engine)
-        )
+    def publish(engine: sc.Spark) -> None:
+        sc.publish(source, schema, mechanism, engine=engine)
 
+    tasks = tasks_of(cluster, publish)
     spent = _turns(
-        {"local": local, "empty": lambda: seconds_of(cluster, empty_job), "spark": on_spark}
+        {
+            "local": local,
+            "empty": lambda: seconds_of(cluster, lambda engine: empty_job(engine, tasks)),
+            "spark": lambda: seconds_of(cluster, publish),
+        }
     )
     alone, empty, spark = spent["local"], spent["empty"], spent["spark"]
     detail = (
-        f"Spark {spark:.1f} s CPU, an empty job {empty:.1f}; one process {alone:.2f}; load "
-        f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+        f"Spark {spark:.1f} s CPU, an empty job of {tasks} tasks {empty:.1f}; one process "
+        f"{alone:.2f}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
     return [
         at_most(f"{words}: CPU of Spark / of one process", IN_ALL, spark / alone, detail),
@@ -92,9 +96,28 @@ def _flat(cluster: Any) -> dict[str, Any]:
     )
 
 
-def empty_job(engine: sc.Spark) -> None:
-    with engine.opened():  # which looks at every worker
-        pass
+def tasks_of(cluster: Any, work: Callable[[sc.Spark], object]) -> int:
+    """The number of tasks that Spark gets for some work, beyond those that look at the workers."""
+    from scumble.private.engines.spark import SparkExecutor
+
+    found = []
+    sent = SparkExecutor._answers
+
+    def noted(executor: SparkExecutor, orders: Any) -> Any:
+        found.append(len(orders))
+        return sent(executor, orders)
+
+    with session_of(cluster) as session, patch.object(SparkExecutor, "_answers", noted):
+        work(sc.Spark(session))
+    return sum(found[1:])
+
+
+def empty_job(engine: sc.Spark, tasks: int) -> None:
+    from scumble.private.engines.spark_task import Probe
+    from scumble.private.engines.workers import Task
+
+    with engine.opened() as executor:  # which looks at every worker
+        list(executor.run(Probe(), [Task(number, lambda: None) for number in range(tasks)]))
 
 
 def _turns(rivals: Mapping[str, Callable[[], float]]) -> dict[str, float]:

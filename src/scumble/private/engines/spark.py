@@ -1,16 +1,15 @@
 """The engine of a Spark cluster: `publish(..., engine=sc.Spark(session))`.
 
-Units of work are rows of a DataFrame, each in a partition of its own, and a task of Spark does with
-one what a worker process would do. It reads its unit itself; only the task and its answer pass
-through Spark. The keys of units are in these rows: they travel over the channel of the job, which
-must be encrypted, and reach no closure, configuration or log.
+Units of work are the elements of an RDD, each in a partition of its own, and a task of Spark does
+with one what a worker process would do. It reads its unit itself; only the task and its answer pass
+through Spark. The keys of units are in these elements: they travel over the channel of the job,
+which must be encrypted, and reach no closure, configuration or log.
 """
 
 from __future__ import annotations
 
 import pickle
 import secrets
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,12 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pyarrow as pa
-
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ScumbleError, setting
 from scumble.private.engines import spark_task
 from scumble.private.engines.spark_frame import SparkFrame
+from scumble.private.engines.spark_task import packed
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.worker import Failure
 from scumble.private.engines.workers import ATTEMPTS, Job, Task
@@ -32,7 +30,7 @@ from scumble.private.tables.frames import is_spark
 # Tasks are sent in waves, each of which is one job of Spark.
 _FIRST_WAVE = 16  # tasks, while nobody knows how long an answer is
 _MOST_TASKS = 1 << 10  # of a wave
-_SENT_BYTES = 1 << 26  # of all tasks of a wave
+_SENT_BYTES = 1 << 25  # of all tasks of a wave; Java holds several copies of each
 _ANSWER_BYTES = 1 << 28  # ... of their answers, if they are as long as those before
 _PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
 _LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
@@ -94,7 +92,7 @@ class Spark:
                 f"{setting('insecure_cluster', True)} if nobody else can reach its network and "
                 "disks."
             )
-        return SparkExecutor(self.session, StagingFolder(self.staging))
+        return SparkExecutor(self.session.sparkContext, StagingFolder(self.staging))
 
 
 def _missing(context: Any) -> list[str]:
@@ -125,8 +123,8 @@ class SparkExecutor:
 
     divides_people = True
 
-    def __init__(self, session: Any, staging: StagingFolder) -> None:
-        self._session, self._context = session, session.sparkContext
+    def __init__(self, context: Any, staging: StagingFolder) -> None:
+        self._context = context
         self._staging = staging
         self._jobs = 0
         self._stack = ExitStack()
@@ -134,8 +132,6 @@ class SparkExecutor:
 
     def __enter__(self) -> SparkExecutor:
         """Look whether the workers have what they need, before anything is read or charged."""
-        self._session = self._session.newSession()  # the caller's own stays as it is
-        self._stack.enter_context(_active_session_kept())
         self._stack.enter_context(self._staging)
         try:
             number = min(self._parallelism, _PROBES)
@@ -188,17 +184,9 @@ class SparkExecutor:
 
     def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Let Spark do some tasks, each in a partition of its own."""
-        numbers, contents = zip(*orders, strict=True)
-        table = pa.table(
-            {"number": pa.array(numbers, pa.int64()), "task": pa.array(contents, pa.binary())}
-        )
-        conf = self._session.conf
-        with _failures_told(), self._cancelled_on_error(), _no_advice():
-            conf.set("spark.sql.leafNodeDefaultParallelism", len(orders))
-            conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
-            sent = self._session.createDataFrame(table)
-            frame = sent.mapInArrow(spark_task.work, spark_task.ANSWERS)
-            return [(row["number"], bytes(row["answer"])) for row in frame.collect()]
+        with _failures_told(), self._cancelled_on_error():
+            sent = self._context.parallelize(orders, len(orders))
+            return list(sent.mapPartitions(spark_task.work).collect())
 
     @property
     def _parallelism(self) -> int:
@@ -252,7 +240,7 @@ class _Run:
         except (pickle.PicklingError, AttributeError, TypeError):
             raise ParameterError(spark_task.UNSENT) from None
         notes = self._notes / str(task.number)
-        order = spark_task.Order(__version__, str(self._staging), str(notes), work)
+        order = spark_task.Order(__version__, str(self._staging), str(notes), *packed(work))
         return pickle.dumps(tuple(order), protocol=5)
 
     def noted(self, task: Task) -> list[Any]:
@@ -287,27 +275,3 @@ def _failures_told() -> Iterator[None]:
     # Raised outside of the except clause, so that the context of the exception is not kept either.
     reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
     raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")
-
-
-@contextmanager
-def _active_session_kept() -> Iterator[None]:
-    """Make the session that is active here active again at the end of the block."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    before = SparkSession.getActiveSession()
-    try:
-        yield
-    finally:
-        with suppress(PySparkException, Py4JError, OSError), _no_advice():  # if it was stopped
-            if before is not None:
-                before.createDataFrame([], "number long")  # which activates it
-
-
-@contextmanager
-def _no_advice() -> Iterator[None]:
-    """Leave out what pyspark has to say about the version of pandas, which is not used."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=FutureWarning, message=".*pandas.*")
-        yield

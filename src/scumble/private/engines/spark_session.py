@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.model.no_pandas import allow_pandas
 
 _SECONDS = 10  # in which a master must answer
 # What an application may decide for itself. The secret by which the machines of a cluster know each
@@ -36,14 +35,12 @@ def spark_session(master: str) -> Iterator[Any]:
 
     Other settings are those of `spark-defaults.conf` in the folder SPARK_CONF_DIR.
     """
-    allow_pandas()  # without it, pyspark sends no Arrow
     try:
         with warnings.catch_warnings(action="ignore"):
-            import pandas  # noqa: F401
             from pyspark.sql import SparkSession
     except ImportError:
         raise ParameterError(
-            "pyspark or pandas is not installed: install scumble[spark], and Java 17."
+            "pyspark is not installed: install scumble[spark], and Java 17."
         ) from None
     _check(master)
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:

@@ -81,15 +81,20 @@ def receive(pipe: IO[bytes]) -> Any:
     return pickle.loads(data) if len(data) == size else None  # noqa: S301
 
 
-def main() -> None:
-    """Answer tasks until the input ends."""
+def prepare_arrow() -> None:
+    """Let Arrow use one core, and no pandas."""
     import pyarrow as pa
 
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not come between the answers
     pa.set_cpu_count(1)  # the other processes use the other cores
     with no_pandas():  # Arrow looks for it once
         pa.array([0]).to_numpy(zero_copy_only=False)
+
+
+def main() -> None:
+    """Answer tasks until the input ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    prepare_arrow()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
 
