@@ -93,6 +93,7 @@ figures: .venv/demo.stamp
 	$(BIN)/python -m research.choosing docs/choosing.svg
 	$(BIN)/python -m research.sequences_figure docs/sequences.svg
 	$(BIN)/python -m research.list_figures baskets docs/baskets.svg
+	$(BIN)/python -m research.list_figures diffpart docs/diffpart.svg
 	$(BIN)/python -m research.list_figures trajectories docs/trajectories.svg
 
 # Runs the notebooks and keeps their new outputs.

@@ -43,6 +43,7 @@ NAMES = (
     "axes",
     "sparse",
     "lists",
+    "mobility",
     "rows",
     "rows_size",
     "long_lists",

@@ -32,6 +32,12 @@ def test_every_parameter_of_every_mechanism_has_an_option():
         assert option.help in text
 
 
+def test_no_option_is_a_number_for_one_method_and_text_for_another():
+    for name, uses in make_options._uses().items():
+        kinds = {make_options._kind(name, each.annotation)[0] for each in uses.values()}
+        assert len(kinds) == 1 or kinds in ({"number", "whole"}, {"numbers", "names"}), name
+
+
 def test_help_of_publish_imports_no_mechanism():
     command = child_command()
     words = [sys.executable, "-X", "importtime", *command[1:], "publish", "--help"]

@@ -67,3 +67,10 @@ def test_a_sentence_is_one_line_in_a_pipe_and_broken_on_a_terminal(monkeypatch, 
 def test_values_with_commas_are_quoted_in_a_list():
     assert printing._listed("Bern, CH") == "'Bern, CH'"
     assert printing._listed("Zug") == "Zug"
+
+
+def test_sets_of_attributes_and_their_weights():
+    sets = [["age", "income"], ["owner"]]
+    assert printing._plain("workload", sets) == "age × income; owner"
+    assert printing._plain("weights", [3.0, 1.5]) == "3, 1.5"
+    assert printing._plain("attributes", ["age", "owner"]) == "age × owner"

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from scumble.audit.choices import MOST_SCORES
 from scumble.model.designs.box_tree import BoxNodes
+from scumble.model.designs.lists.hub_tables import HubTables
 from scumble.model.designs.lists.itemsets import Itemsets
 from scumble.model.designs.lists.strings import Strings
 from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, WholeBaskets
@@ -81,7 +82,7 @@ def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]
         return _string_numbers(evidence.design, table)
     if isinstance(evidence.design, ChosenTables):
         return _chosen_numbers(evidence.design, table)
-    if isinstance(evidence.design, Itemsets | Residuals) and schema.lists:
+    if isinstance(evidence.design, HubTables | Itemsets | Residuals) and schema.lists:
         return _item_numbers(evidence, table, schema)
     if isinstance(evidence.design, WholeBaskets):
         return _basket_numbers(evidence.design, table, schema)

@@ -29,7 +29,7 @@ from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
 from scumble.model.privacy.sampling import SAMPLED, Sample
-from scumble.model.relational import read_target
+from scumble.model.relational import read_place
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
@@ -72,8 +72,7 @@ def _name(place: Path | str) -> str:
     """Return the name of a release or database, without the user or host of an address."""
     if isinstance(place, Path):
         return place.name
-    target = read_target(place, ReleaseError)
-    return f"{target.schema}.{target.table}"
+    return read_place(place, ReleaseError).name
 
 
 def of_release(

@@ -88,6 +88,14 @@ def main() -> None:
         return
     try:
         _run(words)
+    except SystemExit:
+        from scumble.model.long_work import work_is_left
+
+        if work_is_left():  # else the interpreter ends with complaints about objects in use
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(130)
+        raise
     except KeyboardInterrupt:  # before the command has begun, or after it has ended
         from scumble.cli.signals import STOPPED
 

@@ -98,11 +98,11 @@ def _audit_subject(
 
 
 def _audit_address(address: str, known: list[str], worst: int) -> Report:
-    """Audit a release, or else a database, that is kept in PostgreSQL."""
+    """Audit a release in PostgreSQL or SQLite, or else a database that is kept in PostgreSQL."""
     from scumble.audit import subjects
     from scumble.public.archive.relations import is_release
 
-    if is_release(address):
+    if is_release(address) or address.lower().startswith("sqlite:"):
         return subjects.of_release(address, known, worst)
     return subjects.of_database(address)
 

@@ -48,6 +48,8 @@ def infer(
     types: options.Types = None,
     hierarchies: options.Hierarchies = False,
     table: options.Table = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
     output: options.SchemaOutput = None,
     force: options.Force = False,
     as_json: options.Json = False,
@@ -64,6 +66,8 @@ def infer(
             types=options.types(types),
             hierarchies=hierarchies,
             table=table,
+            basket=basket,
+            order=order,
             progress=progress,
         )
     if output is not None:

@@ -35,6 +35,8 @@ def compare(
     rows: Rows = 10_000,
     seed: Seed = 0,
     table: options.Table = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
     outside: options.Outside = "error",
     jobs: Jobs = None,
     time: Time = 300.0,
@@ -62,22 +64,23 @@ def compare(
         raise ParameterError("Say --epsilon NUMBERS, or give every method a --setting.")
     if _of_lists(names, schema):
         read = None if private_preview or resume else source
-        given = (read, schema, {"table": table, "outside": outside})
+        reading = {"table": table, "outside": outside, "basket": basket, "order": order}
+        given = (read, schema, reading)
         made = (names, losses, neighbours, settings)
         _lists(given, made, repeats, seed, output, as_json=as_json)
         return
+    _refuse_lists(basket, order)
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
     chosen = make_questions(workload, known, _count(questions), seed)
     choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
     comparison = Comparison(known, chosen, choices, repeats, seed=seed)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
-    reading = {"table": table, "outside": None if outside == "error" else outside}
     results.about |= {
         "source": None if private_preview else source,
         "schema": str(schema),
         "file": workload if Path(workload).is_file() else None,
-        "reading": {name: value for name, value in reading.items() if value},
+        "reading": _reading(table, outside),
     }
     if fewer(results):
         console.say(f"Questions: {fewer(results)}.")
@@ -91,6 +94,20 @@ def compare(
         _show(results, measure, output, as_json=as_json)
     if stopped:
         raise typer.Exit(console.INTERRUPTED)
+
+
+def _reading(table: str | None, outside: str) -> dict[str, str]:
+    """Return how the table is read, where it is not the default."""
+    found = {} if table is None else {"table": table}
+    return found if outside == "error" else {**found, "outside": outside}
+
+
+def _refuse_lists(basket: str | None, order: str | None) -> None:
+    if basket is not None or order is not None:
+        raise ParameterError(
+            "--basket and --order are for methods of lists: baskets, diffpart, sequences, "
+            "trajectories."
+        )
 
 
 def _of_lists(names: list[str], schema: Path) -> bool:

@@ -80,7 +80,8 @@ ReleaseFolder = Annotated[
     str,
     typer.Argument(
         metavar="RELEASE",
-        help="Folder of a release, or postgresql://user@host/database/schema.name.",
+        help="Folder of a release, postgresql://user@host/database/schema.name, or "
+        "sqlite:///file.db/name.",
     ),
 ]
 
@@ -107,9 +108,21 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="COLUMN=TYPE",
-        help="A column is a category, integer, binned, boolean or date, as zip=category; "
-        "repeatable, or as A=category,B=integer.",
+        help="A column is a category, integer, binned, boolean, date, set or sequence, as "
+        "zip=category; repeatable, or as A=category,B=integer.",
     ),
+]
+Basket = Annotated[
+    str | None,
+    typer.Option(
+        "--basket",
+        metavar="COLUMN",
+        help="The file has one item a row: group the rows by this column into lists.",
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option("--order", metavar="COLUMN", help="With --basket: sort the items by this column."),
 ]
 Hierarchies = Annotated[
     bool,

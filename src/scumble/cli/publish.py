@@ -36,8 +36,8 @@ def publish(
     ledger: options.Ledger = None,
     part: publish_options.Part = None,
     sample: publish_options.Sample = None,
-    basket: publish_options.Basket = None,
-    order: publish_options.Order = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
     levels: publish_options.Levels = None,
     book: publish_options.Book = None,
     outside: options.Outside = "error",
@@ -97,6 +97,7 @@ def publish(
         else:
             found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
             folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
+        rows.close()  # a file of SQLite cannot be written while it is read
         for folder, release in folders.items():
             release.save(folder, **saving)
     if as_json:

@@ -41,7 +41,8 @@ ReleaseAddress = Annotated[
     typer.Option(
         "--to",
         metavar="ADDRESS",
-        help="Table for the release: postgresql://user@host/database/schema.name.",
+        help="Table for the release: postgresql://user@host/database/schema.name or "
+        "sqlite:///file.db/name.",
     ),
 ]
 Part = Annotated[
@@ -59,18 +60,6 @@ Sample = Annotated[
         metavar="SHARE",
         help="Draw this share of the people, in secret: a stronger promise, a larger error.",
     ),
-]
-Basket = Annotated[
-    str | None,
-    typer.Option(
-        "--basket",
-        metavar="COLUMN",
-        help="The file has one item a row: group the rows by this column into lists.",
-    ),
-]
-Order = Annotated[
-    str | None,
-    typer.Option("--order", metavar="COLUMN", help="With --basket: sort the items by this column."),
 ]
 Levels = Annotated[
     str | None,
@@ -235,6 +224,7 @@ _MAY_BE_WHOLE = ("k", "closeness")  # numbers that a manifest shows as they were
 _RENAMED = {
     ("generalise", "suppress"): "suppress_share",
     ("generalise", "weights"): "column_weights",
+    ("keys", "within"): "within_column",
 }
 MECHANISM_OPTIONS = {name: MechanismOption(*row) for name, row in OPTIONS.items()}
 

@@ -29,8 +29,3 @@ def no_pandas() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(hook)
-
-
-def allow_pandas() -> None:
-    """Let pandas be found again in this process, for a library that needs it."""
-    sys.meta_path[:] = [hook for hook in sys.meta_path if not isinstance(hook, WithoutPandas)]

@@ -223,8 +223,9 @@ class Release:
     ) -> Path | str:
         """Write the release to a new folder; an existing release is replaced only with `force`.
 
-        `folder` can also be the address of a table, `postgresql://user@host/database/schema.name`.
-        A release made with a fixed seed is written only with `insecure`. Returns the place.
+        `folder` can also be the address of a table: `postgresql://user@host/database/schema.name`
+        or `sqlite:///file.db/name`. A release made with a fixed seed is written only with
+        `insecure`. Returns the place.
         """
         from scumble.public.archive.archive import save
 

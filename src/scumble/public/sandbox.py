@@ -22,7 +22,7 @@ from pyarrow import types
 from scumble.model import arrow_compute as pc
 from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import interruptible
 from scumble.model.query import Expression, Query, place, quoted
 from scumble.model.schema.cells import (
     CELL_LIMIT,

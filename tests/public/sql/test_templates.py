@@ -55,6 +55,7 @@ def test_as_the_parser_says(head, clauses):
     assert found.query == expected
     for clause, parsed in zip(found.query.clauses, expected.clauses, strict=True):
         assert clause.start == parsed.start
+        assert clause.comparison is None or clause.comparison == comparison_of(parsed)
     for clause, comparison in zip(expected.clauses, found.comparisons, strict=True):
         read = comparison_of(clause)
         if comparison is not None:

@@ -20,17 +20,19 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from scumble.model import stored
 from scumble.model.designs.registry import Design, design_from_dict
-from scumble.model.designs.sparse import Sparse
-from scumble.model.evidence.channels import Channel, PartitionChannel, channel_from_dict
 from scumble.model.evidence.generalised import Generalised
-from scumble.model.evidence.parts import Parts
-from scumble.model.evidence.presence import Presence, presence_from_dict
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
+
+if TYPE_CHECKING:  # a release has one of these kinds; the others need not be imported
+    from scumble.model.designs.sparse import Sparse
+    from scumble.model.evidence.channels import Channel
+    from scumble.model.evidence.parts import Parts
+    from scumble.model.evidence.presence import Presence
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Records:
 
     @property
     def added(self) -> tuple[Attribute, ...]:
+        from scumble.model.evidence.channels import PartitionChannel
+
         split = [each for each in self.channels if isinstance(each, PartitionChannel)]
         return tuple(_numbered(each.column, len(each.domains)) for each in split)
 
@@ -75,6 +79,8 @@ class Records:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Records:
+        from scumble.model.evidence.channels import channel_from_dict
+
         channels = tuple(map(channel_from_dict, data["channels"]))
         return cls(_file(data["file"]), _names(data), channels, stored.whole(data["rows"]))
 
@@ -112,6 +118,8 @@ class Tuples:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
+        from scumble.model.evidence.presence import presence_from_dict
+
         return cls(_file(data["file"]), _names(data), presence_from_dict(data["presence"]))
 
 
@@ -199,11 +207,13 @@ class Measurements:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return self.design.files if isinstance(self.design, Parts) else (self.file,)
+        parts = _parts(self.design)
+        return (self.file,) if parts is None else parts.files
 
     @property
     def added(self) -> tuple[Attribute, ...]:
-        return self.design.added if isinstance(self.design, Parts) else ()
+        parts = _parts(self.design)
+        return () if parts is None else parts.added
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -220,11 +230,17 @@ class Measurements:
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
         design = design_from_dict(data["design"])
-        if isinstance(design, Parts) and data["file"] != design.files[0]:
+        parts = _parts(design)
+        if parts is not None and data["file"] != parts.files[0]:
             raise ValueError("the first file is not that of the first part")
-        if isinstance(design, Sparse) and rows not in (None, design.known_rows):
+        if design.kind == "sparse" and rows not in (None, cast("Sparse", design).known_rows):
             raise ValueError("the number of rows is not the total of the sparse cells")
         return cls(_file(data["file"]), _names(data), design, rows)
+
+
+def _parts(design: Design) -> Parts | None:
+    """Return the design if it is one of several parts."""
+    return cast("Parts", design) if design.kind == "parts" else None
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,8 @@ class BudgetAccount:
                 f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
                 "an ε together with a δ, or use noise with a pure ε."
             )
-        spent = sum((each.delta for _, each in self.charges), Fraction(0))
+        given = (each.delta for _, each in self.charges) if self.promise.delta else ()
+        spent = sum(given, Fraction(0))
         if spent + cost.delta > self.promise.delta or (self.promise.delta and cost.rho):
             raise PromiseError(
                 f"The {reason} would cost {cost}, which the promise of {self.promise} does not pay "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.model.evidence.presence import InclusionProbabilities
@@ -244,9 +245,16 @@ class TupleViews:
 
     def read(self, path: Path) -> tuple[Keys, Masks]:
         """Return the keys in a file of `write`, and the masks of the views that have them."""
-        table = pq.read_table(path)
-        keys = self.radix.pack([each.encode(table[each.name])[0] for each in self._attributes])
-        return keys, table[InclusionProbabilities.views_column].to_numpy().astype(np.uint64)
+        text = [a.name for a in self._attributes if pa.types.is_string(a.arrow_type)]
+        keys = [self.radix.pack([np.empty(0, np.uint64) for _ in self._attributes])]
+        masks = [np.empty(0, np.uint64)]
+        with pq.ParquetFile(path, read_dictionary=text) as file:
+            for table in map(file.read_row_group, range(file.num_row_groups)):
+                codes = [each.encode(table[each.name])[0] for each in self._attributes]
+                keys.append(self.radix.pack(codes))
+                views = table[InclusionProbabilities.views_column]
+                masks.append(views.to_numpy().astype(np.uint64))
+        return np.concatenate(keys), np.concatenate(masks)
 
 
 def _without(keys: Keys, others: Keys) -> Keys:

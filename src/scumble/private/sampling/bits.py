@@ -87,7 +87,9 @@ class Cuts:
             return np.empty(0, np.int64)
         head = prefixes.astype(np.uint64) << np.uint64(48)
         words = head | (source.words(len(prefixes)) >> np.uint64(16))
-        outcomes = np.searchsorted(self._whole, words, side="right")
+        outcomes = self._whole.searchsorted(words, side="right")
+        if not (self._whole.searchsorted(words) != outcomes).any():  # none is on a floor
+            return outcomes
         # Of several cuts with one floor the last is the largest: inexact if any of them is.
         before = np.maximum(outcomes - 1, 0)
         open_ = (outcomes > 0) & (self._whole[before] == words) & ~self._exact[before]
@@ -116,6 +118,10 @@ def sweep(
     with a few per chunk, a call for each chunk would cost more than the chunk itself.
     """
     prefixes, pending = np.empty(min(size, CHUNK), np.uint16), np.empty(min(size, CHUNK), np.int64)
+    if size <= CHUNK:
+        source.fill(prefixes)
+        undecided = pending[: decide(slice(0, size), prefixes, pending)]
+        return undecided, prefixes[undecided]
     rows, heads = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
     for part in chunks(size):
         drawn = prefixes[: part.stop - part.start]

@@ -59,6 +59,8 @@ def _drawn(
     """Call `draw` chunk by chunk, in int64 as long as that holds all numbers."""
     if scale >= _WIDE_SCALE:
         return draw(source, size, True)
+    if size <= _STEP:
+        return draw(source, size, False)
     out: NDArray[Any] = np.empty(size, np.int64)
     for part in chunks(size, _STEP):
         drawn = draw(source, part.stop - part.start, False)
@@ -80,7 +82,8 @@ class _Sampler:
         self._top = Cuts(_top_floors(scale))
 
     def draw(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
-        signs: NDArray[Any] = self._signs.draw(source, size).astype(np.int64) - 1
+        signs: NDArray[Any] = self._signs.draw(source, size).astype(np.int64)
+        signs -= 1
         magnitude = self.geometric(source, size, wide)
         magnitude += 1
         magnitude *= signs.astype(magnitude.dtype, copy=False)

@@ -20,7 +20,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 
 from scumble.model.errors import QueryError
-from scumble.model.interrupts import interruptible
+from scumble.model.long_work import interruptible
 from scumble.model.query import Expression, quoted
 from scumble.public.limits import (
     BOUNDED_FUNCTIONS,

@@ -126,8 +126,10 @@ class _Template:
                 sql += literal + part
                 values.append(old._replace(text=literals[at].text))
                 at += 1
-            clauses.append(Expression(sql, attributes, question.tokens[first].start))
-            comparisons.append(comparison._replace(literals=tuple(values)))
+            compared = comparison._replace(literals=tuple(values))
+            start = question.tokens[first].start
+            clauses.append(Expression(sql, attributes, start, comparison=compared))
+            comparisons.append(compared)
         query = self.query
         filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, question.text)
         return ParsedQuestion(filled, tuple(comparisons))
