@@ -92,6 +92,24 @@ def clause_sums(random: Random) -> list[Any]:
     return [places, terms, truths, clauses, starts, np.zeros((questions, 4))]
 
 
+def count_cells(random: Random) -> list[Any]:
+    """Tables of one to three of four attributes; a place with stride 0 has none."""
+    sizes = random.integers(1, 7, 4)
+    kind = random.choice([np.uint8, np.uint16, np.uint32])
+    rows = int(random.integers(0, 5000))
+    codes = random.integers(0, sizes[:, None], (4, rows)).astype(kind)
+    tables = int(random.integers(1, 5))
+    places, strides = np.zeros((tables, 3), np.int64), np.zeros((tables, 3), np.int64)
+    starts = [0]
+    for table in range(tables):
+        chosen = random.permutation(4)[: random.integers(0, 4)]
+        places[table, : len(chosen)] = chosen
+        strides[table, : len(chosen)] = np.cumprod([1, *sizes[chosen]])[:-1]
+        starts.append(starts[-1] + int(sizes[chosen].prod()))
+    counts = random.integers(0, 9, starts[-1]).astype(np.uint32)
+    return [codes, places, strides, np.array(starts), counts]
+
+
 def longest_contexts(random: Random) -> list[Any]:
     """Sequences of up to six symbols, and a tree of contexts of up to three."""
     fanout = int(random.integers(2, 6))
@@ -113,6 +131,7 @@ CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
     sampling.scale_words: scale_words,
     sampling.accept: accept,
     estimation.clause_sums: clause_sums,
+    estimation.count_cells: count_cells,
     meter.longest_contexts: longest_contexts,
     **database_kernels.CASES,
 }

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scumble.model.notebook import html_notes, html_table, text_table
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
     LEVEL,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MOST_LINES = 60
+_FEW_LABELS = 8  # labels for each value to be encoded, as many as take less time than Arrow
 
 
 def chosen_note(shown: int, groups: int) -> str:
@@ -209,11 +212,20 @@ def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
 def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
     """Return the positions of the keys sorted by code, the first name most significant."""
     import numpy as np
-    import pyarrow as pa
 
-    codes = []
-    for place, name in enumerate(names):
-        values = pa.array([key[place] for key in keys], schema[name].arrow_type)
-        codes.append(schema[name].encode(values)[0])
+    columns = [[key[place] for key in keys] for place in range(len(names))]
+    codes = [_codes(schema[name], each) for name, each in zip(names, columns, strict=True)]
     order: list[int] = np.lexsort(codes[::-1]).tolist()
     return order
+
+
+def _codes(attribute: Attribute, values: list[Any]) -> list[int]:
+    """Return the codes of published values; of many values of a small domain by its labels."""
+    if attribute.size <= _FEW_LABELS * len(values):
+        known = {label: code for code, label in enumerate(attribute.labels().to_pylist())}
+        with suppress(KeyError):
+            return [known[value] for value in values]
+    import pyarrow as pa
+
+    codes: list[int] = attribute.encode(pa.array(values, attribute.arrow_type))[0].tolist()
+    return codes

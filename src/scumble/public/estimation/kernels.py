@@ -17,7 +17,11 @@ from scumble.public.estimation import numpy_forms
 _BLOCK = 2048
 
 
-@kernel
+def _cells_counted(codes: npt.NDArray[Any], places: npt.NDArray[np.int64], *others: Any) -> int:
+    return int(codes.shape[1]) * len(places) + len(others[-1])
+
+
+@kernel(numpy_form=numpy_forms.count_cells, steps=_cells_counted, nanoseconds=5)
 def count_cells(
     codes: npt.NDArray[Any],
     places: npt.NDArray[np.int64],

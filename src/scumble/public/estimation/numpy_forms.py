@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+
+def count_cells(
+    codes: npt.NDArray[Any],
+    places: npt.NDArray[np.int64],
+    strides: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.uint32],
+) -> None:
+    """Add each row to its cell in every table."""
+    for table, (first, last) in enumerate(pairwise(starts.tolist())):
+        cells = np.zeros(codes.shape[1], np.int64)
+        for place, stride in zip(places[table], strides[table], strict=True):
+            if stride:
+                cells += codes[place] * stride
+        counts[first:last] += np.bincount(cells, minlength=last - first).astype(np.uint32)
 
 
 def clause_sums(

@@ -12,6 +12,8 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.public.estimation import domain_counting
+from scumble.public.estimation.tuples import answer as tuples_answer
 from scumble.public.estimation.tuples import sums
 from scumble.public.estimation.tuples.answer import TupleQuestion
 from scumble.public.estimation.tuples.sums import HorvitzThompsonMoments, ReplacedMoments
@@ -229,11 +231,16 @@ def test_collapsed_rows_are_noted() -> None:
     assert "different rows" in repr(groups)
 
 
-def test_too_many_groups_are_refused() -> None:
+def test_too_many_groups_are_refused(monkeypatch) -> None:
     wide = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(4)])
     release = tuples_release(wide, [(1, 2, 3, 4)], SET)
     with pytest.raises(sc.QueryError, match="100000000 groups"):
         release.answer("SELECT q0, q1, q2, q3, COUNT(*) FROM t GROUP BY q0, q1, q2, q3")
+    three = "SELECT q0, q1, q2, COUNT(*) FROM t GROUP BY q0, q1, q2"
+    monkeypatch.setattr(tuples_answer, "MOST_GROUPS", 999_999)
+    monkeypatch.setattr(domain_counting, "MOST_GROUPS", 999_999)
+    with pytest.raises(sc.QueryError, match="1000000 groups"):
+        release.answer_many([three, three])
 
 
 @pytest.mark.parametrize(
@@ -259,6 +266,10 @@ def test_many_answers_are_the_single_ones(presence) -> None:
         "SELECT COUNT(*) FROM t WHERE x > 1 AND (x = 2 OR y = 'b')",
         "SELECT COUNT(*) FROM t WHERE 1 < 2",
         "SELECT y, COUNT(*) FROM t WHERE x > 1 GROUP BY y",
+        "SELECT x, COUNT(*) FROM t GROUP BY x",
+        "SELECT y, x, COUNT(*) FROM t WHERE x <> 2 OR y = 'a' GROUP BY y, x",
+        "SELECT x, COUNT(*) FROM t WHERE y = 'a' AND x + length(y) > 2 GROUP BY x",
+        "SELECT y, SUM(x) FROM t GROUP BY y",
         "SELECT AVG(x) FROM t WHERE y = 'b'",
     ]
     for question, many in zip(asked, release.answer_many(asked), strict=True):

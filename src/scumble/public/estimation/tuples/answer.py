@@ -23,7 +23,7 @@ from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTupl
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.domain_counting import Domain, domain_of
+from scumble.public.estimation.domain_counting import MOST_GROUPS, Domain, domain_of
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum
 from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.grouped_counts import Floats
@@ -86,7 +86,7 @@ def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
 def answer_together(
     evidence: Tuples, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> dict[int, list[tuple[Key, Estimate]]]:
-    """Return the answers to the plain counts among `queries` that share contingency tables.
+    """Return the answers to the counts among `queries` that share contingency tables.
 
     Keys are places in `queries`. The numbers are those of asking one by one.
     """
@@ -120,7 +120,7 @@ class TupleQuestion:
     def possible(self) -> npt.NDArray[np.object_]:
         """The number of tuples of the domain that satisfy the question, by group."""
         if self.counted is not None:
-            return np.array([self.counted[0] * self._copies], object)
+            return np.array([number * self._copies for number in self.counted[0]], object)
         return self._domain.count(self.query.clauses, self.query.groups).reshape(-1) * self._copies
 
     def _count(self, group: int) -> Estimate:
@@ -237,7 +237,7 @@ class TupleQuestion:
     def _published(self) -> Floats:
         """The sums over published tuples that satisfy the question."""
         if self.counted is not None:
-            return np.full((3, 1), float(self.counted[1]))
+            return np.array([self.counted[1]] * 3, np.float64)
         return self._tuple_counts().sums()
 
     def _tuple_counts(self, by: Sequence[str] = (), views: str | None = None) -> TupleCounts:
@@ -280,15 +280,16 @@ class TupleQuestion:
         return (*self.query.notes, *((COLLAPSED,) if collapsed else ()))
 
 
-# Plain counts of many questions, from one pass over the published tuples.
+# Counts of many questions, from one pass over the published tuples.
 
-Counted = tuple[int, int]  # the tuples of the domain, and the published ones, that satisfy it
+# By group: the tuples of the domain, and the published ones, that satisfy a question.
+Counted = tuple[Sequence[int], Sequence[int]]
 
 
 def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
-    """Return both counts of every plain count over few attributes, by its place in `queries`."""
+    """Return both counts of every count over few attributes, by its place in `queries`."""
     names: dict[int, frozenset[str]] = {}
-    for places in same_shape(queries).values():
+    for places in (*same_shape(queries).values(), *_grouped(schema, queries)):
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
     rows = RowTables(cast(Path, engine.view), schema)  # the engine of a release has a view
     found: dict[int, Counted] = {}
@@ -300,6 +301,14 @@ def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[i
             )
             found |= dict(zip(places, both, strict=True))
     return found
+
+
+def _grouped(schema: Schema, queries: Sequence[Query]) -> Iterator[list[int]]:
+    """Yield the places of counts with GROUP BY, each by itself; not those that are refused."""
+    for place, query in enumerate(queries):
+        count = query.aggregate == "count" and query.groups
+        if count and schema.size(query.groups) <= MOST_GROUPS:
+            yield [place]
 
 
 class TableCounts:
@@ -315,18 +324,30 @@ class TableCounts:
 
     def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
         code_sets = CodeSets(self._schema, self._clauses)
-        found = [code_sets.of(query, self._order) for query in queries]
-        sums = BoxSums(self._table, self._table.ndim).of([each for each in found if each])
-        shown = iter(sums.tolist())
+        found = [None if q.groups else code_sets.of(q, self._order) for q in queries]
+        boxes = [each for each in found if each]
+        shown = iter(BoxSums(self._table, self._table.ndim).of(boxes).tolist() if boxes else [])
         for query, each in zip(queries, found, strict=True):
             if each:
-                yield prod(codes.size for codes in each) * self._others, next(shown)
+                yield [prod(codes.size for codes in each) * self._others], [next(shown)]
             else:
                 yield self._by_cells(query)
 
     def _by_cells(self, query: Query) -> Counted:
-        """Return the counts of a question with a clause on several attributes, or many boxes."""
-        holds = np.ones(self._table.shape, bool)
+        """Return the counts of a question with groups, with a clause on several attributes, or with
+        many boxes.
+        """
+        holds = np.ones((1,) * self._table.ndim, bool)
         for clause in query.clauses:
-            holds &= self._clauses.along(clause, self._order)
-        return int(holds.sum()) * self._others, int(self._table[holds].sum())
+            holds = holds & self._clauses.along(clause, self._order)
+        possible = self._by_group(np.broadcast_to(holds, self._table.shape), query)
+        shown = self._by_group(self._table * holds, query)
+        return [number * self._others for number in possible], shown
+
+    def _by_group(self, cells: npt.NDArray[Any], query: Query) -> list[int]:
+        """Return the sums of `cells` by the groups of a question, the last attribute fastest."""
+        axes = [self._order.index(name) for name in query.groups]
+        others = tuple(axis for axis in range(cells.ndim) if axis not in axes)
+        sums = np.asarray(cells.sum(axis=others, dtype=np.int64))  # axes in the order of the schema
+        numbers: list[int] = sums.transpose(np.argsort(np.argsort(axes))).reshape(-1).tolist()
+        return numbers
