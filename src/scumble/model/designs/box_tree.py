@@ -49,11 +49,14 @@ class TreeEstimator:
     variances: Floats
 
     def __post_init__(self) -> None:
-        before = self.parents < np.arange(len(self.parents))
-        if not before.all() or self.parents.min(initial=0) < -1:
+        from scumble.model.designs import tree_kernels
+
+        if len(self.parents) != len(self.variances):
+            raise ValueError("every node has a variance")
+        ordered, known = tree_kernels.checked(self.parents, self.variances, self.leaves)
+        if not ordered:
             raise ValueError("parents stand before their children")
-        known = np.isfinite(self.variances) | ~self.leaves
-        if not (self.variances > 0).all() or not known.all():
+        if not known:
             raise ValueError("variances are above 0, and finite for leaves")
 
     @cached_property
@@ -217,9 +220,11 @@ class BoxNodes:
         they are known.
         """
         sizes = [len(boxes) for boxes, _ in levels]
-        starts = np.cumsum([0, 0, *sizes])  # of the level above each level
-        parents = [above + start for (_, above), start in zip(levels, starts, strict=False)]
-        parents[0] = np.full(sizes[0], -1)
+        starts = np.cumsum([0, *sizes]).tolist()
+        parents = np.empty(starts[-1], np.int64)
+        parents[: sizes[0]] = -1
+        for level, (_, above) in enumerate(levels[1:]):
+            np.add(above, starts[level], out=parents[starts[level + 1] : starts[level + 2]])
         measured = np.cumsum([numbers is not None for numbers in noisy]) - 1
         laws = [NO_LAW if numbers is None else int(measured[k]) for k, numbers in enumerate(noisy)]
         counts = [
@@ -228,7 +233,7 @@ class BoxNodes:
         ]
         return cls(
             joined or Boxes.joined([boxes for boxes, _ in levels]),
-            np.concatenate(parents),
+            parents,
             np.repeat(np.array(laws, np.int64), sizes),
             np.concatenate(counts).astype(np.int64, copy=False),
         )

@@ -120,6 +120,27 @@ def slice_sums(
             code[each] += 1
 
 
+@kernel
+def imbalances(sums: Array, starts: Array, scores: Array) -> None:
+    """Write, for each box and each of its codes but the last, the absolute difference between the
+    rows up to this code and after it. The scores of box i begin at starts[i]; `sums` has the rows
+    of every code, of one box after the other.
+    """
+    place = 0
+    for box in range(len(starts)):
+        begin = starts[box]
+        end = starts[box + 1] if box + 1 < len(starts) else len(scores)
+        codes = end - begin + 1
+        total = 0
+        for code in range(codes):
+            total += sums[place + code]
+        below = 0
+        for code in range(codes - 1):
+            below += sums[place + code]
+            scores[begin + code] = abs(2 * below - total)
+        place += codes
+
+
 # --- intervals of counts -------------------------------------------------------------------------
 
 

@@ -24,6 +24,18 @@ _MANY = 64  # children of a node that are summed once for all groups
 
 
 @kernel
+def checked(parents: Array, variances: Array, leaves: Array) -> tuple[bool, bool]:
+    """Return whether every parent is a node before its child, or −1; and whether all variances are
+    above 0, and those of leaves finite.
+    """
+    ordered = known = True
+    for node in range(len(parents)):
+        ordered &= -1 <= parents[node] < node
+        known &= variances[node] > 0.0 and (variances[node] < np.inf or not leaves[node])
+    return ordered, known
+
+
+@kernel
 def gather(parents: Array, precisions: Array, own: Array, below: Array) -> None:
     """Write to `below` the variance of the sum of each node's children's estimates (0 for leaves),
     and to `own` that of its best estimate from its subtree. Both are zeros at first.
@@ -44,9 +56,11 @@ def estimate(
 ) -> Array:
     """Return the least squares estimates of all nodes: an upward pass with the estimates from
     subtrees, and a downward pass with corrections. `sums` is zeros at first.
+
+    They are written over the noisy numbers.
     """
     count = len(parents)
-    found = noisy.copy()
+    found = noisy
     for node in range(count - 1, -1, -1):
         if below[node] > 0.0:
             share = own[node] * precisions[node]

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.designs import kernels
 from scumble.model.designs.boxes import Boxes, summed_area
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
@@ -42,17 +43,10 @@ def median_cuts(
         return last
     inside = boxes.take(wide)
     sums, begins = inside.slices(counts._counts.reshape(shape), axis)
-    lengths = inside.high[axis] - inside.low[axis] + 1
-    below = np.cumsum(sums)
-    ends = begins + lengths - 1
-    before, through = below[begins] - sums[begins], below[ends]  # all boxes before, and up to this
-    scores = np.abs(2 * below - np.repeat(before + through, lengths))
-    candidates = np.ones(len(scores), bool)
-    candidates[ends] = False
-    places = np.flatnonzero(candidates)
-    starts = begins - np.arange(len(wide))
-    chosen = places[counts._noise.least(scores[places], starts, law)]
-    last[wide] = inside.low[axis] + chosen - begins
+    starts = begins - np.arange(len(wide))  # of the scores of each box, one less than its codes
+    scores = np.empty(len(sums) - len(wide), np.int64)
+    kernels.imbalances(sums, starts, scores)
+    last[wide] = inside.low[axis] + counts._noise.least(scores, starts, law) - starts
     return last
 
 
@@ -221,8 +215,6 @@ class Buckets:
         It is the least Σ |count - m| over all integers m. For every m the sum changes by at most 1
         if one count changes by 1, and so does the least sum.
         """
-        from scumble.model.designs import kernels
-
         values, ranks = np.unique(counts, return_inverse=True)
         out = np.zeros(self.number, np.int64)
         for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
@@ -234,8 +226,6 @@ class Buckets:
         """Return the last place of every bucket of the cheapest partition. Of equally cheap ones it
         is the one with the shortest last bucket, then the shortest before it, and so on.
         """
-        from scumble.model.designs import kernels
-
         last = np.zeros(self.size + 1, np.int64)
         kernels.cheapest(costs, self.starts, self.lengths, last)
         ends, end = [], self.size

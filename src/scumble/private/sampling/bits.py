@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from scumble.model.laws.base import check_probability as check
 from scumble.model.laws.base import check_whole
+from scumble.private.sampling import kernels
 from scumble.private.sampling.source import Keystream
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
@@ -70,15 +71,14 @@ class Cuts:
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
         """Return `size` independent outcomes."""
-        from scumble.private.sampling import kernels
-
         out = np.empty(size, np.uint16)
 
         def decide(part: slice, prefixes: NDArray[np.uint16], pending: NDArray[np.int64]) -> int:
             return int(kernels.lookup(prefixes, self.table, self.ambiguous, out[part], pending))
 
         rows, prefixes = sweep(source, size, decide)
-        out[rows] = self.decide(source, prefixes)
+        if len(rows):
+            out[rows] = self.decide(source, prefixes)
         return out
 
     def decide(self, source: Keystream, prefixes: NDArray[np.uint16]) -> NDArray[np.int64]:
@@ -117,10 +117,11 @@ def sweep(
     Returns the rows that it left undecided, and their prefixes. They are gathered over all chunks:
     with a few per chunk, a call for each chunk would cost more than the chunk itself.
     """
-    prefixes, pending = np.empty(min(size, CHUNK), np.uint16), np.empty(min(size, CHUNK), np.int64)
+    most = min(size, CHUNK)
+    prefixes, pending = np.empty(most, np.uint16), np.empty(most, np.int64)
     if size <= CHUNK:
         source.fill(prefixes)
-        undecided = pending[: decide(slice(0, size), prefixes, pending)]
+        undecided = pending[: decide(slice(size), prefixes, pending)]
         return undecided, prefixes[undecided]
     rows, heads = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
     for part in chunks(size):
@@ -162,8 +163,6 @@ def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
         return _long(source, bound, size)
     if bound == _WORD:
         return source.words(size)
-    from scumble.private.sampling import kernels
-
     out = np.empty(size, np.uint64)
     refuse = np.uint64(_WORD % bound)
     for part in chunks(size):

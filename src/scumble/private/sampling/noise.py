@@ -82,8 +82,7 @@ class _Sampler:
         self._top = Cuts(_top_floors(scale))
 
     def draw(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
-        signs: NDArray[Any] = self._signs.draw(source, size).astype(np.int64)
-        signs -= 1
+        signs: NDArray[Any] = np.subtract(self._signs.draw(source, size), 1, dtype=np.int64)
         magnitude = self.geometric(source, size, wide)
         magnitude += 1
         magnitude *= signs.astype(magnitude.dtype, copy=False)
@@ -91,24 +90,29 @@ class _Sampler:
 
     def geometric(self, source: Keystream, size: int, wide: bool = False) -> NDArray[Any]:
         """Return variables with P(k) proportional to exp(-k / scale), drawn digit by digit."""
-        number: NDArray[Any] = self._remainder(source, size)
-        highest = int(number.max(initial=0)) + 1
-        if wide or highest << (_LEVEL_BITS * len(self._digits)) > _ROOM:
+        number: NDArray[Any]
+        number, highest = self._remainder(source, size)
+        shift = _LEVEL_BITS * len(self._digits)
+        if wide or (highest << shift > _ROOM and (int(number.max(initial=0)) + 1) << shift > _ROOM):
             number = number.astype(object)
         for digit in reversed(self._digits):
             number <<= _LEVEL_BITS
             number += digit.draw(source, size)
         return number
 
-    def _remainder(self, source: Keystream, size: int) -> NDArray[np.int64]:
-        """Return unbounded geometric variables: the last outcome adds 256 and draws again."""
+    def _remainder(self, source: Keystream, size: int) -> tuple[NDArray[np.int64], int]:
+        """Return unbounded geometric variables, and a number above all of them: the last outcome
+        adds 256 and draws again.
+        """
         total = self._top.draw(source, size).astype(np.int64)
-        rows = np.flatnonzero(total == BASE)
+        rows = (total == BASE).nonzero()[0]
+        above = BASE
         while len(rows):
             more = self._top.draw(source, len(rows)).astype(np.int64)
             total[rows] += more
             rows = rows[more == BASE]
-        return total
+            above += BASE
+        return total, above
 
 
 @lru_cache(maxsize=32)

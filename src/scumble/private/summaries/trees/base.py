@@ -100,11 +100,10 @@ class RegionSummary(AttributeSummary):
         it, so that no box holds both. The blocks depend on the schema alone and are disjoint: a
         row is in one of them, as it is in one box of the whole domain.
         """
-        last = [schema[name].size - 1 for name in self.names]
         found = Boxes.whole(self.shape(schema))
         for axis, name in enumerate(self.names):
-            cut = last[axis] - 1 if schema[name].missing else last[axis]
-            found, _ = found.cut(axis, np.full(len(found), cut))
+            if schema[name].missing:
+                found, _ = found.cut(axis, np.full(len(found), schema[name].size - 2))
         return found
 
     def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:

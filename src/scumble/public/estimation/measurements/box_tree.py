@@ -19,9 +19,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import BoxNodes, BoxTree, NodeGroups, TreeEstimator, TreeNoise
+from scumble.model.designs.box_tree import (
+    NO_LAW,
+    BoxNodes,
+    BoxTree,
+    NodeGroups,
+    TreeEstimator,
+    TreeNoise,
+)
 from scumble.model.designs.boxes import Boxes
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.laws import NoiseLaw
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.box_weights import (
     BoxWeights,
@@ -184,7 +192,7 @@ def _pruned(forest: TreeEstimator, small: npt.NDArray[np.bool_]) -> npt.NDArray[
 @dataclass(frozen=True, eq=False)
 class FittedTree:
     """The noisy counts of a tree, its least squares estimator, and the noise of every node:
-    its variance and its fourth cumulant.
+    its variance, and the index of its law in `laws`.
 
     If the number of rows is known, all trees have a common root that was measured without noise; it
     comes first, and has no box. `offset` is 1 with such a root, else 0.
@@ -193,7 +201,8 @@ class FittedTree:
     forest: TreeEstimator
     noisy: npt.NDArray[np.int64]
     variances: Floats
-    fourths: Floats
+    law: npt.NDArray[np.int64]
+    laws: Sequence[NoiseLaw]
     offset: int
 
     @classmethod
@@ -204,16 +213,22 @@ class FittedTree:
         variances = (
             np.where(unmeasured, 0.0, forest.variances) if unmeasured.any() else forest.variances
         )
-        fourths = np.array([*(law.fourth for law in design.laws), 0.0]).take(tree.law, mode="wrap")
         if rows is None:
-            return cls(forest, tree.noisy, variances, fourths, 0)
+            return cls(forest, tree.noisy, variances, tree.law, design.laws, 0)
         # The estimator needs a variance above 0; this one is lost in rounding.
         least = float(forest.variances.min()) * _NO_NOISE
         rooted = TreeEstimator(
             np.concatenate([[-1], forest.parents + 1]), np.concatenate([[least], forest.variances])
         )
         noisy = np.concatenate([[rows], tree.noisy])
-        return cls(rooted, noisy, np.append(0.0, variances), np.append(0.0, fourths), 1)
+        law = np.concatenate([[NO_LAW], tree.law])
+        return cls(rooted, noisy, np.append(0.0, variances), law, design.laws, 1)
+
+    @cached_property
+    def fourths(self) -> Floats:
+        """The fourth cumulants of the noise of nodes; 0 for a node without."""
+        known = np.array([*(law.fourth for law in self.laws), 0.0])
+        return known.take(self.law, mode="wrap")
 
     @cached_property
     def noise(self) -> TreeNoise:
