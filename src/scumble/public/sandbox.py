@@ -118,17 +118,19 @@ class Sandbox:
         Every expression is evaluated on sample rows in which each attribute takes all values of its
         domain, so that errors at run time of DuckDB are found here.
         """
-        key = (query.expressions, query.argument, self.schema)
-        if self._known is None:
-            self._check(query)
-        elif key not in self._known:
-            self._check(query)
-            self._known.put(key, None, _SMALLEST)
-
-    def _check(self, query: Query) -> None:
         expressions = [each for each in query.expressions if self._codes(each) is None]
         if query.expressions and not expressions:
             return
+        if self._known is None:
+            self._check(query, expressions)
+            return
+        key = (query.expressions, query.argument, self.schema)
+        if key not in self._known:
+            self._check(query, expressions)
+            self._known.put(key, None, _SMALLEST)
+
+    def _check(self, query: Query, expressions: Sequence[Expression]) -> None:
+        """Check the expressions of a question that DuckDB must evaluate."""
         try:
             table = self._select(expressions)
         except QueryError:

@@ -420,6 +420,8 @@ def _contract_integers(network: Network) -> Array:
     """
     values = [each.values() for each in network.factors]
     summed = {axis for each in network.factors for axis in each.axes}.difference(network.output)
+    if len(values) == 1 and not summed and values[0].dtype.kind in "iu":  # nothing is left to do
+        return _run(network, values).astype(object)
     largest = [max(int(np.abs(each).max(initial=1)), 1) for each in values]
     bound = prod(network.sizes[axis] for axis in summed) * prod(largest)
     if bound < _EXACT:
