@@ -280,7 +280,7 @@ class _Runs:
         self._found: list[StoredRun] = []
 
     def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        self._waiting.append(self._radix.pack(columns))
+        self._waiting.append(self._radix.pack(columns, narrow=True))
         self._rows += len(self._waiting[-1])
         if self._rows >= writer.RUN:
             self._spill()
