@@ -1,7 +1,7 @@
 """Sorted runs of cell keys, on disk or in memory, and their merge in constant memory.
 
-A run on disk is a plain file of words of 32 or 64 bits. It is read by its places and never mapped into
-memory: mapped pages would count as memory of the process as long as the run is open.
+A run on disk is a plain file of words of 32 or 64 bits. It is read by its places and never mapped
+into memory: mapped pages would count as memory of the process as long as the run is open.
 """
 
 from __future__ import annotations
