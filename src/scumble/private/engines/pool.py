@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 _SHUFFLE = ("people", "staging")  # the unit and the purpose of the key of files in between
 _GROUPS = 2  # the least number of row groups that a task writes
 _RANGES = 64  # the largest number of tasks that write a file
+# A value is read, encoded, perturbed and sorted in 13 to 20 ns (Uniform, six columns). Whether the
+# first worker is started before a unit is done is decided by this.
+_VALUE_SECONDS = 10e-9
 
 
 class PoolEngine:
@@ -169,7 +172,8 @@ class PoolEngine:
     ) -> None:
         staging = self._stage(outputs)
         columns = tuple(output.attributes for output in outputs)
-        job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging)
+        seconds = self._unit_seconds(len(names))
+        job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging, seconds)
 
         def content(unit: Unit) -> tasks.UnitToMap:
             number = unit.number
@@ -191,6 +195,12 @@ class PoolEngine:
         except BaseException:
             self._clear()
             raise
+
+    def _unit_seconds(self, columns: int) -> float:
+        """Return how many seconds a unit takes at least that is mapped; 0 if that is not known."""
+        source = self.rows.source
+        units, rows = len(source.units() or ()), source.rows
+        return _VALUE_SECONDS * columns * rows / units if units and rows else 0.0
 
     def draw(self, ranges: int, content: Given, kernel: RangeKernel, output: Output) -> None:
         staging = self._stage([output])

@@ -223,6 +223,7 @@ class MapJob:
     kernel: Kernel
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
+    seconds: float = 0.0  # that a unit takes at least
     followers: ClassVar[int] = 1  # `WriteJob`
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
