@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scumble.model.errors import SchemaError
-from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.attribute import Attribute, WordCodes
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from tests.support.drawn import attributes
 
@@ -299,3 +299,15 @@ def test_few_and_many_bins_agree_with_a_search(count):
     values = np.concatenate([edges, (edges[1:] + edges[:-1]) / 2, np.nextafter(edges, -1)[1:]])
     expected = np.minimum(np.searchsorted(edges, values, side="right") - 1, count - 2)
     assert encoded(attribute, pa.array(values)) == expected.tolist()
+
+
+def test_dictionaries_of_batches_are_encoded_by_their_words():
+    """The same indices with other words, other null words, other types: as without a memory."""
+    attribute = Attribute("job", "quasi", Category(("a", "b", "c")), missing=True)
+    words = WordCodes(attribute)
+    for dictionary in (["a", "b"], ["a", "b"], ["b", "a"], ["b", "x"], ["b", ""], [b"b", b"\xff"]):
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(dictionary))
+        for found, expected in zip(
+            attribute.encode(column, words), attribute.encode(column), strict=True
+        ):
+            assert np.array_equal(found, expected)

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
 from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
 
+BOUNDS = st.sampled_from([1, 2**32 - 1, 2**32, 2**64])
 SIZES = st.lists(
-    st.one_of(st.integers(1, 300), st.integers(1, 2**64), st.just(2**64)), min_size=1, max_size=8
+    st.one_of(st.integers(1, 300), st.integers(1, 2**64), BOUNDS), min_size=1, max_size=8
 )
 
 
@@ -47,11 +48,23 @@ def test_numbers_are_those_of_python(drawn):
 
 
 @given(tuples())
-def test_unpacking_gives_the_columns_back(drawn):
+@example(([1, 2**32], [(0, 7), (0, 2**32 - 1)]))
+def test_narrow_keys_are_the_same_numbers(drawn):
+    sizes, rows = drawn
+    radix, columns = CellKeys(sizes), columns_of(sizes, rows)
+    keys = radix.pack(columns, narrow=True)
+    assert keys.dtype == (np.uint32 if radix.size < 2**32 else np.uint64)
+    assert np.array_equal(keys, radix.pack(columns))
+
+
+@given(tuples(), st.booleans())
+@example(([1, 2**32], [(0, 7), (0, 2**32 - 1)]), False)
+@example(([2**32 - 1, 1], [(2**32 - 2, 0)]), True)
+def test_unpacking_gives_the_columns_back(drawn, narrow):
     sizes, rows = drawn
     columns = columns_of(sizes, rows)
     radix = CellKeys(sizes)
-    found = radix.unpack(radix.pack(columns))
+    found = radix.unpack(radix.pack(columns, narrow=narrow))
     for column, back in zip(columns, found, strict=True):
         assert back.dtype == column.dtype
         assert np.array_equal(column, back)

@@ -326,3 +326,13 @@ def test_a_worker_pays_for_the_jobs_that_follow(followers: int, pays: bool) -> N
         run._seconds, run._own = 0.09, 1
         assert run._pays() is pays
     assert tasks.MapJob.followers == 1
+
+
+@pytest.mark.parametrize(("seconds", "pays"), [(0.0, False), (0.04, False), (0.06, True)])
+def test_a_large_table_does_not_wait_for_its_first_unit(seconds: float, pays: bool) -> None:
+    job = SimpleNamespace(staging=None, followers=1, seconds=seconds)
+    with Workers(2) as alone:
+        run = workers._Run(alone, job, [workers.Task(number, int) for number in range(20)])
+        assert run._pays() is pays
+        run._seconds, run._own = 0.01, 1  # what was measured counts from then on
+        assert not run._pays()

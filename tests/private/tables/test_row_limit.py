@@ -98,3 +98,27 @@ def test_texts_with_the_same_hash_are_different_persons(monkeypatch) -> None:
     values = [["a", "b", "a", "aa", "b"], ["b", "a", "c", "a", "aa"]]
     batches = [pa.array(each) for each in values]
     assert _kept(batches, 2) == _slowly(values, 2)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view()]
+)
+def test_identifiers_whose_form_is_seen_at_once(kind) -> None:
+    """A batch in canonical form gives what a batch with a value that has to be changed gives."""
+    plain = ["P1", "~", "!", "a b", "é1é1", "x\u00a0y", "a\x01b"]
+    changed = [" a", "a ", "", None, "\x01a", "é", "\u00a0a", "a\u2003", "\x7f", "\x1f"]
+    for start in range(3):
+        fast = limit.identifiers(pa.array(plain[:4], kind)[start:])
+        assert fast.to_pylist() == [each.encode() for each in plain[start:4]]
+    for each in [*plain, *changed]:
+        alone = limit.identifiers(pa.array([each], kind))
+        beside = limit.identifiers(pa.array([None, each, " "], kind))
+        assert alone.type == beside.type == pa.large_binary()
+        assert alone.to_pylist() == beside.to_pylist()[1:2]
+
+
+def test_bytes_that_are_not_text_stay_identifiers() -> None:
+    raw = [b"a\xffb", b"\xff", b"\xff(unreadable)"]
+    for each in raw:
+        beside = limit.identifiers(pa.array([each, b" "], pa.binary())).to_pylist()
+        assert limit.identifiers(pa.array([each], pa.binary())).to_pylist() == beside[:1]

@@ -11,13 +11,20 @@ from scumble.private.tables.sorted_keys import sort_keys
 from scumble.private.tables.sorting import runs as runs_module
 from scumble.private.tables.sorting.runs import Run, StoredRun, cut_at_ranks, merge_sorted
 
-KEYS = st.lists(st.one_of(st.integers(0, 9), st.integers(2**33, 2**33 + 40)), max_size=60)
-RUNS = st.lists(KEYS, min_size=1, max_size=5)
+SMALL = st.integers(0, 9)
+LARGE = st.one_of(SMALL, st.integers(2**33, 2**33 + 40))
+RUNS = st.one_of(
+    st.lists(st.lists(each, max_size=60), min_size=1, max_size=5) for each in (SMALL, LARGE)
+)
 
 
 def arrays(runs: list[list[int]], two_words: bool) -> list[np.ndarray]:
-    """The runs, sorted; with two words the first one has few values, so that there are ties."""
+    """The runs, sorted; with two words the first one has few values, so that there are ties. Small
+    keys of one word have 32 bits.
+    """
     found = [np.array(run, np.uint64) for run in runs]
+    if not two_words and max(map(max, filter(None, runs)), default=0) < 2**32:
+        found = [keys.astype(np.uint32) for keys in found]
     if two_words:
         found = [np.stack([keys // 4, keys % 4], axis=1) for keys in found]
     return [sort_keys(keys) for keys in found]

@@ -58,14 +58,17 @@ def unwrap(values: pa.Array) -> pa.Array:
     kind = values.type
     if types.is_run_end_encoded(kind):
         return unwrap(pc.run_end_decode(values))
-    small = values.nbytes < 2**30
     if types.is_large_string(kind) or types.is_string_view(kind):
-        return pc.cast(values, pa.string() if small else pa.large_string())
+        return pc.cast(values, pa.string() if _is_small(values) else pa.large_string())
     if is_bytes(kind) and not types.is_binary(kind):
-        return pc.cast(values, pa.binary() if small else pa.large_binary())
+        return pc.cast(values, pa.binary() if _is_small(values) else pa.large_binary())
     if types.is_decimal(kind) and kind.bit_width < 128:
         return pc.cast(values, pa.decimal128(kind.precision, kind.scale))
     return values
+
+
+def _is_small(values: pa.Array) -> bool:
+    return bool(values.nbytes < 2**30)
 
 
 def decode_text(values: pa.Array) -> tuple[pa.Array, Unread]:

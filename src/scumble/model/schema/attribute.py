@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
-from scumble.model.schema.domains import Bins, Category, Dates, Domain, lookup, put
+from scumble.model.schema.domains import Bins, Category, Coded, Dates, Domain, lookup, put
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.open_category import OpenCategory
@@ -222,18 +222,22 @@ class Attribute:
         labels = self._required_domain.labels()
         return pa.concat_arrays([labels, pa.nulls(1, labels.type)]) if self.missing else labels
 
-    def encode(self, values: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self,
+        values: pa.Array | pa.ChunkedArray,
+        encode_words: Callable[[pa.Array], Coded] | None = None,
+    ) -> Coded:
         """Return the codes (maybe read-only) and a mask of the values outside the domain.
 
         The code of a value outside the domain is 0. Values may have their own type, be text, or be
         a dictionary of either. Empty text, `null_words` and NaN are missing. White space around
         text is ignored, unless the domain contains exactly that text. The code of a value does not
-        depend on other values.
+        depend on other values. `encode_words` takes the place of the method of this name.
         """
         if isinstance(values, pa.ChunkedArray):
             if values.num_chunks == 1:
-                return self.encode(values.chunk(0))
-            parts = [self.encode(chunk) for chunk in values.chunks]
+                return self.encode(values.chunk(0), encode_words)
+            parts = [self.encode(chunk, encode_words) for chunk in values.chunks]
             parts = parts or [(np.empty(0, self.code_type), np.empty(0, bool))]
             return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
         values = arrow_values.unwrap(values)
@@ -241,19 +245,28 @@ class Attribute:
         if arrow_values.is_text(kind) or arrow_values.is_bytes(kind) or types.is_decimal(kind):
             values = pc.dictionary_encode(values)
         if isinstance(values, pa.DictionaryArray):
-            return self._encode_dictionary(values)
+            return self._encode_dictionary(values, encode_words)
         return self._encode_values(values)
 
-    def _encode_dictionary(self, values: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray]:
-        """Encode each distinct value once; null is one more entry of the dictionary."""
-        words, garbled = arrow_values.decode_text(values.dictionary)
+    def encode_words(self, words: pa.Array) -> Coded:
+        """Return the codes of the different values of a dictionary, one more for null, and a mask
+        of those outside the domain.
+        """
+        words, garbled = arrow_values.decode_text(words)
         codes, outside = self._encode_values(pa.concat_arrays([words, pa.nulls(1, words.type)]))
         if garbled is not None:
             garbled = np.append(garbled, False)
             codes, outside = put(codes, garbled, 0), outside | garbled
+        return codes, outside
+
+    def _encode_dictionary(
+        self, values: pa.DictionaryArray, encode_words: Callable[[pa.Array], Coded] | None
+    ) -> Coded:
+        """Encode each distinct value once."""
+        codes, outside = (encode_words or self.encode_words)(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            places = pc.fill_null(pc.cast(indices, pa.int64()), len(words)).to_numpy()
+            places = pc.fill_null(pc.cast(indices, pa.int64()), len(codes) - 1).to_numpy()
             strays = outside
         else:
             places, strays = indices.to_numpy(), outside[:-1]
@@ -362,3 +375,19 @@ def _read_hierarchy(name: object, table: Mapping[str, Any]) -> Rule | None:
     except SchemaError as error:
         sentence = str(error)
         raise SchemaError(f"Attribute '{name}': {sentence[0].lower()}{sentence[1:]}") from None
+
+
+class WordCodes:
+    """The codes of the dictionaries of a column that is read in batches (see `encode_words`).
+
+    A dictionary that is equal to the last one is not encoded again.
+    """
+
+    def __init__(self, attribute: Attribute) -> None:
+        self._attribute = attribute
+        self._last: tuple[pa.Array, Coded] | None = None
+
+    def __call__(self, words: pa.Array) -> Coded:
+        if self._last is None or not words.equals(self._last[0]):
+            self._last = words, self._attribute.encode_words(words)
+        return self._last[1]

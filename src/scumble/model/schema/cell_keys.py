@@ -10,6 +10,7 @@ import numpy as np
 from scumble.model.errors import ParameterError
 
 _WORD = 1 << 64
+_HALF_WORD = 1 << 32
 
 
 class CellKeys:
@@ -37,13 +38,17 @@ class CellKeys:
     def __repr__(self) -> str:
         return f"CellKeys({list(self.sizes)})"
 
-    def pack(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Return one uint64 key per row, or `words` columns if one word is too small."""
+    def pack(self, columns: Sequence[np.ndarray], *, narrow: bool = False) -> np.ndarray:
+        """Return one uint64 key per row, or `words` columns if one word is too small.
+
+        With `narrow`, keys that have less than 2^32 values are uint32, which is twice as fast.
+        """
         if len(columns) != len(self.sizes) or not columns:
             allowed = f"{len(self.sizes)} arrays of codes"
             raise ParameterError.of("CellKeys.pack", "columns", allowed, len(columns))
         if self.words == 1:
-            return self._pack_word(columns, self._groups[0])
+            half = narrow and self.size < _HALF_WORD
+            return self._pack_word(columns, self._groups[0], np.uint32 if half else np.uint64)
         keys = np.empty((len(columns[0]), self.words), np.uint64)
         for word, group in enumerate(self._groups):
             keys[:, word] = self._pack_word(columns, group)
@@ -57,8 +62,8 @@ class CellKeys:
         columns: dict[int, np.ndarray] = {}
         for word, group in enumerate(self._groups):
             rest = keys if self.words == 1 else keys[:, word]
-            if self.capacities[word] <= 1 << 32:
-                rest = rest.astype(np.uint32)  # 32-bit division is much faster
+            if self.capacities[word] < _HALF_WORD:
+                rest = rest.astype(np.uint32, copy=False)  # 32-bit division is much faster
             for place in reversed(group[1:]):
                 # A size of 2^64 shares a word only with sizes of 1, so the code is all of `rest`.
                 if self.sizes[place] == _WORD:
@@ -84,11 +89,16 @@ class CellKeys:
         keys = np.array(rows, np.uint64).reshape(len(rows), self.words)
         return keys[:, 0] if self.words == 1 else keys
 
-    def _pack_word(self, columns: Sequence[np.ndarray], group: Sequence[int]) -> np.ndarray:
-        key = columns[group[0]].astype(np.uint64)
+    def _pack_word(
+        self,
+        columns: Sequence[np.ndarray],
+        group: Sequence[int],
+        kind: type[np.uint32] | type[np.uint64] = np.uint64,
+    ) -> np.ndarray:
+        key: np.ndarray = columns[group[0]].astype(kind)
         for place in group[1:]:
-            key *= np.uint64(self.sizes[place] % _WORD)
-            key += columns[place].astype(np.uint64, copy=False)
+            key *= kind(self.sizes[place] % _WORD)
+            key += columns[place].astype(kind, copy=False)
         return key
 
     def _join(self, row: Sequence[int]) -> int:

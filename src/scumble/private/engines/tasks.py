@@ -223,6 +223,7 @@ class MapJob:
     kernel: Kernel
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
+    seconds: float = 0.0  # that a unit takes at least
     followers: ClassVar[int] = 1  # `WriteJob`
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
@@ -230,7 +231,7 @@ class MapJob:
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
         stream = Keystream.derived(content.stream, STREAM)
-        runs = _attempt(self.staging / f"unit{content.unit.number}", self.outputs)
+        runs = _attempt(self.staging, f"unit{content.unit.number}", self.outputs)
         for made in self.kernel(stream, pieces, content.given):
             for each, columns in zip(runs, made, strict=True):
                 each.add(columns)
@@ -255,17 +256,20 @@ class DrawJob:
     staging: Path
 
     def run(self, content: RangeToDraw, note: Note) -> list[StoredRun]:
-        [runs] = _attempt(self.staging / f"range{content.number}", [self.output])
+        [runs] = _attempt(self.staging, f"range{content.number}", [self.output])
         runs.add(self.kernel(Keystream.derived(content.stream, STREAM), content.content))
         return runs.finish()
 
 
-def _attempt(folder: Path, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
-    """Return where an attempt writes the rows of each output: under a name of its own."""
-    folder.mkdir(exist_ok=True)
+def _attempt(staging: Path, name: str, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
+    """Return where an attempt writes the rows of each output: under a name of its own.
+
+    All files are in one folder: the system takes milliseconds to remove one.
+    """
     attempt = secrets.token_hex(4)
     return [
-        _Runs(folder, f"{attempt}-{place}", attributes) for place, attributes in enumerate(outputs)
+        _Runs(staging, f"{attempt}-{name}-{place}", attributes)
+        for place, attributes in enumerate(outputs)
     ]
 
 
@@ -280,7 +284,7 @@ class _Runs:
         self._found: list[StoredRun] = []
 
     def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
-        self._waiting.append(self._radix.pack(columns))
+        self._waiting.append(self._radix.pack(columns, narrow=True))
         self._rows += len(self._waiting[-1])
         if self._rows >= writer.RUN:
             self._spill()

@@ -1,8 +1,9 @@
 """Worker processes: tasks are handed out, repeated if a worker dies, and answered in any order.
 
 This process, the driver, works too, and hands out tasks in between. Workers are started with a
-fresh interpreter, not forked, and only when enough work is left to pay for their start. A script
-that publishes needs no `if __name__ == "__main__"`.
+fresh interpreter, not forked, and only when enough work is left to pay for their start: of a large
+table that is known before its first unit. A script that publishes needs no `if __name__ ==
+"__main__"`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Job(Protocol):
     """What is done with every task. It is pickled once for each worker.
 
     `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
+    `seconds` is what a task takes at least, as far as that is known before the first one is done.
     """
 
     @property
@@ -97,6 +99,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # a library may quote private values there
             start_new_session=True,  # Ctrl-C is the driver's
+            # Tasks use no linear algebra, whose threads would wait for work in a loop at first.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         self._input: Any = self.process.stdin
         self._output: Any = self.process.stdout
@@ -255,8 +259,9 @@ class _Run:
 
     def _pays(self) -> bool:
         """Return whether enough work is left for one more worker: at the speed of this process so
-        far, and as much as was done if the number of tasks is not known. Jobs that follow on the
-        same rows take as long as this one: rows that are perturbed are then sorted and written.
+        far, or before that by what the job says of itself, and as much as was done if the number of
+        tasks is not known. Jobs that follow on the same rows take as long as this one: rows that
+        are perturbed are then sorted and written.
         """
         idle = sum(not worker.tasks for worker in self._workers.running)
         self._fill(idle + 1)
@@ -264,8 +269,10 @@ class _Run:
             return False
         if not self._workers.takes_part:
             return True
-        known = self._unread is not None
-        left = self._seconds / max(1, self._own) * self._left() if known else self._seconds
+        left = self._seconds
+        if self._unread is not None:
+            first = getattr(self._job, "seconds", 0.0)
+            left = (self._seconds / self._own if self._own else first) * self._left()
         left *= 1 + getattr(self._job, "followers", 0)
         return left > WORTH * (len(self._workers.running) + 2)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError, setting
-from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.attribute import Attribute, WordCodes
 from scumble.model.schema.lists import EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
@@ -148,8 +148,9 @@ class Rows:
         self, attributes: Sequence[Attribute], found: Iterator[tuple[pa.RecordBatch, np.ndarray]]
     ) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
         counted = 0
+        words = [WordCodes(attribute) for attribute in attributes]
         for batch, weights in found:
-            coded = self._encode_all(attributes, batch)
+            coded = self._encode_all(attributes, batch, words)
             strays = self._strays(attributes, coded)
             if any(not self._allowed(name) for name in strays):
                 raise DomainError("A value lies outside its domain.", column=min(strays), row=0)
@@ -280,8 +281,9 @@ class Rows:
             persons = self._row_limit(name, most)
             columns.append(name)
         start = self.source.first
+        words = [WordCodes(attribute) for attribute in attributes]
         for unit, batch in self.source.unit_batches(list(dict.fromkeys(columns))):
-            coded = self._encode_all(attributes, batch)
+            coded = self._encode_all(attributes, batch, words)
             kept = None
             if persons is not None:
                 kept = self._limit(batch, persons, start)
@@ -300,7 +302,7 @@ class Rows:
                 self.progress(start)
 
     def _encode_all(
-        self, attributes: Sequence[Attribute], batch: pa.RecordBatch
+        self, attributes: Sequence[Attribute], batch: pa.RecordBatch, words: Sequence[WordCodes]
     ) -> list[tuple[Any, np.ndarray]]:
         """Return the codes and the mask of values outside, for each attribute.
 
@@ -308,11 +310,11 @@ class Rows:
         """
         found: dict[str, EncodedLists] = {}
         coded: list[tuple[Any, np.ndarray]] = []
-        for attribute in attributes:
+        for attribute, codes in zip(attributes, words, strict=True):
             name = self._column(attribute.name)
             column = batch.column(name)
             if not self._listed(name):
-                read = partial(attribute.encode, column)
+                read = partial(attribute.encode, column, codes)
                 coded.append(read_safely(f"Column '{name}'", read))
                 continue
             if name not in found:

@@ -12,8 +12,9 @@ from scumble.model.errors import PromiseError, named, setting
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.private.tables.rows import Rows
 
-# One word per key, or one row of words per key, the first word most significant.
-Keys = npt.NDArray[np.uint64]
+# One word per key, or one row of words per key, the first word most significant. A single word may
+# have 32 bits.
+Keys = npt.NDArray[np.unsignedinteger[Any]]
 _NARROW = (1 << 32) - 1
 
 
@@ -25,7 +26,7 @@ def sort_keys(keys: Keys, *, merge: bool = False) -> Keys:
     instructions, which takes less time than a merge, and half as long again if 32 bits suffice.
     """
     if keys.ndim == 1:
-        if len(keys) and keys.max() <= _NARROW:
+        if keys.dtype == np.uint64 and len(keys) and keys.max() <= _NARROW:
             return np.sort(keys.astype(np.uint32)).astype(np.uint64)
         return np.sort(keys)
     kind: Literal["stable", "quicksort"] = "stable" if merge else "quicksort"

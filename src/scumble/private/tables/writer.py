@@ -48,7 +48,7 @@ class ViewWriter:
 
     def add(self, columns: Sequence[npt.NDArray[Any]]) -> None:
         """Add rows given as one array of codes per attribute."""
-        keys = self._cell_keys.pack(columns)
+        keys = self._cell_keys.pack(columns, narrow=True)
         self.rows += len(keys)
         self._waiting.append(keys)
         self._waiting_rows += len(keys)
@@ -79,7 +79,8 @@ class ViewWriter:
             run.path.unlink(missing_ok=True)
 
     def _sorted_waiting(self) -> Keys:
-        empty = self._cell_keys.pack([np.empty(0, a.code_type) for a in self._attributes])
+        none = [np.empty(0, a.code_type) for a in self._attributes]
+        empty = self._cell_keys.pack(none, narrow=True)
         keys = sort_keys(np.concatenate([empty, *self._waiting]))
         self._waiting, self._waiting_rows = [], 0
         return keys

@@ -18,6 +18,7 @@ from scumble.model.schema.lists import LIST_MARK
 # Rows from which a compiled loop counts persons, and where numba is there already.
 _MANY, _MANY_STARTED = 1 << 18, 1 << 16
 _MOST = 2**31 - 1  # the most rows of a person that the loop counts
+_SPACE, _DELETE = 32, 127  # visible ASCII characters are between them
 
 
 class RowLimit:
@@ -244,6 +245,8 @@ def identifiers(values: pa.Array) -> pa.Array:
     another. Empty text and NaN are no identifier. White space around text is ignored. Bytes that
     are not UTF-8 are unchanged. A list is no identifier.
     """
+    if _is_canonical(values):
+        return values.cast(pa.large_binary())
     text, garbled = arrow_values.decode_text(values)
     if pa.types.is_floating(text.type):
         text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
@@ -259,6 +262,26 @@ def identifiers(values: pa.Array) -> pa.Array:
     raw = arrow_values.unwrap(values).cast(pa.large_binary())
     opaque = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
     return pc.if_else(opaque, raw, canonical)
+
+
+def _is_canonical(values: pa.Array) -> bool:
+    """Return whether it is seen at once that text or bytes are in canonical form: none is missing
+    or empty, and each begins and ends with a visible ASCII character.
+
+    Then there is nothing to trim, and no list, whose mark is not visible.
+    """
+    kinds = {pa.string(): np.int32, pa.binary(): np.int32}
+    kinds |= {pa.large_string(): np.int64, pa.large_binary(): np.int64}
+    if values.type not in kinds or values.null_count or not len(values):
+        return False
+    _, offsets, data = values.buffers()
+    places = np.frombuffer(offsets, kinds[values.type])
+    places = places[values.offset : values.offset + len(values) + 1]
+    if (places[1:] == places[:-1]).any():
+        return False
+    texts = np.frombuffer(data, np.uint8)
+    ends = texts[places[:-1]], texts[places[1:] - 1]
+    return all(bool(each.min() > _SPACE and each.max() < _DELETE) for each in ends)
 
 
 def _is_whole(kind: pa.DataType) -> bool:

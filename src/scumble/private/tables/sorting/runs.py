@@ -1,7 +1,7 @@
 """Sorted runs of cell keys, on disk or in memory, and their merge in constant memory.
 
-A run on disk is a plain file of 64-bit words. It is read by its places and never mapped into
-memory: mapped pages would count as memory of the process as long as the run is open.
+A run on disk is a plain file of words of 32 or 64 bits. It is read by its places and never mapped
+into memory: mapped pages would count as memory of the process as long as the run is open.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ class StoredRun:
 
     def read(self, begin: int, end: int) -> Keys:
         """Return the keys at these places."""
+        kind = self.samples.dtype
         size = (min(end, self.rows) - begin) * self.words
         if size <= 0:
-            return np.empty(0 if self.words == 1 else (0, self.words), np.uint64)
-        found = np.fromfile(self.path, np.uint64, size, offset=8 * begin * self.words)
+            return np.empty(0 if self.words == 1 else (0, self.words), kind)
+        found = np.fromfile(self.path, kind, size, offset=kind.itemsize * begin * self.words)
         return found if self.words == 1 else found.reshape(-1, self.words)
 
 
@@ -157,16 +158,18 @@ def _cut(runs: Sequence[StoredRun], samples: Keys, rank: int) -> list[int]:
     """
     low = samples[rank // SAMPLE :][:1]
     high = samples[(rank + 1) // SAMPLE + len(runs) :][:1]
-    below, after = _all_places(runs, low, "left"), _all_places(runs, low, "right")
-    if rank >= sum(after):
-        ends = _all_places(runs, high, "left") if len(high) else [len(run) for run in runs]
-        if rank >= sum(ends):
-            low = high
-        else:
-            spans = zip(runs, after, ends, strict=True)
-            between = sort_keys(np.concatenate([run.read(*span) for run, *span in spans]))
-            low = between[rank - sum(after) :][:1]
-        below, after = _all_places(runs, low, "left"), _all_places(runs, low, "right")
+    spans = [_between(run, low, high) for run in runs]
+    after = [begin for begin, _ in spans]
+    if rank < sum(after):
+        below = _all_places(runs, low, "left")
+    elif rank >= sum(begin + len(keys) for begin, keys in spans):
+        below = [begin + len(keys) for begin, keys in spans]
+        after = _all_places(runs, high, "right")
+    else:
+        between = sort_keys(np.concatenate([keys for _, keys in spans]))
+        key = between[rank - sum(after) :][:1]
+        below = [begin + int(_places(keys, key, "left")[0]) for begin, keys in spans]
+        after = [begin + int(_places(keys, key, "right")[0]) for begin, keys in spans]
     missing = rank - sum(below)
     places = []
     for begin, end in zip(below, after, strict=True):
@@ -174,6 +177,18 @@ def _cut(runs: Sequence[StoredRun], samples: Keys, rank: int) -> list[int]:
         places.append(begin + taken)
         missing -= taken
     return places
+
+
+def _between(run: StoredRun, low: Keys, high: Keys) -> tuple[int, Keys]:
+    """Return the keys of a run that are above `low` and below `high`, if there is a `high`, and the
+    place of the first of them. One part of the file is read.
+    """
+    first = max(0, int(_places(run.samples, low, "right")[0]) - 1)
+    last = int(_places(run.samples, high, "left")[0]) if len(high) else len(run.samples)
+    keys = run.read(first * SAMPLE, max(first + 1, last) * SAMPLE)
+    begin = int(_places(keys, low, "right")[0])
+    end = int(_places(keys, high, "left")[0]) if len(high) else len(keys)
+    return first * SAMPLE + begin, keys[begin:end]
 
 
 def _all_places(runs: Sequence[StoredRun], key: Keys, side: Any) -> list[int]:
