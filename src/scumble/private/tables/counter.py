@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -225,6 +225,37 @@ class CountedLists(ABC):
                 raise SchemaError(f"A table of lists has no column '{name}'.")
             found.append(derivation.encode(lists))
         return found
+
+
+class KeptLists:
+    """Lists that are read in several passes: kept after the first one if that takes at most `most`
+    bytes, else read again. What is kept does not say which lists had values outside.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[EncodedLists]], most: int) -> None:
+        self._read, self._most = read, most
+        self.kept: list[tuple[npt.NDArray[np.int32], npt.NDArray[Any]]] | None = None
+
+    def __iter__(self) -> Iterator[EncodedLists]:
+        """Yield all lists in batches."""
+        if self.kept is None:
+            yield from self._first_pass()
+            return
+        for lengths, codes in self.kept:
+            offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+            yield EncodedLists(offsets, codes, np.zeros(len(lengths), bool))
+
+    def _first_pass(self) -> Iterator[EncodedLists]:
+        kept: list[tuple[npt.NDArray[np.int32], npt.NDArray[Any]]] | None = []
+        size = 0
+        for lists in self._read():
+            lengths = lists.lengths.astype(np.int32)
+            size += lengths.nbytes + lists.codes.nbytes
+            if kept is not None:
+                kept.append((lengths, lists.codes))
+                kept = kept if size <= self._most else None
+            yield lists
+        self.kept = kept
 
 
 class ListCounter(CountedLists):

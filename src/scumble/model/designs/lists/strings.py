@@ -22,6 +22,7 @@ from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
 Integers = npt.NDArray[np.int64]
+Nodes = npt.NDArray[np.int32] | Integers
 Model = Literal["suffix", "prefix", "grams"]
 MODELS: tuple[Model, ...] = get_args(Model)
 
@@ -172,11 +173,12 @@ class Strings:
         return cls(model, alphabet, laws, unit, length, contexts)
 
 
-def write_strings(folder: Path, parents: Integers, symbols: Integers, counts: Integers) -> None:
+def write_strings(folder: Path, parents: Nodes, symbols: Nodes, counts: Integers) -> None:
     """Write the rows of a tree as the one file of a release."""
     import pyarrow.parquet as pq
 
-    columns = {PARENT: parents.astype(np.int32), SYMBOL: symbols.astype(np.int32), COUNT: counts}
+    nodes = (each.astype(np.int32, copy=False) for each in (parents, symbols))
+    columns = dict(zip((PARENT, SYMBOL, COUNT), (*nodes, counts), strict=True))
     pq.write_table(pa.table(columns), folder / FILE, store_schema=False)
 
 
@@ -191,11 +193,15 @@ def leaves_of(inner: StringTree) -> Integers:
 
 def suffix_rows(
     inner: StringTree, leaves: Integers, cells: Integers
-) -> tuple[Integers, Integers, Integers]:
+) -> tuple[Nodes, Nodes, Integers]:
     """Return the parents, symbols and counts of the rows of a "suffix" release: the split contexts,
     then the cells of each leaf.
     """
-    places = np.repeat(leaves, inner.fanout)
-    parents = np.concatenate([inner.parents, places // inner.fanout])
-    symbols = np.concatenate([inner.symbols, np.where(places < 0, -1, places % inner.fanout)])
-    return parents, symbols, np.concatenate([np.zeros(len(inner), np.int64), cells])
+    parents = leaves // inner.fanout
+    symbols = np.where(leaves < 0, -1, leaves % inner.fanout)
+    times = np.concatenate([np.ones(len(inner), np.int64), np.full(len(leaves), inner.fanout)])
+    nodes = (
+        np.repeat(np.concatenate([own, each]).astype(np.int32), times)
+        for own, each in ((inner.parents, parents), (inner.symbols, symbols))
+    )
+    return *nodes, np.concatenate([np.zeros(len(inner), np.int64), cells])
