@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from scumble.model.errors import DomainError, SchemaError
 from scumble.model.privacy.accounting import PrivacyUnit
@@ -230,11 +231,14 @@ class CountedLists(ABC):
 class KeptLists:
     """Lists that are read in several passes: kept after the first one if that takes at most `most`
     bytes, else read again. What is kept does not say which lists had values outside.
+
+    All are kept in one array, of which only the used pages take memory. Arrays of their own would
+    lie between those of the reader, and keep the memory of these from being returned.
     """
 
     def __init__(self, read: Callable[[], Iterable[EncodedLists]], most: int) -> None:
         self._read, self._most = read, most
-        self.kept: list[tuple[npt.NDArray[np.int32], npt.NDArray[Any]]] | None = None
+        self.kept: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] | None = None  # lengths, codes
 
     def __iter__(self) -> Iterator[EncodedLists]:
         """Yield all lists in batches."""
@@ -246,16 +250,32 @@ class KeptLists:
             yield EncodedLists(offsets, codes, np.zeros(len(lengths), bool))
 
     def _first_pass(self) -> Iterator[EncodedLists]:
-        kept: list[tuple[npt.NDArray[np.int32], npt.NDArray[Any]]] | None = []
-        size = 0
+        memory: npt.NDArray[np.uint8] | None = np.empty(self._most, np.uint8)
+        kept = []
         for lists in self._read():
-            lengths = lists.lengths.astype(np.int32)
-            size += lengths.nbytes + lists.codes.nbytes
-            if kept is not None:
-                kept.append((lengths, lists.codes))
-                kept = kept if size <= self._most else None
+            lengths = lists.lengths.astype(np.min_scalar_type(lists.lengths.max(initial=0)))
+            size = lengths.nbytes + lists.codes.nbytes + 2 * _ALIGNED
+            if memory is not None and size <= len(memory):
+                own, memory = _placed(lengths, memory)
+                codes, memory = _placed(lists.codes, memory)
+                kept.append((own, codes))
+            else:
+                memory, kept = None, []
             yield lists
-        self.kept = kept
+        self.kept = None if memory is None else kept
+        pa.default_memory_pool().release_unused()  # what the reader took, and will not need again
+
+
+_ALIGNED = 8  # bytes
+
+
+def _placed(
+    values: npt.NDArray[Any], memory: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    """Return a copy of an array at the start of this memory, and the memory after it."""
+    copied = memory[: values.nbytes].view(values.dtype)
+    copied[:] = values
+    return copied, memory[-(-values.nbytes // _ALIGNED) * _ALIGNED :]
 
 
 class ListCounter(CountedLists):

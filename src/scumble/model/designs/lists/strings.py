@@ -7,7 +7,7 @@ and at its start where strings grow to the left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ MODELS: tuple[Model, ...] = get_args(Model)
 
 FILE = "strings.parquet"
 _DENSE = 1 << 22  # children that are looked up in one array
+ROW_GROUP = 1 << 20  # rows of the file that are written together
 PARENT, SYMBOL, COUNT = "parent", "symbol", "count"
 
 
@@ -173,13 +174,16 @@ class Strings:
         return cls(model, alphabet, laws, unit, length, contexts)
 
 
-def write_strings(folder: Path, parents: Nodes, symbols: Nodes, counts: Integers) -> None:
-    """Write the rows of a tree as the one file of a release."""
+def write_strings(folder: Path, pieces: Iterable[tuple[Nodes, Nodes, Integers]]) -> None:
+    """Write the parents, symbols and counts of a tree as the one file of a release."""
     import pyarrow.parquet as pq
 
-    nodes = (each.astype(np.int32, copy=False) for each in (parents, symbols))
-    columns = dict(zip((PARENT, SYMBOL, COUNT), (*nodes, counts), strict=True))
-    pq.write_table(pa.table(columns), folder / FILE, store_schema=False)
+    kinds = ((PARENT, pa.int32()), (SYMBOL, pa.int32()), (COUNT, pa.int64()))
+    with pq.ParquetWriter(folder / FILE, pa.schema(kinds), store_schema=False) as writer:
+        for piece in pieces:
+            arrays = zip(kinds, piece, strict=True)
+            columns = {name: pa.array(numbers, kind) for (name, kind), numbers in arrays}
+            writer.write_table(pa.table(columns), row_group_size=ROW_GROUP)
 
 
 def leaves_of(inner: StringTree) -> Integers:
@@ -193,15 +197,19 @@ def leaves_of(inner: StringTree) -> Integers:
 
 def suffix_rows(
     inner: StringTree, leaves: Integers, cells: Integers
-) -> tuple[Nodes, Nodes, Integers]:
-    """Return the parents, symbols and counts of the rows of a "suffix" release: the split contexts,
-    then the cells of each leaf.
+) -> Iterator[tuple[Nodes, Nodes, Integers]]:
+    """Yield the parents, symbols and counts of the rows of a "suffix" release in pieces: the split
+    contexts, then the cells of each leaf.
     """
-    parents = leaves // inner.fanout
-    symbols = np.where(leaves < 0, -1, leaves % inner.fanout)
-    times = np.concatenate([np.ones(len(inner), np.int64), np.full(len(leaves), inner.fanout)])
-    nodes = (
-        np.repeat(np.concatenate([own, each]).astype(np.int32), times)
-        for own, each in ((inner.parents, parents), (inner.symbols, symbols))
-    )
-    return *nodes, np.concatenate([np.zeros(len(inner), np.int64), cells])
+    contexts, fanout = len(inner), inner.fanout
+    parents = np.concatenate([inner.parents, leaves // fanout]).astype(np.int32)
+    symbols = np.concatenate([inner.symbols, np.where(leaves < 0, -1, leaves % fanout)])
+    symbols = symbols.astype(np.int32)
+    for begin in range(0, contexts + len(cells), ROW_GROUP):
+        end = min(begin + ROW_GROUP, contexts + len(cells))
+        places = np.arange(begin - contexts, end - contexts, dtype=np.int32)  # among the cells
+        counts = np.zeros(end - begin, np.int64)
+        counts[places >= 0] = cells[max(begin - contexts, 0) : max(end - contexts, 0)]
+        nodes = np.floor_divide(places, fanout, out=places, where=places >= 0)
+        nodes += contexts
+        yield parents[nodes], symbols[nodes], counts

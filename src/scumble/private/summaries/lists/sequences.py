@@ -178,10 +178,10 @@ class Sequences(ProtectedSummary):
         if self.model == "suffix":
             inner, cells = self._contexts(table, laws[0])
             contexts = len(inner)
-            write_strings(folder, *suffix_rows(inner, leaves_of(inner), cells))
+            write_strings(folder, suffix_rows(inner, leaves_of(inner), cells))
         else:
             tree, counts = self._counted(table, laws)
-            write_strings(folder, tree.parents, tree.symbols, counts)
+            write_strings(folder, [(tree.parents, tree.symbols, counts)])
         design = Strings(self.model, alphabet, tuple(laws), self._unit, self._read, contexts)
         return Measurements(FILE, self.names, design)
 
