@@ -110,19 +110,21 @@ def count_cells(random: Random) -> list[Any]:
     return [codes, places, strides, np.array(starts), counts]
 
 
-def longest_contexts(random: Random) -> list[Any]:
-    """Sequences of up to six symbols, and a tree of contexts of up to three."""
+def context_sums(random: Random) -> list[Any]:
+    """Sequences of up to six symbols, and a tree of contexts of up to three; some have no sums."""
     fanout = int(random.integers(2, 6))
     tree = StringTree.root(fanout)
     for _ in range(int(random.integers(0, 3))):
         begin, end = tree.levels[-1]
         keys = np.arange(begin * fanout, end * fanout)
         tree = tree.grown(keys[(keys % fanout < fanout - 1) & (random.random(len(keys)) < 0.6)])
-    sizes = random.integers(0, 7, int(random.integers(0, 60)))
-    place = np.concatenate([np.empty(0, np.int64), *map(np.arange, sizes)])
-    codes = random.integers(0, fanout, len(place))
-    nodes, before = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
-    return [codes, place, tree.children, fanout - 1, nodes, before]
+    offsets = np.cumsum([0, *random.integers(0, 7, int(random.integers(0, 60)))])
+    codes = random.integers(0, fanout - 1, offsets[-1]).astype(random.choice([np.uint8, np.uint16]))
+    slots = random.permutation(len(tree) * fanout)
+    slots[random.random(len(slots)) < 0.3] = -1
+    length, unit = int(random.integers(1, 9)), int(random.choice([1, 1 << 16]))
+    sums = random.integers(0, 9, len(slots) * fanout)
+    return [codes, offsets, length, unit, tree.children, slots, fanout - 1, sums]
 
 
 CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
@@ -132,7 +134,7 @@ CASES: dict[Kernel[..., Any], Callable[[Random], list[Any]]] = {
     sampling.accept: accept,
     estimation.clause_sums: clause_sums,
     estimation.count_cells: count_cells,
-    meter.longest_contexts: longest_contexts,
+    meter.context_sums: context_sums,
     **database_kernels.CASES,
 }
 

@@ -70,3 +70,20 @@ def test_keys_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("scumble.private.engines.local.LocalEngine.keys", None)
     pool = sc.publish(some, SCHEMA, mechanism, seed=1, jobs=2)
     assert digest(pool) == digest(local)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_slices_of_a_batch_do_not_change_a_release(
+    name: str, path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+    monkeypatch.setattr("scumble.private.tables.rows._LIST_BYTES", 1)
+    monkeypatch.setattr("scumble.private.tables.rows._LIST_ROWS", 7)
+    assert digest(sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)) == digest(whole)
+
+
+def test_trips_that_are_not_kept_are_read_again(path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = sc.publish(path, SCHEMA, MECHANISMS["trajectories"], seed=1)
+    monkeypatch.setattr("scumble.private.meter.trips._KEPT", 100)
+    monkeypatch.setattr("scumble.private.meter.strings._KEPT", 100)
+    assert digest(sc.publish(path, SCHEMA, MECHANISMS["trajectories"], seed=1)) == digest(kept)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.model.designs.lists.strings import StringTree, leaves_of
+from scumble.model.designs.lists.strings import StringTree, leaves_of, suffix_rows
 from scumble.model.errors import PromiseError
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -330,6 +330,42 @@ def test_sequences_that_are_not_kept_in_memory_are_read_again(
         monkeypatch.setattr("scumble.private.meter.strings._KEPT", kept)
         strings = strings_of(sequences, "ab", length=3, unit=UNIT)
         inner = strings.contexts(SplitRule(Fraction(1, 1000), 1), 0, None)
-        assert (strings._kept is None) == (kept == 0)
+        assert (strings._lists.kept is None) == (kept == 0)
         found.append(strings.cells(inner, QUIET).tolist())
     assert found[0] == found[1]
+
+
+def test_sums_of_contexts_in_several_passes_are_those_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = np.random.default_rng(7)
+    sequences = ["".join(draw.choice(list("abc"), size=k)) for k in draw.integers(0, 9, 60)]
+    found = []
+    for cells, together in ((1 << 23, 1 << 16), (1, 5)):
+        monkeypatch.setattr("scumble.private.meter.strings._CELLS", cells)
+        monkeypatch.setattr("scumble.private.meter.strings._TOGETHER", together)
+        strings = strings_of(sequences, "abc", length=6, unit=UNIT)
+        inner = strings.contexts(SplitRule(Fraction(1, 1000), 1), UNIT, 3)
+        found.append((inner.keys.tolist(), strings.cells(inner, QUIET).tolist()))
+    assert found[0] == found[1]
+    assert len(found[0][0]) >= 5
+
+
+@pytest.mark.parametrize("contexts", [0, 1, 4])
+def test_rows_of_contexts_in_pieces_are_those_of_the_tree(
+    contexts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = StringTree.root(3).grown(np.array([0, 1])).grown(np.array([3]))
+    inner = StringTree(inner.parents[:contexts], inner.symbols[:contexts], 3)
+    leaves = leaves_of(inner)
+    cells = np.arange(100, 100 + 3 * len(leaves))
+    expected = [(*node, 0) for node in zip(inner.parents, inner.symbols, strict=True)]
+    for leaf, place in itertools.product(range(len(leaves)), range(3)):
+        node = (-1, -1) if leaves[leaf] < 0 else divmod(int(leaves[leaf]), 3)
+        expected.append((*node, int(cells[3 * leaf + place])))
+    for rows in (1 << 20, 3, 1):
+        monkeypatch.setattr("scumble.model.designs.lists.strings.ROW_GROUP", rows)
+        pieces = list(suffix_rows(inner, leaves, cells))
+        columns = [np.concatenate(each).tolist() for each in zip(*pieces, strict=True)]
+        assert list(zip(*columns, strict=True)) == expected
+        assert all(len(piece[0]) <= rows for piece in pieces)

@@ -7,7 +7,7 @@ row: `first(x)`, `last(x)`, `length(x)` and `contains(x, 'a')`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -129,6 +129,22 @@ class EncodedLists:
         codes = self.codes[starts + np.arange(offsets[-1])]
         gaps = None if self.gaps is None else self.gaps[places]
         return EncodedLists(offsets, codes, self.outside[places], gaps)
+
+    def part(self, begin: int, end: int) -> EncodedLists:
+        """Return the lists from `begin` to before `end`, whose codes are not copied."""
+        offsets = self.offsets[begin : end + 1]
+        codes = self.codes[offsets[0] : offsets[-1]]
+        gaps = None if self.gaps is None else self.gaps[begin:end]
+        return EncodedLists(offsets - offsets[0], codes, self.outside[begin:end], gaps)
+
+    def portions(self, together: int) -> Iterator[EncodedLists]:
+        """Yield all lists in parts of about as many codes, and of at most as many lists."""
+        begin = 0
+        while begin < len(self):
+            end = int(np.searchsorted(self.offsets, self.offsets[begin] + together))
+            end = min(max(end, begin + 1), len(self), begin + together)
+            yield self.part(begin, end)
+            begin = end
 
     def emptied(self, chosen: npt.NDArray[np.bool_]) -> EncodedLists:
         """Return the lists without the values of those that this mask chooses."""

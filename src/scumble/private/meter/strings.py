@@ -7,11 +7,11 @@ of k symbols weighs unit // k; where `unit` is 1, all weigh 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,11 @@ import numpy.typing as npt
 from scumble.model.designs.lists.strings import StringTree, leaves_of
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.private.meter import numpy_forms
 from scumble.private.meter.grow import ChildNumbers, Threshold, split_tree, threshold_tree
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
-from scumble.private.tables.counter import summed_cells
+from scumble.private.tables.counter import KeptLists, summed_cells
 
 if TYPE_CHECKING:
     from scumble.model.schema.lists import EncodedLists
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
 Integers = npt.NDArray[np.int64]
 
-Selected = tuple[Integers, Any]  # keys of some symbols, and which symbols these are
-ALL = slice(None)
+Selected = tuple[Integers, Integers]  # keys of some symbols, and the places of these symbols
 
 LONGEST = UNIT = 1 << 16  # the weight of a sequence, and its most symbols
 MOST_NUMBERS = 1 << 25  # cells of the leaves of a tree of contexts
 _KEPT = 1 << 26  # bytes of sequences that are kept between passes; more are read again
-_TOGETHER = 1 << 20  # symbols that are looked at together
+_TOGETHER = 1 << 16  # symbols that are looked at together
+_CELLS = 1 << 23  # weights of symbols after contexts that are summed in one pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +55,7 @@ class Symbols:
     @classmethod
     def of(cls, lists: EncodedLists, *, alphabet: int, length: int, unit: int) -> Symbols:
         """Return the first `length` symbols of each list; the end mark has the code `alphabet`."""
-        cut = lists.clipped(length) if lists.lengths.max(initial=0) > length else lists
-        ended = lists.lengths < length
-        sizes = cut.lengths + ended
-        codes = np.insert(cut.codes.astype(np.int64), cut.offsets[1:][ended], alphabet)
-        place = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        if unit == 1:
-            return cls(codes, place, sizes, np.ones_like(codes))
-        return cls(codes, place, sizes, np.repeat(unit // sizes, sizes))
+        return cls(*numpy_forms.symbols(lists.codes, lists.offsets, length, unit, alphabet))
 
     @property
     def left(self) -> Integers:
@@ -83,7 +77,7 @@ class PrivateStrings:
         self.alphabet = table.schema[name].lists.members.size
         self.fanout = self.alphabet + 1
         self._table = table
-        self._kept: list[EncodedLists] | None = None
+        self._lists = KeptLists(self._read, _KEPT)
 
     @property
     def mass(self) -> int:
@@ -101,15 +95,15 @@ class PrivateStrings:
         """
         check_scale(DiscreteLaplace(rule.scale))
         self._charge("splits", PrivacyLoss(rule.loss(weighed(self.person, self.mass))))
-        following = self._sums(lambda symbols: (symbols.codes, ALL), self.fanout)
-        total, most = following.numbers.sum(), following.numbers.max(initial=0)
+        none = StringTree(np.empty(0, np.int64), np.empty(0, np.int64), self.fanout)
+        following = self._following(none, np.zeros(self.fanout, np.int64), 1)
         return split_tree(
             _Contexts(self),
             self._table._noise,
             self.fanout,
             rule,
             theta,
-            root=int(total - most),
+            root=int(following.sum() - following.max()),
             depth=depth,
             most=MOST_NUMBERS // self.fanout**2,
         )
@@ -123,17 +117,9 @@ class PrivateStrings:
         self._charge("cells", PrivacyLoss(changed / law.scale))
         leaves = leaves_of(inner)
 
-        numbered = np.zeros(max(len(inner), 1) * self.fanout, np.int64)
-        numbered[leaves] = np.arange(len(leaves))
-
-        def keys(symbols: Symbols) -> Selected:
-            nodes, before = _contexts_of(inner, symbols)
-            leaf = numbered[nodes * self.fanout + before]
-            return leaf * self.fanout + symbols.codes, ALL
-
-        numbers = np.zeros(len(leaves) * self.fanout, np.int64)
-        found = self._sums(keys, len(numbers))
-        numbers[found.keys] = found.numbers
+        slots = np.zeros(max(len(inner), 1) * self.fanout, np.int64)
+        slots[leaves] = np.arange(len(leaves))
+        numbers = self._following(inner, slots, len(leaves)).reshape(-1)
         self._table._noise.add(numbers, law)
         return numbers
 
@@ -177,11 +163,24 @@ class PrivateStrings:
     def _charge(self, what: str, loss: PrivacyLoss) -> None:
         self._table._account.charge(f"{what} of {self.name}", loss)
 
+    def _following(self, inner: StringTree, slots: Integers, size: int) -> Integers:
+        """Return the weights of the symbols that follow `size` contexts, a row for each; `slots`
+        has the row of each context (see `kernels.context_sums`).
+        """
+        from scumble.private.meter import kernels
+
+        sums = np.zeros((size, self.fanout), np.int64)
+        children = inner.children if len(inner) else np.full(self.fanout, -1)
+        given = (self.length, self.unit, children, slots, self.alphabet, sums.reshape(-1))
+        for lists in self._portions():
+            kernels.context_sums(lists.codes, lists.offsets, *given)
+        return sums
+
     def _sums(self, keys: Callable[[Symbols], Selected], size: int) -> ChildNumbers:
         """Return the weights of occurrences by key; `keys` selects symbols and gives their keys."""
 
         def pieces() -> Iterator[tuple[Integers, Integers]]:
-            for lists in self._passes():
+            for lists in self._portions():
                 symbols = Symbols.of(
                     lists, alphabet=self.alphabet, length=self.length, unit=self.unit
                 )
@@ -190,35 +189,13 @@ class PrivateStrings:
 
         return ChildNumbers(*summed_cells(pieces(), size))
 
-    def _passes(self) -> Iterable[EncodedLists]:
-        """Return all sequences in batches; they are kept in memory if there are not too many."""
-        return (
-            self._read() if self._kept is None else chain.from_iterable(map(_portions, self._kept))
-        )
+    def _portions(self) -> Iterator[EncodedLists]:
+        """Yield all sequences in portions of about `_TOGETHER` symbols."""
+        return chain.from_iterable(lists.portions(_TOGETHER) for lists in self._lists)
 
     def _read(self) -> Iterator[EncodedLists]:
-        kept: list[EncodedLists] | None = []
-        size = 0
-        for lists in self._table._counter.lists(self.name, self.person):
-            cut = lists.clipped(self.length + 1)  # whether more follow must be known
-            size += cut.codes.nbytes + cut.offsets.nbytes
-            if kept is not None and size <= _KEPT:
-                kept.append(cut)
-            else:
-                kept = None
-            yield from _portions(cut)
-        self._kept = kept
-
-
-def _portions(lists: EncodedLists) -> Iterator[EncodedLists]:
-    """Yield the lists in portions of about `_TOGETHER` symbols."""
-    begin = 0
-    while begin < len(lists):
-        reach = lists.offsets[begin] + _TOGETHER
-        end = max(int(np.searchsorted(lists.offsets, reach)), begin + 1)
-        end = min(end, len(lists), begin + _TOGETHER)
-        yield lists[np.arange(begin, end)]
-        begin = end
+        read = self._table._counter.lists(self.name, self.person)
+        return (lists.clipped(self.length + 1) for lists in read)  # do more symbols follow?
 
 
 def weighed(person: PrivacyUnit, mass: int) -> PrivacyUnit:
@@ -235,33 +212,19 @@ class _Contexts:
     def children(self, tree: StringTree) -> ChildNumbers:
         """Return the numbers of the open children: those that do not begin with a sequence."""
         begin, end = tree.levels[-1]
-        fanout = tree.fanout
-
-        def keys(symbols: Symbols) -> Selected:
-            nodes, before = _contexts_of(tree, symbols)
-            at = np.flatnonzero((nodes >= begin) & (before < fanout - 1))
-            keys = (nodes[at] - begin) * fanout + before[at]
-            return keys * fanout + symbols.codes[at], at
-
-        found = self.strings._sums(keys, (end - begin) * fanout * fanout)
-        owners = found.keys // fanout
-        starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        if not len(starts):
-            return ChildNumbers(owners, owners)
-        total = np.add.reduceat(found.numbers, starts)
-        return ChildNumbers(owners[starts], total - np.maximum.reduceat(found.numbers, starts))
-
-
-def _contexts_of(inner: StringTree, symbols: Symbols) -> tuple[Integers, Integers]:
-    """Return, for every symbol, the longest split context before it, and the code before that."""
-    from scumble.private.meter import kernels
-
-    end = inner.fanout - 1
-    nodes = np.zeros(len(symbols.codes), np.int64)
-    before = np.full(len(symbols.codes), end)
-    if len(inner):
-        kernels.longest_contexts(symbols.codes, symbols.place, inner.children, end, nodes, before)
-    return nodes, before
+        fanout, step = tree.fanout, max(_CELLS // tree.fanout, 1)
+        owners, numbers = [], []
+        for low in range(begin * fanout, end * fanout, step):
+            high = min(low + step, end * fanout)
+            slots = np.full(len(tree) * fanout, -1)
+            slots[low:high] = np.arange(high - low)
+            slots[fanout - 1 :: fanout] = -1
+            following = self.strings._following(tree, slots, high - low)
+            total = following.sum(axis=1)
+            found = np.flatnonzero(total)
+            owners.append(found + (low - begin * fanout))
+            numbers.append(total[found] - following.max(axis=1)[found])
+        return ChildNumbers(np.concatenate(owners), np.concatenate(numbers))
 
 
 @dataclass(frozen=True)

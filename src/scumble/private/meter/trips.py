@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -10,10 +11,13 @@ import numpy as np
 from scumble.model.parameters import free_name
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Category
 from scumble.model.schema.lists import EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
-from scumble.private.tables.counter import CellCounter, CountedLists
+from scumble.private.tables.counter import CellCounter, CountedLists, KeptLists
+
+_KEPT = 1 << 26  # bytes of trips that are kept between passes; more are read again
 
 
 def trip_schema(schema: Schema, x: str, y: str, longest: int) -> Schema:
@@ -38,15 +42,23 @@ class TripCounter(CountedLists):
         self.schema = schema
         self.counted = 0
         self._counter, self._points = counter, (x, y)
-        self._lines = counter.schema[y].lists.members.size
+        columns, self._lines = (counter.schema[name].lists.members.size for name in (x, y))
+        self._type = smallest_unsigned(columns * self._lines + 1)
+        self._trips: dict[PrivacyUnit, KeptLists] = {}
 
     @property
     def selects(self) -> bool:
         return self._counter.selects
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
+        if unit not in self._trips:
+            self._trips[unit] = KeptLists(partial(self._read, unit), _KEPT)
+        return iter(self._trips[unit])
+
+    def _read(self, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         for x, y in self._counter.paired_lists(self._points, unit):
-            cells = x.codes.astype(np.int64) * self._lines + y.codes
+            cells = x.codes.astype(self._type) * self._type.type(self._lines)
+            cells += y.codes.astype(self._type, copy=False)
             new = np.ones(len(cells) + 1, bool)
             np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
             new[x.offsets] = True  # the first cell of every trip

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Outside = Literal["error", "drop", "missing"]
 PIECE = 1 << 18  # rows of a piece of a unit; a change would change what a fixed seed publishes
+_LIST_BYTES, _LIST_ROWS = 1 << 22, 1 << 12  # of lists that are encoded together, about and at least
 
 
 class Rows:
@@ -282,7 +283,7 @@ class Rows:
             columns.append(name)
         start = self.source.first
         words = [WordCodes(attribute) for attribute in attributes]
-        for unit, batch in self.source.unit_batches(list(dict.fromkeys(columns))):
+        for unit, batch in self._unit_batches(list(dict.fromkeys(columns))):
             coded = self._encode_all(attributes, batch, words)
             kept = None
             if persons is not None:
@@ -300,6 +301,18 @@ class Rows:
             start += batch.num_rows
             if self.progress is not None:
                 self.progress(start)
+
+    def _unit_batches(self, columns: list[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches of the source; those with lists in slices, since encoding takes several
+        times the memory of their values.
+        """
+        listed = any(self._listed(name) for name in columns)
+        for unit, batch in self.source.unit_batches(columns):
+            step = batch.num_rows
+            if listed and batch.nbytes > _LIST_BYTES:
+                step = max(_LIST_ROWS, step * _LIST_BYTES // batch.nbytes)
+            for start in range(0, batch.num_rows, max(step, 1)):
+                yield unit, batch.slice(start, step)
 
     def _encode_all(
         self, attributes: Sequence[Attribute], batch: pa.RecordBatch, words: Sequence[WordCodes]

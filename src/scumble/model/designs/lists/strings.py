@@ -7,7 +7,7 @@ and at its start where strings grow to the left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,13 @@ from scumble.model.laws import law_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 
 Integers = npt.NDArray[np.int64]
+Nodes = npt.NDArray[np.int32] | Integers
 Model = Literal["suffix", "prefix", "grams"]
 MODELS: tuple[Model, ...] = get_args(Model)
 
 FILE = "strings.parquet"
 _DENSE = 1 << 22  # children that are looked up in one array
+ROW_GROUP = 1 << 20  # rows of the file that are written together
 PARENT, SYMBOL, COUNT = "parent", "symbol", "count"
 
 
@@ -172,12 +174,16 @@ class Strings:
         return cls(model, alphabet, laws, unit, length, contexts)
 
 
-def write_strings(folder: Path, parents: Integers, symbols: Integers, counts: Integers) -> None:
-    """Write the rows of a tree as the one file of a release."""
+def write_strings(folder: Path, pieces: Iterable[tuple[Nodes, Nodes, Integers]]) -> None:
+    """Write the parents, symbols and counts of a tree as the one file of a release."""
     import pyarrow.parquet as pq
 
-    columns = {PARENT: parents.astype(np.int32), SYMBOL: symbols.astype(np.int32), COUNT: counts}
-    pq.write_table(pa.table(columns), folder / FILE, store_schema=False)
+    kinds = ((PARENT, pa.int32()), (SYMBOL, pa.int32()), (COUNT, pa.int64()))
+    with pq.ParquetWriter(folder / FILE, pa.schema(kinds), store_schema=False) as writer:
+        for piece in pieces:
+            arrays = zip(kinds, piece, strict=True)
+            columns = {name: pa.array(numbers, kind) for (name, kind), numbers in arrays}
+            writer.write_table(pa.table(columns), row_group_size=ROW_GROUP)
 
 
 def leaves_of(inner: StringTree) -> Integers:
@@ -191,11 +197,19 @@ def leaves_of(inner: StringTree) -> Integers:
 
 def suffix_rows(
     inner: StringTree, leaves: Integers, cells: Integers
-) -> tuple[Integers, Integers, Integers]:
-    """Return the parents, symbols and counts of the rows of a "suffix" release: the split contexts,
-    then the cells of each leaf.
+) -> Iterator[tuple[Nodes, Nodes, Integers]]:
+    """Yield the parents, symbols and counts of the rows of a "suffix" release in pieces: the split
+    contexts, then the cells of each leaf.
     """
-    places = np.repeat(leaves, inner.fanout)
-    parents = np.concatenate([inner.parents, places // inner.fanout])
-    symbols = np.concatenate([inner.symbols, np.where(places < 0, -1, places % inner.fanout)])
-    return parents, symbols, np.concatenate([np.zeros(len(inner), np.int64), cells])
+    contexts, fanout = len(inner), inner.fanout
+    parents = np.concatenate([inner.parents, leaves // fanout]).astype(np.int32)
+    symbols = np.concatenate([inner.symbols, np.where(leaves < 0, -1, leaves % fanout)])
+    symbols = symbols.astype(np.int32)
+    for begin in range(0, contexts + len(cells), ROW_GROUP):
+        end = min(begin + ROW_GROUP, contexts + len(cells))
+        places = np.arange(begin - contexts, end - contexts, dtype=np.int32)  # among the cells
+        counts = np.zeros(end - begin, np.int64)
+        counts[places >= 0] = cells[max(begin - contexts, 0) : max(end - contexts, 0)]
+        nodes = np.floor_divide(places, fanout, out=places, where=places >= 0)
+        nodes += contexts
+        yield parents[nodes], symbols[nodes], counts

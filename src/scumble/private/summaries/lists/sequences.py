@@ -8,6 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from scumble.model.designs.lists.strings import (
     FILE,
     MODELS,
@@ -171,25 +174,37 @@ class Sequences(ProtectedSummary):
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         alphabet = table.schema[self.attribute].lists.members.size
-        length = self._levels if self.model == "prefix" else self.length
-        strings = PrivateStrings(table, self.attribute, self.unit, length=length, unit=self._unit)
-        laws = self._laws(strings.fanout)
-        contexts = 0
+        laws, contexts = self._laws(alphabet + 1), 0
         if self.model == "suffix":
-            [law] = laws
-            theta = int(_WORTH * strings.fanout * law.scale)
-            inner = strings.contexts(self._rule(strings.fanout), theta, self.depth)
-            leaves, contexts = leaves_of(inner), len(inner)
-            write_strings(folder, *suffix_rows(inner, leaves, strings.cells(inner, law)))
+            inner, cells = self._contexts(table, laws[0])
+            contexts = len(inner)
+            write_strings(folder, suffix_rows(inner, leaves_of(inner), cells))
         else:
-            tree, counts = self._counted(strings, laws)
-            write_strings(folder, tree.parents, tree.symbols, counts)
-        design = Strings(self.model, alphabet, tuple(laws), self._unit, length, contexts)
+            tree, counts = self._counted(table, laws)
+            write_strings(folder, [(tree.parents, tree.symbols, counts)])
+        design = Strings(self.model, alphabet, tuple(laws), self._unit, self._read, contexts)
         return Measurements(FILE, self.names, design)
 
+    @property
+    def _read(self) -> int:
+        """Most symbols of a sequence that are read."""
+        return self._levels if self.model == "prefix" else self.length
+
+    def _strings(self, table: PrivateTable) -> PrivateStrings:
+        return PrivateStrings(table, self.attribute, self.unit, length=self._read, unit=self._unit)
+
+    def _contexts(
+        self, table: PrivateTable, law: DiscreteLaplace
+    ) -> tuple[StringTree, npt.NDArray[np.int64]]:
+        strings = self._strings(table)
+        theta = int(_WORTH * strings.fanout * law.scale)
+        inner = strings.contexts(self._rule(strings.fanout), theta, self.depth)
+        return inner, strings.cells(inner, law)
+
     def _counted(
-        self, strings: PrivateStrings, laws: list[DiscreteLaplace]
-    ) -> tuple[StringTree, Any]:
+        self, table: PrivateTable, laws: list[DiscreteLaplace]
+    ) -> tuple[StringTree, npt.NDArray[np.int64]]:
+        strings = self._strings(table)
         first, masses = self.model == "prefix", self._masses()
         tree = strings.runs(self._thresholds(strings.fanout), masses, first=first)
         return tree, strings.counts(tree, laws, masses, first=first)
