@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from scumble.model.designs.lists.strings import (
+    COUNT,
     FILE,
     MODELS,
+    PARENT,
+    SYMBOL,
     Model,
     Strings,
     StringTree,
@@ -25,6 +28,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import VISITS, Claim, Study, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.grow import Threshold
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
@@ -168,6 +172,9 @@ class Sequences(ProtectedSummary):
                 f"of at most {int(MOST_NUMBERS**0.5) - 1}. Group values, or choose "
                 f"{setting('model', 'grams')}."
             )
+
+    def layout(self, schema: Schema) -> Layout:
+        return {FILE: (PARENT, SYMBOL, COUNT)}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         alphabet = table.schema[self.attribute].lists.members.size
