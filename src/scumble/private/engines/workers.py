@@ -37,6 +37,7 @@ class Job(Protocol):
     """What is done with every task. It is pickled once for each worker.
 
     `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
+    `answer_bytes` is about the size of the longest answer, for jobs that know it beforehand.
     """
 
     @property
