@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -31,17 +31,17 @@ def cluster(testrun_uid):
 
 
 @contextmanager
-def publishing(place: Path, cluster, *patience: str) -> Iterator[subprocess.Popen[str]]:
+def publishing(place: Path, cluster, *patience: str) -> Iterator[subprocess.Popen[bytes]]:
     """A driver that has published one release, and waits for the tasks of another."""
     pq.write_table(people(400, schema()), place / "people.parquet", row_group_size=100)
     sc.Ledger.create(place / "ledger", epsilon=5, neighbours="replace")
     paths = {"TMPDIR": str(place), "PYTHONPATH": os.pathsep.join(sys.path)}
-    driver = subprocess.Popen(
-        [sys.executable, faults.__file__, str(place), cluster.master, *patience],
-        env={**os.environ, **cluster.environment(), **paths},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with (place / "errors").open("wb") as errors:  # Java, which may live longer, writes there too
+        driver = subprocess.Popen(
+            [sys.executable, faults.__file__, str(place), cluster.master, *patience],
+            env={**os.environ, **cluster.environment(), **paths},
+            stderr=errors,
+        )
     java: list[psutil.Process] = []
     try:
         wait(lambda: list(place.glob("worker-*")) or driver.poll() is not None, 600)
@@ -50,15 +50,17 @@ def publishing(place: Path, cluster, *patience: str) -> Iterator[subprocess.Pope
         yield driver
     finally:
         driver.kill()
-        driver.communicate()
+        driver.wait()
         for each in java:
-            with_parent_gone(each)
+            with suppress(psutil.NoSuchProcess):
+                each.kill()  # a stopped one does not notice that its driver has ended
 
 
-def with_parent_gone(java: psutil.Process) -> None:
-    """End a Java process whose driver has ended: a stopped one does not notice."""
-    if java.is_running():
-        java.kill()
+def sentence_of(place: Path) -> str:
+    """The error that the driver ended with."""
+    lines = (place / "errors").read_text().splitlines()
+    [found] = [line for line in lines if "ScumbleError:" in line]
+    return found
 
 
 def assert_nothing_but_the_charge(place: Path) -> None:
@@ -90,9 +92,8 @@ def test_a_java_process_that_ends(cluster, tmp_path) -> None:
     with publishing(tmp_path, cluster) as driver:
         [java] = (each for each in psutil.Process(driver.pid).children() if each.name() == "java")
         java.kill()
-        _, errors = driver.communicate(timeout=60)
-    [sentence] = [line for line in errors.splitlines() if "ScumbleError:" in line]
-    assert sentence.endswith(
+        driver.wait(60)
+    assert sentence_of(tmp_path).endswith(
         "The Spark cluster could not do its work: the Java process of the session ended, perhaps "
         "for lack of memory; a larger spark.driver.memory may help."
     )
@@ -107,9 +108,8 @@ def test_a_reply_that_never_comes(answers: bool, cluster, tmp_path) -> None:
             children = psutil.Process(driver.pid).children()
             [java] = (each for each in children if each.name() == "java")
             java.suspend()
-        _, errors = driver.communicate(timeout=120)
-    [sentence] = [line for line in errors.splitlines() if "ScumbleError:" in line]
-    assert "no task has begun, read on or ended for 0.2 minutes" in sentence
+        driver.wait(120)
+    assert "no task has begun, read on or ended for 0.2 minutes" in sentence_of(tmp_path)
     assert_nothing_but_the_charge(tmp_path)
 
 

@@ -1,7 +1,7 @@
 """The engine of a Spark cluster: `publish(..., engine=sc.Spark(session))`.
 
-Units of work are the elements of an RDD, each in a partition of its own, and a task of Spark does
-with one what a worker process would do. It reads its unit itself; only the task and its answer pass
+Units of work are the elements of an RDD, one or a few in a partition, and a task of Spark does with
+each what a worker process would do. It reads its unit itself; only the task and its answer pass
 through Spark. The keys of units are in these elements: they travel over the channel of the job,
 which must be encrypted, and reach no closure, configuration or log.
 """
@@ -29,9 +29,10 @@ from scumble.private.tables.frames import is_spark
 # Tasks are sent in waves, each of which is one job of Spark.
 _FIRST_WAVE = 16  # tasks at most, while nobody knows how long an answer is
 _MOST_TASKS = 1 << 10  # of a wave
-_EACH = 16  # tasks of a wave for each core: a wave takes a tenth of a second of each process
+_EACH = 16  # tasks of a wave for each core: a wave takes a quarter of a second of all processes
 _SENT_BYTES = 1 << 25  # of all tasks of a wave; Java holds several copies of each
 _ANSWER_BYTES = 1 << 28  # ... of their answers, if they are as long as those before
+_PARTITIONS = 4  # of a wave for each core: each takes a twentieth of a second of all processes
 _PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
 
 
@@ -176,10 +177,11 @@ class SparkExecutor:
         return max(1, min(_MOST_TASKS, _EACH * self._parallelism, fitting))
 
     def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Let Spark do some tasks, each in a partition of its own."""
+        """Let Spark do some tasks: of many, a few in one partition, which is a task of Spark."""
+        partitions = min(len(orders), _PARTITIONS * self._parallelism)
 
         def answers() -> list[tuple[int, bytes]]:
-            sent = self._context.parallelize(orders, len(orders))
+            sent = self._context.parallelize(orders, partitions)
             found = list(sent.mapPartitions(spark_task.work).collect())
             self._parallelism = self._cores()  # there may be more executors by now
             return found
