@@ -10,6 +10,7 @@ import pytest
 import scumble as sc
 from scumble.cli.tools import cards
 from scumble.private.mechanism import create
+from tests.support.layouts import assert_layout
 from tests.support.mechanisms.conformance_case import TABLES
 from tests.support.mechanisms.conformance_cases import cases, full_parameters
 from tests.support.people import people, schema
@@ -139,7 +140,7 @@ def test_a_fixed_seed_is_said_and_not_saved(name: str, tmp_path) -> None:
 
 
 def test_a_release_is_replaced_by_force(name: str, tmp_path) -> None:
-    folder = CASES[name].release().save(tmp_path / "release", insecure=True)
+    folder = CASES[name].publish().save(tmp_path / "release", insecure=True)
     CASES[name].publish(seed=2).save(folder, force=True, insecure=True)
     assert sc.open(folder).manifest.mechanism == _method(name)
 
@@ -176,3 +177,8 @@ def test_card(name: str) -> None:
     card = cards.card(sc.mechanisms()[_method(name)])
     assert set(card.sections) == set(cards.SECTIONS)
     assert all(len(text) > 40 for text in card.sections.values())
+
+
+def test_the_columns_of_its_files_are_known_before_rows_are_read(name: str) -> None:
+    release, layout = CASES[name].release(), CASES[name].make().layout(CASES[name].schema)
+    assert_layout(release, layout)

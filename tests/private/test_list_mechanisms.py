@@ -12,6 +12,7 @@ from scumble.audit.subjects import of_release
 from scumble.cli.printing import _example
 from scumble.cli.tools import cards
 from scumble.private.mechanism import create
+from tests.support.layouts import assert_layout
 
 SEQUENCES = sc.Schema.loads(
     """
@@ -261,3 +262,7 @@ def test_show_names_a_question_and_audit_refutes_nothing(name: str, tmp_path) ->
     release.answer(_example(release))
     report = of_release(release.save(tmp_path / "release"))
     assert not [each.sentence for each in report.findings if each.refuted]
+
+
+def test_the_columns_of_its_files_are_known_before_rows_are_read(name: str) -> None:
+    assert_layout(published(name), made(name).layout(CASES[name][0]))

@@ -34,7 +34,7 @@ from scumble.public.archive.linked_relations import (
 from scumble.public.archive.relations import ReleaseConnection, is_release
 from scumble.public.archive.row_tables import write_rows
 from tests.support.people import people, schema
-from tests.support.postgres import LosesReply
+from tests.support.postgres import LosesReply, psql
 from tests.support.terminal import run
 
 QUESTION = "SELECT job, COUNT(*) FROM t WHERE age < 3 GROUP BY job"
@@ -50,18 +50,15 @@ MECHANISMS = {
         neighbours="add_remove",
     ),
     "privtree": sc.PrivTree(["age"], epsilon=1, neighbours="add_remove"),
+    "mwem": sc.Mwem(
+        ["age", "job"],
+        queries=["SELECT COUNT(*) FROM t WHERE age < 3"],
+        rounds=2,
+        epsilon=1,
+        neighbours="replace",
+    ),
     "marginals": sc.Marginals(["age", "job"], epsilon=1, neighbours="replace", ways=1),
 }
-
-
-def psql(address: str, statement: str) -> list[tuple]:
-    """What somebody with psql or sqlite3 does; {} is the table of the release."""
-    target = read_place(address, sc.ReleaseError, create=True)
-    connection = DatabaseConnection(target.database)
-    try:
-        return connection.run(statement.replace("{}", target.relation()))
-    finally:
-        connection.close()
 
 
 SYSTEMS = ("postgresql", "sqlite")

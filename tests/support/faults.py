@@ -3,6 +3,7 @@ process that publishes slowly, to be stopped from outside.
 
 faults.py FOLDER             publishes FOLDER/people.parquet with a ledger; names its processes
 faults.py FOLDER MASTER      the same on Spark, after one that is saved as FOLDER/first
+faults.py FOLDER MASTER SECONDS   ... which waits so long for a sign of life
 """
 
 from __future__ import annotations
@@ -152,9 +153,13 @@ if __name__ == "__main__":
     else:
         from pyspark.sql import SparkSession
 
+        from scumble.private.engines import spark_wait
+
         options["engine"] = sc.Spark(SparkSession.builder.master(sys.argv[2]).getOrCreate())
         table = place / "people.parquet"
         sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
+        if len(sys.argv) == 4:
+            spark_wait.PATIENCE = float(sys.argv[3])
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 

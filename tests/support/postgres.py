@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
-from scumble.model.relational import DatabaseConnection, DatabaseError
+from scumble.model.errors import ReleaseError
+from scumble.model.relational import DatabaseConnection, DatabaseError, read_place
 
 _numbers = itertools.count()
 
@@ -28,10 +29,10 @@ class Server:
         main = self._address("postgres")
         self.run(main, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
 
-    def database(self) -> str:
+    def database(self, settings: str = "") -> str:
         """Create a database, and return its address."""
         name = f"test_{os.getpid()}_{next(_numbers)}"
-        self.run(self._address("postgres"), f"CREATE DATABASE {name}")
+        self.run(self._address("postgres"), f"CREATE DATABASE {name} {settings}")
         return self._address(name)
 
     @cached_property
@@ -64,6 +65,16 @@ class Server:
             with connection.cursor() as cursor:
                 cursor.adbc_ingest(name, table)
             connection.commit()
+
+
+def psql(address: str, statement: str) -> list[tuple]:
+    """What somebody with psql or sqlite3 does; {} is the table of the release."""
+    target = read_place(address, ReleaseError, create=True)
+    connection = DatabaseConnection(target.database)
+    try:
+        return connection.run(statement.replace("{}", target.relation()))
+    finally:
+        connection.close()
 
 
 class LosesReply(DatabaseConnection):

@@ -68,7 +68,7 @@ def publish(
     place = _check_place(output, to, steps, force)
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
-    mechanism.check(known)
+    _check_mechanism(mechanism, known, to, force)
     # What to expect is computed for whole tables, not for a sample.
     said = () if as_json or sample is not None else _show_outlook(mechanism, known)
     rows = open_source(source, table=table, query=query)
@@ -225,18 +225,24 @@ def _warn(warning: str) -> None:
 def _check_place(
     output: Path | None, to: str | None, levels: list[int] | None, force: bool
 ) -> Path | str:
-    """Return where the release goes, if it can, before any work is done."""
+    """Return where the release goes. A folder is refused before any work is done."""
     if (output is None) == (to is None):
         raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
     if output is not None:
         _check_output(output, levels, force)
         return output
-    from scumble.public.archive.relations import check_can_write
-
     if levels is not None:
         raise ParameterError("Several --levels go to a folder: give --output instead of --to.")
-    check_can_write(str(to), force=force)
     return str(to)
+
+
+def _check_mechanism(mechanism: Mechanism, schema: Schema, to: str | None, force: bool) -> None:
+    """Refuse a schema that it cannot serve, and a database that cannot hold what it publishes."""
+    from scumble.private.owner import check_address
+
+    mechanism.check(schema)
+    if to is not None:
+        check_address(to, mechanism, schema, force=force)
 
 
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:

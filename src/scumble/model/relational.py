@@ -30,6 +30,12 @@ _REASONS = {
     "42P01": "there is no such table, or the query names one that does not exist",
     "42703": "the query names a column that does not exist",
     "42501": "permission is denied",
+    "42701": "two columns have one name for the database, of which PostgreSQL compares the first "
+    "63 bytes, or a column has a name that the database keeps for itself",
+    "42P07": "there is another table of that name",
+    "54011": "it has more columns than the database allows",
+    "54000": "it has larger rows than the database allows",
+    "22P05": "its values have characters that the encoding of the database lacks",
     "3F000": "there is no such schema",
     "25006": "the query writes, and a source is only read",
     "57014": "the server cancelled the query",
@@ -54,6 +60,12 @@ _SENTENCES = (
     (r"not a database", "it is no database file"),
     (r"NaN would be kept", "it has values that are no number, which SQLite does not keep"),
     (r"duplicate column", "two columns differ only in upper and lower case"),
+    (r"too many columns|at most \d+ columns", _REASONS["54011"]),
+    (r"permission denied", _REASONS["42501"]),
+    (r"row is too big", _REASONS["54000"]),
+    (r"specified more than once|conflicts with a system column", _REASONS["42701"]),
+    (r"already exists|already another table", _REASONS["42P07"]),
+    (r"no equivalent in encoding", _REASONS["22P05"]),
     (r"locked|busy", "another connection holds it open"),
 )
 
@@ -129,7 +141,9 @@ def read_address(address: str) -> Address:
             "processes and logs. Leave it out, and use PGPASSFILE, PGSERVICE or PGPASSWORD."
         )
     name = unquote(parts.path.lstrip("/")) or "".join(options.get("dbname", []))
-    return Address(system, f"postgresql://{rest}", name)
+    # The driver takes text for UTF-8, whatever the encoding of the database is.
+    mark = "&" if parts.query else "" if rest.endswith("?") else "?"
+    return Address(system, f"postgresql://{rest}{mark}client_encoding=utf8", name)
 
 
 def read_target(address: str, error: type[ScumbleError]) -> Target:
@@ -257,8 +271,9 @@ def failure_of(error: Exception) -> DatabaseError:
     for beginning in sorted(_REASONS, key=len, reverse=True):
         if state.startswith(beginning):
             return DatabaseError(_REASONS[beginning], state)
+    text = str(error).partition("\n\nQuery was:")[0]  # which names columns
     for pattern, sentence in _SENTENCES:
-        if re.search(pattern, str(error), re.IGNORECASE):
+        if re.search(pattern, text, re.IGNORECASE):
             return DatabaseError(sentence, state)
     return DatabaseError(
         "the database gave an error (run the query yourself to see its words)", state

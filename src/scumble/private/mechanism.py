@@ -27,9 +27,13 @@ from scumble.private.hooks import Claim, Study
 
 if TYPE_CHECKING:
     from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
+    from scumble.model.schema.attribute import Attribute
     from scumble.private.meter.table import PrivateTable
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
+
+# The files of a release with their columns: attributes, and the names of columns of numbers.
+Layout = dict[str, "tuple[Attribute | str, ...]"]
 
 
 class Mechanism(ABC):
@@ -66,6 +70,12 @@ class Mechanism(ABC):
         """The promises, from parameters, schema and (where a proof needs it) the public number of
         rows; never from the data.
         """
+
+    def layout(self, schema: Schema) -> Layout:
+        """The columns of each file of a release, from parameters and schema. Empty if there is one
+        file, whose columns have the same names for every schema.
+        """
+        return {}
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
         """The promises of this evidence; overridden where a proof depends on what was published."""
@@ -144,6 +154,9 @@ class Publisher(Mechanism):
     @abstractmethod
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
         """Write the perturbed rows into `folder`, and return the evidence."""
+
+    def layout(self, schema: Schema) -> Layout:
+        return {"records.parquet": schema.published}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.relational import is_address
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import check_jobs, release_noise
 from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
@@ -30,7 +31,11 @@ from scumble.public.archive import archive
 from scumble.public.closing import OTHER, closed
 from scumble.public.release import Release
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Progress = Callable[[int], None]
+_FOLDER_ONLY = "A release that can be updated is saved to a folder only."
 
 
 @dataclass(repr=False)
@@ -130,7 +135,7 @@ class OwnedRelease(Release):
         with a fixed seed is refused unless `insecure` is true.
         """
         if self.book is not None and isinstance(folder, str) and is_address(folder):
-            raise ReleaseError("A release that can be updated is saved to a folder only.")
+            raise ReleaseError(_FOLDER_ONLY)
         place = self._record_place(Path(folder), book, force)
         if place is None or self.book is None:
             return super().save(folder, force=force, insecure=insecure)
@@ -228,6 +233,42 @@ def open_saved(folder: str | Path, *, book: str | Path | None = None) -> OwnedRe
     if book is None and archive.is_linked(folder):
         return archive.load_any(folder)
     return open_release(folder, book=book)
+
+
+def check_address(
+    address: str, mechanism: Mechanism, schema: Schema, *, seeded: bool = False, force: bool = False
+) -> None:
+    """Raise ReleaseError if a release by this mechanism cannot be saved to the address of a table.
+
+    This is asked before a ledger is charged: a release that cannot be saved is lost.
+    """
+    from scumble.public.archive.relations import check_can_write
+
+    archive.refuse_seeded(seeded, insecure=False)
+    if mechanism.parameters.get("identifier") is not None:
+        raise ReleaseError(_FOLDER_ONLY)
+    layout = mechanism.layout(schema) or {archive.FILES[0]: ("count",)}
+    examples = {file: _example(columns) for file, columns in layout.items()}
+    check_can_write(address, examples, force=force)
+
+
+def _example(columns: Iterable[Attribute | str]) -> pa.Table:
+    """Return two rows of a file: one with the longest texts that can be in it, one with all their
+    characters.
+    """
+    import pyarrow as pa
+
+    found: dict[str, pa.Array] = {}
+    for column in columns:
+        if isinstance(column, str):
+            found[column] = pa.array([0, 0], pa.int64())
+        elif pa.types.is_string(column.arrow_type):
+            texts = [""] if column.open else column.labels().drop_null().to_pylist()
+            longest = max(texts, key=lambda text: len(text.encode()), default="")
+            found[column.name] = pa.array([longest, "".join(sorted(set().union(*texts)))])
+        else:
+            found[column.name] = pa.array([0, 0], pa.int32()).cast(column.arrow_type)
+    return pa.table(found)
 
 
 def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:

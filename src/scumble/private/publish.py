@@ -27,7 +27,7 @@ from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
-from scumble.private.owner import OwnedRelease
+from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.long_rows import grouped
 from scumble.private.tables.open import open_source
@@ -157,9 +157,7 @@ def publish(
         links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
     options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
-    if to is not None:
-        _check_address(to, seed)
-    [release] = _run(source, schema, mechanism, options, partial(_published, mechanism))
+    [release] = _run(source, schema, mechanism, options, partial(_published, mechanism), to)
     if to is not None:
         release.save(to)
     return release
@@ -189,6 +187,8 @@ def _linked(
 ) -> LinkedRelease:
     """Publish several tables; `links` says how they are read and joined."""
     from scumble.private.summaries.synthetic.linked import publish_linked
+    from scumble.public.archive.archive import refuse_seeded
+    from scumble.public.archive.linked_relations import check_can_write_linked
 
     if not isinstance(source, Mapping):
         raise ParameterError(
@@ -200,29 +200,12 @@ def _linked(
         if getattr(options, name) != getattr(defaults, name):
             raise ParameterError(f"Several tables are published without {named(name)}: {reason}.")
     if to is not None:
-        _check_linked_address(to, list(source), options.seed)
+        refuse_seeded(options.seed is not None, insecure=False)
+        check_can_write_linked(to, list(source))
     release = publish_linked(source, schema, mechanism, options, **links)
     if to is not None:
         release.save(to)
     return release
-
-
-def _check_linked_address(to: str, names: Sequence[str], seed: int | None) -> None:
-    """Raise an error if the releases of several tables cannot be saved to this address."""
-    from scumble.public.archive.archive import refuse_seeded
-    from scumble.public.archive.linked_relations import check_can_write_linked
-
-    refuse_seeded(seed is not None, insecure=False)
-    check_can_write_linked(to, names)
-
-
-def _check_address(to: str, seed: int | None) -> None:
-    """Raise an error if a release cannot be saved to this address."""
-    from scumble.public.archive.archive import refuse_seeded
-    from scumble.public.archive.relations import check_can_write
-
-    refuse_seeded(seed is not None, insecure=False)
-    check_can_write(to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,8 +260,11 @@ def _run(
     mechanism: Mechanism,
     options: PublishOptions,
     run: Callable[[Rows, Keystream], list[OwnedRelease]],
+    to: str | None = None,
 ) -> list[OwnedRelease]:
-    """Check the parameters, charge the ledger if there is one, and return what `run` publishes."""
+    """Check the parameters, charge the ledger if there is one, and return what `run` publishes.
+    `to` is the address that it must be possible to save it to.
+    """
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -289,6 +275,8 @@ def _run(
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
     _sample(mechanism, options)  # refused before anything is read
+    if to is not None:
+        check_address(to, mechanism, known, seeded=options.seed is not None)
     with _cluster(options) as cluster:
         if cluster is not None:
             source = cluster.source(source, _columns(known, options))

@@ -7,10 +7,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
@@ -340,40 +338,6 @@ class TestFaults:
             with pytest.raises(sc.ScumbleError, match="drew different noise"):
                 made.map(["age", "sex", "job"], faults.Fresh(), [output])
         assert not output.path.exists()
-
-    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-    def test_a_driver_that_is_stopped(self, number: signal.Signals, cluster, tmp_path) -> None:
-        """One release is committed before, and stays; of the other nothing is left but its
-        charge.
-        """
-        pq.write_table(people(400, schema()), tmp_path / "people.parquet", row_group_size=100)
-        sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
-        paths = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-        driver = subprocess.Popen(
-            [sys.executable, faults.__file__, str(tmp_path), cluster.master],
-            env={**os.environ, **cluster.environment(), **paths},
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            _wait(lambda: list(tmp_path.glob("worker-*")) or driver.poll() is not None, 600)
-            assert list(tmp_path.glob("scumble-staging-*/staging-*"))
-            driver.send_signal(number)
-            driver.wait(60)
-        finally:
-            driver.kill()
-            driver.wait()
-        assert _wait(lambda: not list(tmp_path.glob("scumble-staging-*")), 60)
-        assert not (tmp_path / "release").exists()
-        assert sc.open(tmp_path / "first").answer("SELECT COUNT(*) FROM t").value > 0
-        history = sc.Ledger.open(tmp_path / "ledger").history()
-        assert [each["state"] for each in history] == ["made", "begun"]
-
-
-def _wait(condition, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return bool(condition())
 
 
 @pytest.mark.slow

@@ -151,6 +151,15 @@ def test_values_outside_name_their_row(postgresql, address) -> None:
         sc.publish(address, schema(), histogram)
 
 
+def test_text_of_any_encoding(postgresql) -> None:
+    address = postgresql.database("ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    postgresql.run(address, "CREATE TABLE people AS SELECT convert_from('\\xee', 'LATIN1') AS job")
+    [batch] = open_source(address).batches(["job"])
+    assert batch["job"].to_pylist() == ["î"]
+    [(batch, _)] = open_source(address).distinct(["job"])
+    assert batch["job"].to_pylist() == ["î"]
+
+
 def test_numbers_that_look_alike_are_not_counted_by_the_server(postgresql) -> None:
     address = postgresql.database()
     postgresql.run(

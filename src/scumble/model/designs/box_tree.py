@@ -272,6 +272,12 @@ class BoxNodes:
         return TreeEstimator(self.parents, known.take(self.law, mode="wrap"))  # −1: the last one
 
 
+def column_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of the file of a tree; `names` are the attributes of its boxes."""
+    ends = [end for name in names for end in (_low(name), _high(name))]
+    return (PARENT, LAW, *ends, COUNT)
+
+
 def _low(name: str) -> str:
     return f"{name} low"
 

@@ -1,7 +1,7 @@
 """The engine of a Spark cluster: `publish(..., engine=sc.Spark(session))`.
 
-Units of work are the elements of an RDD, each in a partition of its own, and a task of Spark does
-with one what a worker process would do. It reads its unit itself; only the task and its answer pass
+Units of work are the elements of an RDD, one or a few in a partition, and a task of Spark does with
+each what a worker process would do. It reads its unit itself; only the task and its answer pass
 through Spark. The keys of units are in these elements: they travel over the channel of the job,
 which must be encrypted, and reach no closure, configuration or log.
 """
@@ -9,17 +9,16 @@ which must be encrypted, and reach no closure, configuration or log.
 from __future__ import annotations
 
 import pickle
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from scumble._version import __version__
-from scumble.model.errors import ParameterError, ScumbleError, setting
-from scumble.private.engines import spark_task
+from scumble.model.errors import ParameterError, setting
+from scumble.private.engines import spark_task, spark_wait
 from scumble.private.engines.spark_frame import SparkFrame
 from scumble.private.engines.spark_task import packed
 from scumble.private.engines.staging import StagingFolder
@@ -28,26 +27,13 @@ from scumble.private.engines.workers import ATTEMPTS, Job, Task
 from scumble.private.tables.frames import is_spark
 
 # Tasks are sent in waves, each of which is one job of Spark.
-_FIRST_WAVE = 16  # tasks, while nobody knows how long an answer is
+_FIRST_WAVE = 16  # tasks at most, while nobody knows how long an answer is
 _MOST_TASKS = 1 << 10  # of a wave
+_EACH = 16  # tasks of a wave for each core: a wave takes a quarter of a second of all processes
 _SENT_BYTES = 1 << 25  # of all tasks of a wave; Java holds several copies of each
 _ANSWER_BYTES = 1 << 28  # ... of their answers, if they are as long as those before
+_PARTITIONS = 4  # of a wave for each core: each takes a twentieth of a second of all processes
 _PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
-_LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
-_STOPPED = "its session was stopped, or its master cannot be reached"
-# What a message of Spark contains, and what is told.
-_REASONS = (
-    (
-        "No module named 'scumble",
-        "its workers have no scumble; install the same version for the Python of PYSPARK_PYTHON",
-    ),
-    ("VERSION_MISMATCH", "its workers have another Python; PYSPARK_PYTHON names the one to use"),
-    ("SparkContext was shut down", _STOPPED),
-    ("stopped SparkContext", _STOPPED),
-    ("Python worker exited unexpectedly", _LOST),
-    ("ExecutorLostFailure", _LOST),
-    ("maxResultSize", "counts of so many cells need a larger spark.driver.maxResultSize"),
-)
 
 
 class Spark:
@@ -127,6 +113,7 @@ class SparkExecutor:
         self._context = context
         self._staging = staging
         self._jobs = 0
+        self._parallelism = 1
         self._stack = ExitStack()
         self.order: Callable[[list[Task]], list[Task]] | None = None
 
@@ -134,6 +121,8 @@ class SparkExecutor:
         """Look whether the workers have what they need, before anything is read or charged."""
         self._stack.enter_context(self._staging)
         try:
+            spark_wait.begin_beats(self._staging.path)
+            self._parallelism = self._cores()
             number = min(self._parallelism, _PROBES)
             list(self.run(spark_task.Probe(), [Task(each, lambda: None) for each in range(number)]))
         except BaseException:
@@ -166,7 +155,8 @@ class SparkExecutor:
         self._jobs += 1
         given = tasks if self.order is None else self.order(list(tasks))
         run = _Run(job, given, self._staging.path, f"notes{self._jobs}")
-        most = min(self._parallelism, _FIRST_WAVE)
+        known = getattr(job, "answer_bytes", None)
+        most = min(self._parallelism, _FIRST_WAVE) if known is None else self._wave(known)
         while wave := run.wave(most):
             answers = self._answers([(task.number, sent) for task, sent in wave.values()])
             for number, answer in answers:
@@ -178,34 +168,28 @@ class SparkExecutor:
                 else:
                     run.failed(task, found)
             size = sum(len(answer) for _, answer in answers)
-            fitting = _ANSWER_BYTES * len(wave) // max(1, size)
-            most = max(1, min(_MOST_TASKS, 8 * self._parallelism, fitting))
+            most = self._wave(size / len(wave))
         run.end()
 
+    def _wave(self, answer: float) -> int:
+        """Return how many tasks with answers of this many bytes are sent together."""
+        fitting = int(_ANSWER_BYTES / max(1, answer))
+        return max(1, min(_MOST_TASKS, _EACH * self._parallelism, fitting))
+
     def _answers(self, orders: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Let Spark do some tasks, each in a partition of its own."""
-        with _failures_told(), self._cancelled_on_error():
-            sent = self._context.parallelize(orders, len(orders))
-            return list(sent.mapPartitions(spark_task.work).collect())
+        """Let Spark do some tasks: of many, a few in one partition, which is a task of Spark."""
+        partitions = min(len(orders), _PARTITIONS * self._parallelism)
 
-    @property
-    def _parallelism(self) -> int:
+        def answers() -> list[tuple[int, bytes]]:
+            sent = self._context.parallelize(orders, partitions)
+            found = list(sent.mapPartitions(spark_task.work).collect())
+            self._parallelism = self._cores()  # there may be more executors by now
+            return found
+
+        return spark_wait.answer_of(self._context, self._staging.path, answers)
+
+    def _cores(self) -> int:
         return max(1, int(self._context.defaultParallelism))
-
-    @contextmanager
-    def _cancelled_on_error(self) -> Iterator[None]:
-        """Cancel the tasks of this thread if they are not waited for, as after Ctrl-C."""
-        tag = f"scumble-{secrets.token_hex(8)}"
-        self._context.addJobTag(tag)
-        try:
-            yield
-        except BaseException:
-            with suppress(Exception):  # Spark itself may have ended
-                self._context.cancelJobsWithTag(tag)
-            raise
-        finally:
-            with suppress(Exception):
-                self._context.removeJobTag(tag)
 
 
 class _Run:
@@ -259,19 +243,3 @@ class _Run:
         """Raise the error of the first task that has one."""
         if self._failures:
             raise self._failures[min(self._failures)]
-
-
-@contextmanager
-def _failures_told() -> Iterator[None]:
-    """Turn the errors of Spark, which may quote values and keys, into sentences."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-        return
-    except (PySparkException, Py4JError, OSError, EOFError) as error:
-        text = str(error)
-    # Raised outside of the except clause, so that the context of the exception is not kept either.
-    reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
-    raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")

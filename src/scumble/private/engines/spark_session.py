@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from typing import Any
 from scumble.model.errors import ParameterError, ScumbleError
 
 _SECONDS = 10  # in which a master must answer
+_STOP_SECONDS = 60  # in which a session must end
+# Java without memory may lose a thread that something waits for; so the process ends.
+_JAVA = "-XX:+ExitOnOutOfMemoryError"
 # What an application may decide for itself. The secret by which the machines of a cluster know each
 # other, and with which they encrypt what they send, is in their configuration.
 _SETTINGS = {
@@ -50,7 +54,7 @@ def spark_session(master: str) -> Iterator[Any]:
         builder = builder.config(name, value)
     session = None
     logging.getLogger().addHandler(logging.NullHandler())  # py4j would tell what Ctrl-C interrupts
-    with _own_interrupts(), _quiet_java(), warnings.catch_warnings(action="ignore"):
+    with _own_interrupts(), _started_java(), warnings.catch_warnings(action="ignore"):
         try:
             session = builder.getOrCreate()
         except Exception:  # of many kinds, with many lines
@@ -63,7 +67,22 @@ def spark_session(master: str) -> Iterator[Any]:
     try:
         yield session
     finally:
-        session.stop()
+        _stop(session)
+
+
+def _stop(session: Any) -> None:
+    """Stop a session; if Java does not answer, end its process."""
+
+    def stop() -> None:
+        with suppress(Exception), warnings.catch_warnings(action="ignore"):
+            session.stop()
+
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(_STOP_SECONDS)
+    if thread.is_alive() and process is not None:
+        process.kill()
 
 
 @contextmanager
@@ -96,13 +115,25 @@ def _check(master: str) -> None:
 
 
 @contextmanager
-def _quiet_java() -> Iterator[None]:
-    """Let the Java process that is started here write to nowhere: its log may quote values."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+def _started_java() -> Iterator[None]:
+    """Let the Java process that is started here end when it has no memory left, and write to
+    nowhere: its log may quote values.
+    """
+    name = "JDK_JAVA_OPTIONS"
+    before = os.environ.get(name)
+    os.environ[name] = _JAVA if before is None else f"{before} {_JAVA}"
+    sys.stdout.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    for number, _ in kept:
+        os.dup2(nowhere, number)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, own in kept:
+            os.dup2(own, number)
+            os.close(own)
         os.close(nowhere)
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before

@@ -1,4 +1,8 @@
-"""What workers do: read a unit of work, count or perturb its rows, and write sorted runs."""
+"""What workers do: read a unit of work, count or perturb its rows, and write sorted runs.
+
+Nobody compares, hashes or prints a job. To make these methods for all classes here would take 20 ms
+in every worker process, so the classes have none.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,11 @@ from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
-from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
-from scumble.private.tables.source import Source, Unit
+from scumble.private.tables.sorting.runs import SAMPLE, Run, StoredRun, merge_sorted
+from scumble.private.tables.source import UNIT_ROWS, Source, Unit
 
 UnitOrLimited = Unit | LimitedUnit
+_SHORT = 1 << 10  # bytes of an answer that is a path
 _ROW = PrivacyUnit("add_remove", 1, None)  # the limit on the rows of a person is that of the rows
 
 
@@ -56,7 +61,7 @@ class Block(Unit):
         self._rows = [batch for data in state["_rows"] for batch in pa.ipc.open_stream(data)]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Reading:
     """How the rows of a unit are read: the settings of `Rows`."""
 
@@ -88,13 +93,17 @@ class Reading:
         return rows, seen
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CountJob:
     """Counts the cells of sets of attributes in a unit."""
 
     reading: Reading
     sets: tuple[tuple[str, ...], ...]
     staging: None = None
+
+    @property
+    def answer_bytes(self) -> int:
+        return sum(8 * self.reading.schema.cell_keys(each).size for each in self.sets)
 
     def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Counts | Occupied], Seen]:
         rows, seen = self.reading.rows(content, note)
@@ -110,7 +119,7 @@ def _shorter(counts: Counts) -> Counts | Occupied:
     return Occupied(cells.astype(np.uint64), counts[cells])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class OccupiedJob:
     """Finds the non-empty cells of a product of attributes in a unit."""
 
@@ -123,7 +132,7 @@ class OccupiedJob:
         return RowCounter(rows).occupied(self.names, _ROW), seen()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CodesJob:
     """Returns the codes of a unit."""
 
@@ -136,7 +145,7 @@ class CodesJob:
         return list(rows.batches(self.names)), seen()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class SortedRowsJob:
     """Returns the packed keys of a unit, sorted."""
 
@@ -149,7 +158,7 @@ class SortedRowsJob:
         return sort_keys(packed_rows(rows, self.names)), seen()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ListsJob:
     """Returns the lists of a unit; several of a row belong together."""
 
@@ -162,7 +171,7 @@ class ListsJob:
         return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class KeysJob:
     """Returns the people of a unit and their keys."""
 
@@ -179,7 +188,7 @@ class KeysJob:
         return found, seen()
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class UnitCellsJob:
     """Finds the non-empty cells of a unit, and its fingerprint."""
 
@@ -209,7 +218,7 @@ class UnitToMap(NamedTuple):
     given: Any
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class MapJob:
     """Perturbs the rows of a unit, and writes them as sorted runs of packed rows.
 
@@ -225,6 +234,10 @@ class MapJob:
     staging: Path
     seconds: float = 0.0  # that a unit takes at least
     followers: ClassVar[int] = 1  # `WriteJob`
+
+    @property
+    def answer_bytes(self) -> int:
+        return sum(map(_run_bytes, self.outputs))
 
     def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
         rows, seen = self.reading.rows(content.unit, note)
@@ -247,7 +260,7 @@ class RangeToDraw(NamedTuple):
     content: Any
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DrawJob:
     """Draws the rows of a range of keys, and writes them as `MapJob` does."""
 
@@ -255,10 +268,20 @@ class DrawJob:
     output: tuple[Attribute, ...]
     staging: Path
 
+    @property
+    def answer_bytes(self) -> int:
+        return _run_bytes(self.output)
+
     def run(self, content: RangeToDraw, note: Note) -> list[StoredRun]:
         [runs] = _attempt(self.staging, f"range{content.number}", [self.output])
         runs.add(self.kernel(Keystream.derived(content.stream, STREAM), content.content))
         return runs.finish()
+
+
+def _run_bytes(attributes: Sequence[Attribute]) -> int:
+    """Return about how many bytes tell where the runs of a unit are."""
+    words = CellKeys([attribute.size for attribute in attributes]).words
+    return _SHORT + 8 * words * (UNIT_ROWS // SAMPLE + 1)
 
 
 def _attempt(staging: Path, name: str, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
@@ -308,7 +331,7 @@ class RangeToWrite(NamedTuple):
     path: Path
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class WriteJob:
     """Merges a range of all runs, and writes it as row groups of a Parquet file of its own.
 
@@ -318,6 +341,7 @@ class WriteJob:
     staging: Path
     output: Output
     chunk: int
+    answer_bytes: ClassVar[int] = _SHORT
 
     def run(self, content: RangeToWrite, note: Note) -> Path:
         runs = [Run(*each) for each in content.runs]

@@ -39,6 +39,7 @@ class Job(Protocol):
 
     `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
     `seconds` is what a task takes at least, as far as that is known before the first one is done.
+    `answer_bytes` is about the size of the longest answer, for jobs that know it beforehand.
     """
 
     @property

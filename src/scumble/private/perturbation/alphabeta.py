@@ -19,7 +19,7 @@ from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation.alphabeta_guarantee import PrivacyParameters, Promise, in_shares
 
 if TYPE_CHECKING:
@@ -224,6 +224,11 @@ class AlphaBeta(Publisher):
             if isinstance(law, InclusionProbabilities)
             else {}
         )
+
+    def layout(self, schema: Schema) -> Layout:
+        from scumble.private.perturbation.tuple_views import FILE, TupleViews
+
+        return {FILE: tuple(TupleViews(schema, self.presence(schema, 0)).written)}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The samplers are slow to import, and parameters are checked without them.

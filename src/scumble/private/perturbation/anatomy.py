@@ -25,7 +25,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import CHANGED, Codes, Made, Output, open_engine
 from scumble.private.hooks import Claim, Study
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation import anatomy_kernels
 from scumble.private.sampling.bits import CHUNK, integers
 from scumble.private.sampling.source import Keystream
@@ -52,6 +52,7 @@ ABSENT = (
     "Rows with too frequent values were left out: a person who is known to be in the table, and is "
     "missing from the release, had one of the most frequent values. It is not protected."
 )
+_ROWS, _VALUES = "rows.parquet", "values.parquet"
 LEFT_OUT = -1  # in place of the number of a group
 
 Counts = npt.NDArray[np.int64]
@@ -163,6 +164,11 @@ class Anatomy(Publisher):
         size = evidence.rows or 0
         return {"rows": size, "groups": size // self._least}
 
+    def layout(self, schema: Schema) -> Layout:
+        group, count = _numbers(schema)
+        others = schema.role("quasi", "insensitive")
+        return {_ROWS: (*others, group), _VALUES: (*schema.sensitive, group, count)}
+
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Groups:
         schema = rows.schema
         names = [attribute.name for attribute in schema.published]
@@ -176,13 +182,10 @@ class Anatomy(Publisher):
         if not eligible(counts, self._least):
             kept = self._capped(rows, counts)
         lists, groups = grouped(noise, counts, kept, self._least)
-        group, count = (
-            parameters.free_name(name, [attribute.name for attribute in schema])
-            for name in ("group", "count")
-        )
+        group, count = _numbers(schema)
         evidence = Groups(
-            file="rows.parquet",
-            values="values.parquet",
+            file=_ROWS,
+            values=_VALUES,
             columns=tuple(names),
             sensitive=tuple(sensitive),
             group=group,
@@ -229,6 +232,12 @@ class Anatomy(Publisher):
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
         yield from ()
+
+
+def _numbers(schema: Schema) -> tuple[str, str]:
+    """Return the names of the columns with the group and the count."""
+    names = [attribute.name for attribute in schema]
+    return parameters.free_name("group", names), parameters.free_name("count", names)
 
 
 def _outputs(folder: Path, schema: Schema, evidence: Groups, groups: int) -> list[Output]:

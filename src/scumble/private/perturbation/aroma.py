@@ -29,7 +29,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import SECRET_VALUES, Claim, Study
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation import aroma_guarantee
 from scumble.private.perturbation.aroma_guarantee import k_for
 from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
@@ -325,6 +325,13 @@ class Aroma(Publisher):
         return found
 
     # The modules that read and write rows are slow to import; checking parameters needs none.
+
+    def layout(self, schema: Schema) -> Layout:
+        from scumble.private.perturbation.aroma_views import shown_attributes
+        from scumble.private.perturbation.subset import multiset_channel
+
+        channel = multiset_channel(schema, self.law(schema))
+        return {"records.parquet": shown_attributes(schema, channel)}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         from scumble.private.perturbation.aroma_views import write

@@ -32,7 +32,7 @@ from scumble.model.privacy.guarantee import (
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Engine, Made, RowKernel
 from scumble.private.hooks import PRIOR, ROW_PRIOR, Claim, Study, posterior_of
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation.guarantees import Secret, tenth_error
 
 if TYPE_CHECKING:
@@ -195,6 +195,9 @@ class Frapp(Publisher):
             "rows seen so often, at most": expected,
             "usefulness": {"rho": rho, "rho times root n": rho * sqrt(rows)},
         }
+
+    def layout(self, schema: Schema) -> Layout:
+        return {FILE: schema.published}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Tuples:
         # The writer and the samplers are slow to import, and parameters are checked without them.

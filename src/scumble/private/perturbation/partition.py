@@ -33,7 +33,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, Study, posterior_of
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation.guarantees import tenth_error
 from scumble.private.perturbation.partition_groups import Part, gamma_of, keep_for, split
 
@@ -173,6 +173,9 @@ class Partition(Publisher):
             "confidence of the bounds": float(self._confidence),
         }
 
+    def layout(self, schema: Schema) -> Layout:
+        return {"records.parquet": (*schema.published, _part_column(schema))}
+
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.private.engines.engine import Output, open_engine
@@ -188,8 +191,7 @@ class Partition(Publisher):
         others = [name for name in names if name not in sensitive]
         units = engine.units(sensitive, others if rows.outside == "drop" else ())
         parts = self._parts(_counts(units), radix.size, rows)
-        column = parameters.free_name("part", schema.names)
-        numbered = Attribute(column, "insensitive", IntegerRange(0, len(parts) - 1))
+        numbered = Attribute(_part_column(schema), "insensitive", IntegerRange(0, len(parts) - 1))
         deal = Deal(parts, radix.size)
         shares = deal.shares(
             noise.of_unit("driver", "urns"),
@@ -200,12 +202,12 @@ class Partition(Publisher):
         engine.map(names, kernel, [output], shares.get)
         channel = PartitionChannel(
             sensitive,
-            column,
+            numbered.name,
             tuple(part.domain for part in parts),
             tuple(part.keep for part in parts),
             tuple(part.rows for part in parts),
         )
-        return Records(RECORDS, (*names, column), (channel,), engine.sort(output))
+        return Records(RECORDS, (*names, numbered.name), (channel,), engine.sort(output))
 
     def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[Part]:
         """Return the split, or one part for all rows if the promise binds no value."""
@@ -254,6 +256,11 @@ class Partition(Publisher):
 
 def _sensitive(schema: Schema) -> tuple[str, ...]:
     return tuple(attribute.name for attribute in schema.sensitive)
+
+
+def _part_column(schema: Schema) -> str:
+    """Return the name of the column with the number of the sub-table."""
+    return parameters.free_name("part", schema.names)
 
 
 def _channel(evidence: Evidence) -> PartitionChannel:

@@ -30,7 +30,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Made, RowKernel
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation.guarantees import outlook_shown, sensitive_values
 
 if TYPE_CHECKING:
@@ -174,17 +174,24 @@ class Subset(Publisher):
             "variance against sets of one value": float_at_least(spread(law) / spread(alone)),
         }
 
+    def layout(self, schema: Schema) -> Layout:
+        return {"records.parquet": self._shown_as(schema)}
+
+    def _shown_as(self, schema: Schema) -> tuple[Attribute, ...]:
+        """The columns of the published file."""
+        channel = self.channel(schema)
+        plain = [a for a in schema.published if a.name not in channel.attributes]
+        return (*plain, *multiset_attributes(channel, most=1))
+
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         from scumble.private.engines.engine import Output, open_engine
         from scumble.private.tables.writer import RECORDS
 
         schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
-        plain = [a for a in schema.published if a.name not in channel.attributes]
-        names = [attribute.name for attribute in plain]
-        shown_as = (*plain, *multiset_attributes(channel, most=1))
+        names = [a.name for a in schema.published if a.name not in channel.attributes]
         engine = open_engine(rows, noise)
-        output = Output(folder / RECORDS, shown_as)
+        output = Output(folder / RECORDS, self._shown_as(schema))
         kernel = SubsetKernel(schema, channel, law)
         engine.map([*names, *channel.attributes], kernel, [output])
         asked = tuple(attribute.name for attribute in schema.published)

@@ -170,7 +170,7 @@ class TupleViews:
         is a function of its own keystream and of the true tuples in it, in their order.
         """
         parts = self.ranges(len(true))
-        output = Output(folder / FILE, tuple(self._written))
+        output = Output(folder / FILE, tuple(self.written))
 
         def content(number: int) -> tuple[KeyRange, Keys]:
             return parts[number], true[parts[number].places(true)]
@@ -227,11 +227,11 @@ class TupleViews:
 
     def write(self, folder: Path, keys: Keys, masks: Masks) -> None:
         """Write the file of a release with several views."""
-        with ViewWriter(folder / FILE, self._written) as view:
+        with ViewWriter(folder / FILE, self.written) as view:
             view.add(self._columns(keys, masks))
 
     @property
-    def _written(self) -> list[Attribute]:
+    def written(self) -> list[Attribute]:
         """The columns of the file: if several views are planned, also those that have a tuple."""
         views = _numbers(InclusionProbabilities.views_column, 1 << self._law.most)
         return [*self._attributes, *([views] if self._law.most > 1 else [])]

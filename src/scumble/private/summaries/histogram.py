@@ -20,6 +20,7 @@ from scumble.model.parameters import free_name
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary, of_cells
@@ -79,6 +80,10 @@ class Histogram(AttributeSummary):
     def expected_error(self, schema: Schema, rows: int) -> float:
         law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
         return math.sqrt(-(-schema.size(self.names) // 10) * float(law.variance))
+
+    def layout(self, schema: Schema) -> Layout:
+        attributes = [schema[name] for name in self.names]
+        return {"cells.parquet": (*attributes, free_name("count", self.names))}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)

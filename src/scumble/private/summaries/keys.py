@@ -26,6 +26,7 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.open_keys import (
     FoundKeys,
     GaussianRule,
@@ -233,6 +234,11 @@ class Keys(AttributeSummary):
             return ()
         sentence = "No key has enough people to be named."
         return (f"{sentence} A larger epsilon or delta, or coarser keys, name more.",)
+
+    def layout(self, schema: Schema) -> Layout:
+        attributes = [schema[name] for name in self.names]
+        counts = [free_name("count", self.names)] if self.counts else []
+        return {"keys.parquet": (*attributes, *counts)}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         rule, found = self._rule(), list[FoundKeys]()

@@ -21,6 +21,7 @@ from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import read_positive, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import Claim, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
@@ -174,6 +175,14 @@ class Sparse(AttributeSummary):
         )
         return (f"{sentence} {_shown_better()}",)
 
+    def layout(self, schema: Schema) -> Layout:
+        attributes = [schema[name] for name in self.names]
+        return {"cells.parquet": (*attributes, *self._numbers())}
+
+    def _numbers(self) -> tuple[str, str]:
+        """The names of the columns with noisy counts and with their weights."""
+        return free_name("count", self.names), free_name("weight", self.names)
+
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         from scumble.private.meter.sparse import PrivateCells
 
@@ -184,7 +193,7 @@ class Sparse(AttributeSummary):
         found = self._published(cells, noise, theta)
         if of_total is None:
             total = table.public_rows(self.unit) or 0
-        count, weight = (free_name(name, self.names) for name in ("count", "weight"))
+        count, weight = self._numbers()
         design = Design(self.rule, noise, count, weight, theta, found.tau, total, of_total)
         _write(folder / "cells.parquet", table.schema, self.names, design, cells.cell_keys, found)
         return Measurements("cells.parquet", self.names, design, table.public_rows(self.unit))

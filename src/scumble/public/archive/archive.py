@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 LINKS = "linked.json"  # in a folder with the releases of several tables
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata"
+_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata baskets"
 FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 

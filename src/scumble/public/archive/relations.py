@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -44,11 +44,21 @@ def read_release_address(address: str, *, create: bool = False) -> Target:
     return read_place(address, ReleaseError, create=create)
 
 
-def check_can_write(address: str, *, force: bool = False) -> None:
-    """Raise `ReleaseError` if a release cannot be written there. Nothing is written."""
+def check_can_write(
+    address: str, examples: Mapping[str, pa.Table] | None = None, *, force: bool = False
+) -> None:
+    """Raise `ReleaseError` if a release cannot be written there. Nothing is written.
+
+    `examples` has a few rows of each file, with all its columns: their tables are made in a
+    transaction that is rolled back, since only the database knows all its limits.
+    """
     target = read_release_address(address)
     with ReleaseConnection(target) as connection:
         connection.check_free(force=force)
+        if examples:
+            connection.begin()
+            connection.drop_release()
+            connection.write_examples(examples)
 
 
 def is_release(address: str) -> bool:
@@ -103,9 +113,9 @@ def _copy_release(connection: ReleaseConnection, folder: Path) -> Manifest:
     return manifest
 
 
-def _suffixes(manifest: Manifest) -> dict[str, str]:
+def _suffixes(files: Iterable[str]) -> dict[str, str]:
     """Return the suffix of the table of each file; the first file has none."""
-    first, *others = manifest.evidence.files
+    first, *others = files
     return {first: "", **{name: f"_{Path(name).stem}" for name in others}}
 
 
@@ -115,7 +125,7 @@ def _tables(data: Mapping[str, Any], manifest: Manifest) -> dict[str, dict[str, 
     The manifest may have been written by anybody: no name of a table is taken from it.
     """
     found = {name: stored.table(each) for name, each in stored.table(data["tables"]).items()}
-    if {name: each["suffix"] for name, each in found.items()} != _suffixes(manifest):
+    if {name: each["suffix"] for name, each in found.items()} != _suffixes(manifest.evidence.files):
         raise ValueError("other tables than those of the files of the evidence")
     return found
 
@@ -234,16 +244,22 @@ class ReleaseConnection:
         """Drop the tables of the release that is there, if there is one."""
         if self.exists(_MANIFEST):
             manifest, _ = self.manifest()
-            for suffix in (_MANIFEST, *_suffixes(manifest).values()):
+            for suffix in (_MANIFEST, *_suffixes(manifest.evidence.files).values()):
                 self.run(f"DROP TABLE IF EXISTS {self.target.relation(suffix)}")
 
     def write(self, release: Release) -> None:
         """Create the tables of a release."""
         described = {
             name: self.copy_from(release.folder / name, suffix)
-            for name, suffix in _suffixes(release.manifest).items()
+            for name, suffix in _suffixes(release.evidence.files).items()
         }
         self.write_json(_MANIFEST, {**manifest_to_json(release.manifest, {}), "tables": described})
+
+    def write_examples(self, examples: Mapping[str, pa.Table]) -> None:
+        """Create the tables of a release from a few rows of each file."""
+        for name, suffix in _suffixes(examples).items():
+            self._create(suffix, examples[name].schema, examples[name].to_batches())
+        self.write_json(_MANIFEST, {})
 
     def write_json(self, suffix: str, data: Mapping[str, Any]) -> None:
         """Create a table with JSON values and their digest."""
@@ -289,12 +305,19 @@ class ReleaseConnection:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
-            content = ContentDigest(file.schema_arrow)
-            with self._told():
-                self._dialect.create(
-                    self._database, self.target, suffix, _numbered(file, content), key=POSITION
-                )
+            schema = file.schema_arrow.remove_metadata()
+            content = self._create(suffix, schema, file.iter_batches(1 << 16))
         return {"suffix": suffix, **content.to_dict()}
+
+    def _create(
+        self, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> ContentDigest:
+        """Create a table, and return the digest of its rows."""
+        content = ContentDigest(schema)
+        rows = _numbered(schema, batches, content)
+        with self._told():
+            self._dialect.create(self._database, self.target, suffix, rows, key=POSITION)
+        return content
 
     def copy_to(self, path: Path, described: Mapping[str, Any]) -> None:
         """Write the Parquet file that a table stands for; `described` is its entry."""
@@ -375,8 +398,8 @@ def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
 
     plain = (pa.bool_(), pa.date32(), pa.float64(), pa.int16(), pa.int32(), pa.int64(), pa.string())
     known = {str(each): each for each in plain}
-    element = pa.list_(pa.field("element", pa.int32()))
-    known |= {str(element): element}
+    lists = [pa.list_(pa.field("element", each)) for each in (pa.int32(), pa.int64())]
+    known |= {str(each): each for each in lists}
     try:
         return pa.schema([(stored.text(name), known[kind]) for name, kind in columns])
     except KeyError as error:
@@ -386,20 +409,21 @@ def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
         ) from None
 
 
-def _numbered(file: Any, content: ContentDigest) -> pa.RecordBatchReader:
-    """Return the rows of a Parquet file with their positions; `content` takes their values."""
+def _numbered(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], content: ContentDigest
+) -> pa.RecordBatchReader:
+    """Return rows with their positions; `content` takes their values."""
     import numpy as np
     import pyarrow as pa
 
-    schema = file.schema_arrow.remove_metadata()
     numbered = pa.schema([(POSITION, pa.int64()), *schema])
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def rows() -> Iterator[pa.RecordBatch]:
         first = 0
-        for batch in file.iter_batches(1 << 16):
+        for batch in batches:
             content.add(batch)
             places = pa.array(np.arange(first, first + batch.num_rows))
             first += batch.num_rows
             yield pa.RecordBatch.from_arrays([places, *batch.columns], schema=numbered)
 
-    return pa.RecordBatchReader.from_batches(numbered, batches())
+    return pa.RecordBatchReader.from_batches(numbered, rows())

@@ -23,7 +23,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import open_engine
 from scumble.private.hooks import Claim, Study
-from scumble.private.mechanism import Publisher
+from scumble.private.mechanism import Layout, Publisher
 from scumble.private.perturbation.generalisation import lattice, promises
 from scumble.private.perturbation.generalisation.coded import CodedTable, Integers
 from scumble.private.perturbation.generalisation.criteria import (
@@ -212,6 +212,9 @@ class Generalise(Publisher):
         from scumble.public.estimation.rows.generalised.rows import remarks
 
         return remarks(schema, evidence, folder)
+
+    def layout(self, schema: Schema) -> Layout:
+        return {FILE: (*_shown_names(schema), *schema.role("sensitive", "insensitive"))}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Generalised:
         schema = rows.schema

@@ -12,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.lists.strings import (
+    COUNT,
     FILE,
     MODELS,
+    PARENT,
+    SYMBOL,
     Model,
     Strings,
     StringTree,
@@ -28,6 +31,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import VISITS, Claim, Study, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.grow import Threshold
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
@@ -171,6 +175,9 @@ class Sequences(ProtectedSummary):
                 f"of at most {int(MOST_NUMBERS**0.5) - 1}. Group values, or choose "
                 f"{setting('model', 'grams')}."
             )
+
+    def layout(self, schema: Schema) -> Layout:
+        return {FILE: (PARENT, SYMBOL, COUNT)}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         alphabet = table.schema[self.attribute].lists.members.size

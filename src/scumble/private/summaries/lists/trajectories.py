@@ -18,6 +18,7 @@ from scumble.model.schema.domains import Category
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import TRIPS, Claim, Study, protection
+from scumble.private.mechanism import Layout
 from scumble.private.meter.table import PrivateTable
 from scumble.private.meter.trips import TripCounter, trip_schema
 from scumble.private.summaries.base import ProtectedSummary
@@ -29,6 +30,7 @@ MOST_CELLS = 5_000
 LONGEST = 10_000
 _COMPARED = 20  # cells of a trip in a comparison, if the schema states no largest length
 # Of ε: for the first and the last cell of trips, for what follows what, and for lengths.
+_FILES = ("cells", "strings", "sums")  # of the three parts
 _ENDS, _STEPS, _LENGTHS = Fraction(1, 2), Fraction(2, 5), Fraction(1, 10)
 
 
@@ -122,6 +124,16 @@ class Trajectories(ProtectedSummary):
             Histogram([length], epsilon=cast(float, lengths), **given),
         )
 
+    def layout(self, schema: Schema) -> Layout:
+        trips = trip_schema(schema, self.x, self.y, self.length)
+        parts = self._parts(trips.names[0])
+        trips = trips.with_derived([name for part in parts for name in part.names])
+        return {
+            f"{file}.parquet": columns
+            for part, file in zip(parts, _FILES, strict=True)
+            for columns in part.layout(trips).values()
+        }
+
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         schema = trip_schema(table.schema, self.x, self.y, self.length)
         [trip] = schema.names
@@ -130,7 +142,7 @@ class Trajectories(ProtectedSummary):
         schema = schema.with_derived(derived)
         trips = table.over(lambda counter: TripCounter(counter, self.x, self.y, schema))
         found = []
-        for part, file in zip(parts, ("cells", "strings", "sums"), strict=True):
+        for part, file in zip(parts, _FILES, strict=True):
             with TemporaryDirectory(dir=folder) as own:
                 measured = cast(Measurements, part.measure(trips, Path(own)))
                 (Path(own) / measured.file).rename(folder / f"{file}.parquet")

@@ -33,7 +33,7 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import TINY, Claim, Study
-from scumble.private.mechanism import Summary
+from scumble.private.mechanism import Layout, Summary
 from scumble.private.perturbation.guarantees import NINETEEN
 
 if TYPE_CHECKING:
@@ -284,6 +284,15 @@ class Dirichlet(Summary):
 
     # --- drawing ---------------------------------------------------------------------------------
 
+    def layout(self, schema: Schema) -> Layout:
+        given, target = ([schema[name] for name in each] for each in (self.given, self.target))
+        return {_ROWS: (*given, *target), _STRATA: (*given, *self._numbers())}
+
+    def _numbers(self) -> tuple[str, str, str]:
+        """The names of the columns with the people, rows and prior of a stratum."""
+        people, size, prior = (free_name(each, self.names) for each in ("people", "size", "prior"))
+        return people, size, prior
+
     def measure(self, table: PrivateTable, folder: Path) -> Synthetic:
         from scumble.private.meter.strata import PrivateStrata
 
@@ -295,9 +304,7 @@ class Dirichlet(Summary):
             _STRATA,
             self.given,
             self.target,
-            people=free_name("people", self.names),
-            size=free_name("size", self.names),
-            prior=free_name("prior", self.names),
+            *self._numbers(),
             grid=GRID,
             rows=int(drawn.people.sum()),
         )

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree
+from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree, column_names
 from scumble.model.designs.boxes import Boxes
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Measurements
@@ -24,7 +24,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import LINE, Claim, protection
-from scumble.private.mechanism import create
+from scumble.private.mechanism import Layout, create
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import AttributeSummary
@@ -67,6 +67,9 @@ class RegionSummary(AttributeSummary):
     @abstractmethod
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """Return the published boxes with their noisy counts, and the laws of the noise."""
+
+    def layout(self, schema: Schema) -> Layout:
+        return {FILE: column_names(self.names)}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         tree, design = self.grow(table)
