@@ -262,8 +262,8 @@ def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
 
 WAITS = """
 import sys, time
-from scumble.cli import console
-with console.waiting("Working", total=4) as done:
+from scumble.cli import bars
+with bars.working("Working", total=4) as done:
     for number in range({seconds} * 4 or 1):
         time.sleep({seconds} / 8)
         done(number)
