@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def honest(
     from research.honest import FULL, QUICK, study
 
     scale = QUICK if quick else FULL
-    with console.steps() as step:
+    with bars.steps() as step:
         chosen = scale if runs is None else replace(scale, runs=runs)
         chosen = replace(chosen, neighbours="replace") if replaced else chosen
         cells = list(study(data, chosen, step, fixed=True))
@@ -285,7 +285,7 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
     """Errors of marginals and fourier: all pairs and triples of two real tables, at ε = 1."""
     from research.marginals import REFERENCE, as_table, marginal_benchmark
 
-    with console.steps() as step:
+    with bars.steps() as step:
         rows = list(marginal_benchmark(data, step))
     _show(rows, as_table, as_json, reference=REFERENCE)
 
@@ -299,7 +299,7 @@ def sequences(
     """Sequences: errors of strings, and the most frequent ones, from rows of suffix trees."""
     from research.sequences import REFERENCE, as_table, study
 
-    with console.steps() as step:
+    with bars.steps() as step:
         rows = list(study(data, step, seeds))
     _show(rows, as_table, as_json, reference=REFERENCE)
 
@@ -313,7 +313,7 @@ def baskets(
     """Baskets: how many of the most frequent sets of items are missed, and errors of counts."""
     from research.baskets import as_table, study
 
-    with console.steps() as step:
+    with bars.steps() as step:
         rows = list(study(data, step, seeds))
     _show(rows, as_table, as_json)
 
@@ -330,7 +330,7 @@ def synthetic(
     """Synthesis: how far the tables of synthetic rows are from the truth, and the time it takes."""
     from research.synthetic import FILES, REFERENCE, as_table, study
 
-    with console.steps() as step:
+    with bars.steps() as step:
         rows = list(study(data, step, seeds, _names(only) or tuple(FILES)))
     _show(rows, as_table, as_json, reference=REFERENCE)
 
@@ -344,7 +344,7 @@ def classifier(
     """Synthesis: classifiers that learn from synthetic rows, tested on true ones."""
     from research.synthetic_classifier import as_table, study
 
-    with console.steps() as step:
+    with bars.steps() as step:
         rows = list(study(data, step, seeds))
     _show(rows, as_table, as_json)
 
@@ -381,7 +381,7 @@ def _measured(data: Path, scale: Any) -> list[Row]:
     total = len(shapes(data, scale.datasets)) * len(scale.scales)
     rows: list[Row] = []
     done = 0
-    with console.progress("DPBench", total) as progress:
+    with bars.progress("DPBench", total) as progress:
 
         def step(_: str) -> None:
             nonlocal done

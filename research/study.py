@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from scumble.cli import console
+from scumble.cli import bars, console
 from scumble.public.plot import curves
 from scumble.public.plot.figures import MISSING, Line, Panel, available, png, svg
 
@@ -63,7 +63,7 @@ class Paper:
         """Run the experiments, save the results in the folder `output` if one is given, and print
         them: as tables and one line a verdict, or as JSON.
         """
-        with console.steps() as step:
+        with bars.steps() as step:
             found = self.study(step)
         said = list(self.verdicts(found))
         if output is not None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -203,6 +204,47 @@ def test_ctrl_c_during_long_work(place, tmp_path, monkeypatch, command, seconds)
     assert not any(path.name.startswith(".") for path in (tmp_path / "out").iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 3.0])
+@pytest.mark.parametrize("command", ["republish", "db create", "serve"])
+def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
+    """Nothing is left, neither a process nor a folder, and what was there is as it was."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setenv("SCUMBLE_TEST", tmp_path.name)
+    table = (place / "people.parquet", "-s", place / "people.toml")
+    views = ("-m", "alphabeta", "--k", "10", "--gamma", "0.2", "--multiplicity", "10")
+    assert run("publish", *table, *views, "--views", "3", "-o", tmp_path / "ab").code == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    words = {
+        "republish": ("republish", tmp_path / "ab", place / "people.parquet", "--jobs", "2"),
+        "db create": ("db", "create", tmp_path / "db", *table, "-e", "0.5", "-l", "40"),
+        "serve": ("serve", "--demo", "--address", "127.0.0.1:0"),
+    }[command]
+    done = on_terminal([*SCUMBLE, *map(str, words)], interrupt=seconds)
+    assert "Traceback" not in done.text
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert processes_with(f"SCUMBLE_TEST={tmp_path.name}") == []
+    if done.code == 0:  # a quick machine was done, or the server was listening
+        return
+    assert (done.code, done.waited < 3) == (130, True)
+    assert done.text.rstrip().endswith("Stopped. Nothing was left half-written.")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def processes_with(setting: str) -> list[str]:
+    """The other processes that have a setting of the environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            known = (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has ended, or is somebody else's
+            continue
+        if setting.encode() in known and process.name != str(os.getpid()):
+            found.append(process.name)
+    return found
+
+
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
@@ -262,8 +304,8 @@ def test_progress_is_drawn_on_a_terminal_only(place, tmp_path):
 
 WAITS = """
 import sys, time
-from scumble.cli import console
-with console.waiting("Working", total=4) as done:
+from scumble.cli import bars
+with bars.working("Working", total=4) as done:
     for number in range({seconds} * 4 or 1):
         time.sleep({seconds} / 8)
         done(number)

@@ -51,11 +51,14 @@ def child_command(code: str = "from scumble.cli.app import main; main()") -> lis
     """The words that run Python code (`scumble` if none is given) in a process of its own.
 
     A process inherits the signals that its parent ignores, as under nohup or in the background of a
-    script. The child takes the default dispositions, so that signals sent to it arrive.
+    script. The child takes the default dispositions, so that signals sent to it arrive, and then
+    shows on a terminal a code without effect: `on_terminal` counts its seconds from there.
     """
     default = (
         "import signal as s; s.signal(s.SIGINT, s.default_int_handler); "
         "[s.signal(getattr(s, n), s.SIG_DFL) for n in ('SIGTERM', 'SIGHUP') if hasattr(s, n)]\n"
+        "import sys\n"
+        "if sys.stderr.isatty(): print('\\x1b[0m', end='', file=sys.stderr, flush=True)\n"
     )
     return [sys.executable, "-c", default + code]
 
@@ -80,7 +83,10 @@ def on_terminal(
     interrupt: float | None = None,
     folder: Path | None = None,
 ) -> Ended:
-    """Run a program on a terminal; press Ctrl-C `interrupt` seconds after its start."""
+    """Run a program on a terminal; press Ctrl-C `interrupt` seconds after it shows something first.
+
+    Before that, the interpreter starts: on a busy machine nobody knows how long that takes.
+    """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
@@ -94,11 +100,11 @@ def on_terminal(
         start_new_session=True,
     )
     os.close(theirs)
-    start, pressed, shown = time.monotonic(), None, b""
+    start, pressed, shown = None, None, b""
     try:
         while True:
             left = None
-            if interrupt is not None and pressed is None:
+            if interrupt is not None and pressed is None and start is not None:
                 left = max(start + interrupt - time.monotonic(), 0)
             if select.select([ours], [], [], left)[0]:
                 try:
@@ -108,6 +114,7 @@ def on_terminal(
                 if not part:
                     break
                 shown += part
+                start = start or time.monotonic()
             elif pressed is None:
                 pressed = time.monotonic()
                 os.killpg(child.pid, signal.SIGINT)  # as a terminal does, to all its processes

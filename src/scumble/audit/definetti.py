@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from scumble.audit.report import Finding
 from scumble.model.evidence.evidence import Groups
+from scumble.model.long_work import tell
 from scumble.public.estimation.anatomy.plan import GroupLayout, layout
 from scumble.public.estimation.anatomy.regression import Regression, regression
 from scumble.public.release import Release
@@ -61,7 +62,9 @@ def guess_rows(release: Release) -> Guesses | None:
             codes = held.rows.cells([name]).astype(np.int64)
             likelihood += np.log(_shares(fitted, codes, release.schema[name].size))[codes]
     values, beliefs = np.empty(held.rows.lines, np.int64), np.empty(held.rows.lines)
+    done = 0
     for rows, slots in _blocks(held, fitted):
+        tell(done := done + rows.size, held.rows.lines)
         found = _marginals(np.take_along_axis(likelihood[rows], slots[:, None, :], axis=2))
         best = found.argmax(axis=2)
         values[rows] = np.take_along_axis(slots, best, axis=1)

@@ -24,6 +24,7 @@ from scumble.model.evidence.channels import (
 from scumble.model.evidence.evidence import Groups, Records, Synthetic, Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.laws.probabilities import binomial_at_most
+from scumble.model.long_work import told
 from scumble.model.privacy.guarantee import (
     PROBABILISTIC,
     Guarantee,
@@ -41,7 +42,7 @@ Check = Callable[[Release, Guarantee], "Finding | None"]
 
 def claims(release: Release) -> Iterator[Finding]:
     """Yield a finding for each promise of the release; "noted" where no check is known."""
-    for promise in release.guarantees:
+    for promise in told(release.guarantees):
         check = _CHECKS.get(promise.statement)
         found = check(release, promise) if check else check_groups(release, promise)
         yield found or _untried(promise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -15,7 +15,13 @@ import numpy as np
 from scumble.audit import exposure
 from scumble.audit.anonymity import generalised
 from scumble.audit.anonymity.attacks import minimality_finding, owner_findings
-from scumble.audit.anonymity.table_risk import Anonymity, Diversity, anonymity, classes, diversity
+from scumble.audit.anonymity.table_risk import (
+    anonymity,
+    anonymity_finding,
+    classes,
+    diversity,
+    diversity_findings,
+)
 from scumble.audit.definetti import attack_finding
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
@@ -26,8 +32,9 @@ from scumble.audit.summary_plans import pair_loss
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
+from scumble.model.long_work import part, portion, told
 from scumble.model.privacy.accounting import epsilon_for
-from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee, percent_at_least, percent_at_most
+from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_place
 from scumble.model.schema.domains import Category
@@ -49,6 +56,7 @@ ROWS_ONLY = (
 
 
 Progress = Callable[[int], None]
+Check = Callable[[Release], Iterable[Finding]]
 
 
 def _untold(_: int) -> None:
@@ -94,9 +102,15 @@ def of_release(
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
     files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
+    checked = 0.5 if known or against is not None else 1.0  # what follows takes about as long
+    with portion(0, checked):
+        findings = _release_findings(release)
+    with portion(checked, 1):
+        findings += _owner_findings(release, against, joined)
+        learned = _learned(release, known, worst) if known else None
     return Report(
         subject=f"the release {_name(folder)}",
-        findings=[*_release_findings(release), *_owner_findings(release, against, joined)],
+        findings=findings,
         promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
         not_protected=[*_seen(release), *limits],
         facts={
@@ -106,7 +120,7 @@ def of_release(
             "made by": manifest.software,
             "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
-        learned=_learned(release, known, worst) if known else None,
+        learned=learned,
     )
 
 
@@ -132,7 +146,19 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
     return Learned(known, found.worst(worst), figure)
 
 
-def _release_findings(release: Release) -> Iterator[Finding]:
+def _release_findings(release: Release) -> list[Finding]:
+    """Return the findings of all checks, each of which is a part of the work."""
+    measured = isinstance(release.evidence, Measurements)
+    checks: tuple[Check, ...] = _SUMMARY_CHECKS if measured else _ROW_CHECKS
+    found: list[Finding] = []
+    for number, check in enumerate(checks):
+        with part(number, len(checks)):
+            found += check(release)
+    return found
+
+
+def _made_findings(release: Release) -> Iterator[Finding]:
+    """Refute a fixed seed, and domains that were read from the table."""
     if release.manifest.seeded:
         sentence = "It was drawn from a fixed seed: whoever knows the seed can undo all of it."
         yield Finding("randomness", "noise that nobody can repeat", "refuted", sentence)
@@ -142,20 +168,16 @@ def _release_findings(release: Release) -> Iterator[Finding]:
         yield Finding(
             "domains", "nothing but what is promised depends on the table", "refuted", sentence
         )
-    if isinstance(release.evidence, Measurements):
-        yield from summary_findings(release)
-    else:
-        yield from claims(release)
-        yield from shown_value_findings(release)
-        yield from attack_finding(release)
-        yield from generalised.findings(release)
-        if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
-            recoding = release.manifest.parameters["recoding"]
-            yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
-        yield _order(release)
 
 
-def _order(release: Release) -> Finding:
+def _minimality(release: Release) -> Iterator[Finding]:
+    """Attack the recoding of a release that promises diverse groups."""
+    if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
+        recoding = release.manifest.parameters["recoding"]
+        yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
+
+
+def _order(release: Release) -> Iterator[Finding]:
     """Check that rows are sorted.
 
     Shuffled rows and rows in their original order cannot be told apart, so that only sorted rows
@@ -163,9 +185,10 @@ def _order(release: Release) -> Finding:
     """
     claim = "the order of the rows tells nothing"
     if rows_are_sorted(release):
-        return Finding("order of rows", claim, "exact", SORTED)
+        yield Finding("order of rows", claim, "exact", SORTED)
+        return
     sentence = "The rows are not sorted by what they show: their order may tell more than they do."
-    return Finding("order of rows", claim, "noted", sentence)
+    yield Finding("order of rows", claim, "noted", sentence)
 
 
 def _seen(release: Release) -> Iterator[str]:
@@ -223,54 +246,17 @@ def of_table(
     )
     quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
     sensitive = [attribute.name for attribute in schema.sensitive]
-    findings = [_anonymous(anonymity(classes(rows, quasi, None)), k)]
+    findings = [anonymity_finding(anonymity(classes(rows, quasi, None)), k)]
     for name in sensitive:
         ordered = not isinstance(schema[name].domain, Category)
         found = diversity(classes(rows, quasi, name), ordered=ordered)
-        findings += _diverse(name, found, l, t)
+        findings += diversity_findings(name, found, l, t)
     return Report(
         subject="the table",
         findings=findings,
         not_protected=[ROWS_ONLY, "This report is made of the private table: it is for its owner."],
         facts={"quasi-identifiers": quasi, "sensitive": sensitive},
     )
-
-
-def _anonymous(found: Anonymity, k: int | None) -> Finding:
-    alone, few = found.alone / found.rows, found.few / found.rows
-    sentence = (
-        f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
-        f"{percent_at_least(alone)} of the rows are alone in theirs, {percent_at_least(few)} share "
-        "it with fewer than four others. The row of a person who is known to be in the table is "
-        f"found with probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at "
-        "worst."
-    )
-    claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
-    return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or found.k >= k, k)
-
-
-def _diverse(name: str, found: Diversity, l: int | None, t: float | None) -> Iterator[Finding]:  # noqa: E741
-    values = "one value" if found.l == 1 else f"{found.l} different values"
-    sentence = (
-        f"At worst a group has {values} of {name} (entropy l = {found.entropy_l:.3g}); the most "
-        f"frequent one has a share of {percent_at_most(round(found.alpha, 12))}."
-    )
-    numbers = found.to_dict()
-    claim = f"l-diversity of {name}" + ("" if l is None else f" with l = {l}")
-    yield _measured("l-diversity", claim, sentence, numbers, l is None or found.l >= l, l)
-    sentence = (
-        f"The distribution of {name} in a group is at most {found.t:.3g} away from the whole "
-        "table's (earth mover's distance, 0 to 1)."
-    )
-    claim = f"t-closeness of {name}" + ("" if t is None else f" with t = {t:g}")
-    yield _measured("t-closeness", claim, sentence, numbers, t is None or found.t <= t, t)
-
-
-def _measured(
-    check: str, claim: str, sentence: str, numbers: dict[str, Any], kept: bool, asked: object
-) -> Finding:
-    verdict: Verdict = "refuted" if not kept else "noted" if asked is None else "exact"
-    return Finding(check, claim, verdict, sentence, numbers)
 
 
 def of_database(
@@ -471,7 +457,8 @@ def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> ExactL
     empty: Counts = np.zeros(schema.size(names), np.int64)
     records: dict[bytes, list[RecordedStep]] = {}
     largest: ExactLoss | None = None
-    for one, other in changes(empty, _places(len(empty)), _relation(promise), rows):
+    places = _places(len(empty))
+    for one, other in told(list(changes(empty, places, _relation(promise), rows))):
         for table in (one, other):
             if (key := table.tobytes()) not in records:
                 records[key] = record_steps(mechanism, schema, table, names=names)
@@ -492,3 +479,15 @@ def _places(cells: int) -> list[int]:
 
 def _relation(promise: Guarantee) -> str:
     return next(name for name, words in NEIGHBOURS.items() if words == promise.neighbourhood)
+
+
+_SUMMARY_CHECKS: tuple[Check, ...] = (_made_findings, summary_findings)
+_ROW_CHECKS: tuple[Check, ...] = (
+    _made_findings,
+    claims,
+    shown_value_findings,
+    attack_finding,
+    generalised.findings,
+    _minimality,
+    _order,
+)

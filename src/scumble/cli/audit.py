@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError, PromiseError, ReleaseError
 from scumble.model.relational import is_address
 
@@ -77,10 +77,10 @@ def _audit_subject(
     if not path.exists():
         raise ReleaseError(f"There is no folder or table {path}. Check its name.")
     if (path / "ledger.sqlite").exists():
-        with console.waiting("Attacking a twin of the database", subjects.attacks()) as done:
+        with bars.working("Attacking a twin of the database", subjects.attacks()) as done:
             return subjects.of_database(path, progress=done)
     if path.is_dir():
-        with console.waiting("Checking the release"):
+        with bars.working("Checking the release"):
             return subjects.of_release(path, *people, against=owner[0], joined=owner[1])
     if schema is None:
         raise ParameterError("A table is audited with --schema: it says what attackers know.")
@@ -93,7 +93,7 @@ def _audit_subject(
         rows = options.rows_of(path)()
         return None if rows is None else passes * rows
 
-    with console.waiting("Comparing rows", total) as done:
+    with bars.working("Comparing rows", total) as done:
         return subjects.of_table(path, known_schema, k=whole, l=l, t=t, progress=done)
 
 
@@ -126,7 +126,7 @@ def _audit_method(
     if claimed is None and "epsilon" not in named:
         raise ParameterError("Say what is claimed with --claim-epsilon, such as 0.5.")
     loss = float(named["epsilon"] if claimed is None else claimed)
-    with console.waiting(f"Playing {runs:,} games", runs) as done:
+    with bars.working(f"Playing {runs:,} games", runs) as done:
         return subjects.of_method(mechanism, values, loss, games=runs, progress=done)
 
 
@@ -149,7 +149,7 @@ def _audit_catalogue(runs: int) -> list[Report]:
     """Audit every method with `runs` runs for each test."""
     from scumble.audit.catalogue import catalogue, everything
 
-    with console.steps(len(list(everything())) + 1) as step:  # the last is the database
+    with bars.steps(len(list(everything())) + 1) as step:  # the last is the database
         return list(catalogue(runs, step))
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from scumble._version import __version__
-from scumble.cli import console, options, printing
+from scumble.cli import bars, console, options, printing
 
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
@@ -57,7 +57,7 @@ def infer(
     """Propose a schema for a table, and say what to check in it."""
     from scumble.model.schema.schema import Schema
 
-    with console.progress("Reading", options.rows_of(source, table)) as progress:
+    with bars.progress("Reading", options.rows_of(source, table)) as progress:
         schema = Schema.infer(
             source,
             sensitive=options.columns(sensitive),
@@ -126,8 +126,8 @@ def query(
     console.keep_imported()
     text = options.question(sql, file)
     level = check_level(level)
-    most = QuestionLimits.current().seconds  # nobody knows how long it takes, but how long at most
-    with console.waiting(f"Answering, for {most:g} seconds at most"):
+    most = QuestionLimits.current().seconds  # of a statement of DuckDB only this is known
+    with bars.working(f"Answering, for {most:g} seconds at most"):
         answer = load_any(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
         console.print_json(printing.answer_fields(answer, level))
@@ -150,9 +150,9 @@ def demo(
     show_page: options.OpenPage = False,
 ) -> None:
     """Publish fictitious people and compare answers with the truth."""
-    from scumble.demo.run import run_demo
+    from scumble.demo.run import demo_steps, run_demo
 
-    with console.steps() as step:
+    with bars.steps(demo_steps(report)) as step:
         story = run_demo(people, output, step, report=report)
     printing.show_story(story, output)
     if show_page and report:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.cli.signals import ignore_interrupts, interrupt_handled
 from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.long_work import tell
 
 if TYPE_CHECKING:
     from scumble.compare.comparison import Comparison, Results
@@ -49,12 +50,10 @@ def compare(
     The output is made of the private table and is for its owner only. Ctrl-C keeps what is done,
     and --resume goes on.
     """
-    from scumble.compare.comparison import Comparison
     from scumble.compare.page import fewer, write
     from scumble.compare.points import check_measure
-    from scumble.compare.questions import questions as make_questions
     from scumble.compare.runs import usable_cores
-    from scumble.compare.settings import Settings, read_settings
+    from scumble.compare.settings import read_settings
 
     check_measure(measure)
     _check_output(output, resume=resume, force=force)
@@ -71,9 +70,8 @@ def compare(
         return
     _refuse_lists(basket, order)
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
-    chosen = make_questions(workload, known, _count(questions), seed)
-    choices = Settings(known, chosen, neighbours).choices(names, losses, settings)
-    comparison = Comparison(known, chosen, choices, repeats, seed=seed)
+    asked = (workload, _count(questions), seed)
+    comparison = _comparison(known, asked, (names, losses, neighbours, settings), repeats)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
     results.about |= {
@@ -144,15 +142,14 @@ def _lists(
     choices = lists.choices(schema, names, losses, neighbours, settings)
     table = lists.ListTable(source, schema, **reading)
     runs, left_out = [], {}
-    with console.progress("Comparing", len(choices)) as progress:
+    with bars.working("Comparing"):
         try:
             for done, found in enumerate(lists.compared(table, choices, repeats, seed), 1):
                 if isinstance(found, tuple):
                     left_out[found[0]] = found[1]
                 else:
                     runs.append(found)
-                if progress is not None:
-                    progress(done)
+                tell(done, len(choices))
         except KeyboardInterrupt:
             if not runs:
                 raise
@@ -229,7 +226,27 @@ def _table(
     if source is None:
         raise ParameterError("Name the table to compare on, or say --private-preview.")
     choice: Any = outside  # checked there
-    return TrueTable.read(source, known, table=table, outside=choice)
+    with bars.working("Reading", options.rows_of(source, table)) as done:
+        return TrueTable.read(source, known, table=table, outside=choice, progress=done)
+
+
+def _comparison(
+    table: TrueTable,
+    asked: tuple[str, int | None, int],
+    made: tuple[list[str], list[float], str, Any],
+    repeats: int,
+) -> Comparison:
+    """Return the comparison of what is `made` on what is `asked`, with the true answers."""
+    from scumble.compare.comparison import Comparison
+    from scumble.compare.questions import questions
+    from scumble.compare.settings import Settings
+
+    workload, count, seed = asked
+    names, losses, neighbours, settings = made
+    with bars.working("Computing the true answers"):
+        chosen = questions(workload, table, count, seed)
+        choices = Settings(table, chosen, neighbours).choices(names, losses, settings)
+        return Comparison(table, chosen, choices, repeats, seed=seed)
 
 
 def _results(
@@ -266,12 +283,11 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
     end = monotonic() + seconds
     total = len(comparison.choices) * comparison.repeats
     why = "Stopped"
-    with console.progress("Comparing", total) as progress:
+    with bars.working("Comparing"):
         try:
             with closing(comparison.runs(results, jobs)) as runs:
                 for done in runs:
-                    if progress is not None:
-                        progress(done)
+                    tell(done, total)
                     if monotonic() >= end and results.runs:
                         break
             _say_what_is_open(comparison, results, seconds)

@@ -14,13 +14,10 @@ import os
 import re
 import shlex
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,12 +25,10 @@ from typer.core import TyperGroup
 
 from scumble.cli.signals import STOPPED, exit_on_signals, interrupted
 from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
-from scumble.model.long_work import listening
 from scumble.model.stored import CONTROL
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
 
@@ -319,112 +314,6 @@ def _writes_unicode() -> bool:
 
 def _escaped_in_json(found: re.Match[str]) -> str:
     return found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
-
-
-@contextmanager
-def progress(
-    title: str, total: int | Callable[[], int | None] | None = None
-) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on stderr; give a function that takes the number of rows done so far.
-
-    It is None where stderr is no terminal. `total` is the number of rows if it is known, or a
-    function that is called on a terminal and returns it. The bar shows a share, the time since the
-    start and the time that is left, never a number of rows, which may be private.
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    whole = total() if callable(total) else total
-    with _bar() as bar:
-        task = bar.add_task(title, total=whole)
-
-        def report(rows: int) -> None:
-            if whole is not None and rows >= whole:  # what is left to do is not counted in rows
-                bar.update(task, description=f"{title}: last steps")
-                bar.tasks[0].total = None  # `update` takes None for no change
-            else:
-                bar.update(task, completed=rows)
-
-        yield report
-
-
-_SOON = 1.0  # seconds after which a command that is still working says so
-
-
-@contextmanager
-def waiting(
-    title: str, total: int | Callable[[], int | None] | None = None
-) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal, after a second, what a command does; give a function for the steps done.
-
-    `total` is the number of steps if it is known, or a function that returns it. Work that takes
-    less than a second shows nothing, and does not wait for rich to be imported.
-    """
-    reached, done = [0], threading.Event()
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-
-    def draw() -> None:
-        if done.wait(_SOON):
-            return
-        whole = total() if callable(total) else total
-        with _bar(estimated=whole is not None) as bar:
-            task = bar.add_task(title, total=whole)
-            bar.tasks[0].start_time = bar.get_time() - _SOON
-            while not done.wait(0.1):
-                bar.update(task, completed=reached[0])
-
-    drawing = threading.Thread(target=draw, daemon=True)
-    drawing.start()
-    try:
-        yield lambda number: reached.__setitem__(0, number)
-    finally:
-        done.set()
-        drawing.join()
-
-
-_PARTS = 1000  # of a bar for work that tells its share
-
-
-@contextmanager
-def working(title: str) -> Iterator[None]:
-    """Show on a terminal, after a second, the share that the work inside the block tells."""
-    with waiting(title, _PARTS) as done, listening(lambda share: done(round(share * _PARTS))):
-        yield
-
-
-@contextmanager
-def steps(total: int | None = None) -> Iterator[Callable[[str], None]]:
-    """Give a function that says on stderr what is being done; `total` is the number of its calls.
-
-    On a terminal the sentence stands in front of a bar with the time; elsewhere each is a line.
-    """
-    if not sys.stderr.isatty():
-        yield say
-        return
-    with _bar() as bar:
-        task = bar.add_task("", total=total)
-        done = count()
-        yield lambda sentence: bar.update(
-            task, description=f"{sentence[:60].rstrip()} …", completed=next(done)
-        )
-
-
-def _bar(*, estimated: bool = True) -> Progress:
-    """Return a progress bar with the time since the start and, if `estimated`, the time left."""
-    from rich import progress as rich
-
-    left = [rich.TextColumn("left", style="progress.remaining"), rich.TimeRemainingColumn()]
-    return rich.Progress(
-        rich.SpinnerColumn(),
-        rich.TextColumn("{task.description}", markup=False),
-        rich.BarColumn(),
-        rich.TimeElapsedColumn(),
-        *(left if estimated else ()),
-        console=stderr(),
-        transient=True,
-    )
 
 
 # --- names of options in messages ----------------------------------------------------------------

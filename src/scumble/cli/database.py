@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.cli.groups import quotas
 from scumble.model.errors import ParameterError
 
@@ -179,7 +179,7 @@ class Asking:
         from scumble.private.database.database import Database
 
         batches = [_batch(each) for each in self.batch or ()]
-        with console.progress("Reading", options.rows_of(self.source, self.table)) as progress:
+        with bars.progress("Reading", options.rows_of(self.source, self.table)) as progress:
             return Database.open(
                 folder,
                 self.source,
@@ -258,7 +258,7 @@ def create(
 
     named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
     named["ledger"] = ledger
-    with console.progress("Reading", options.rows_of(source, table)) as progress:
+    with bars.progress("Reading", options.rows_of(source, table)) as progress:
         database = Database.create(
             folder,
             source,
@@ -301,7 +301,7 @@ def append(
     from scumble.cli import shell
     from scumble.private.database.tables import SourceTable, append_rows
 
-    with console.progress("Reading", options.rows_of(source, table)) as progress:
+    with bars.progress("Reading", options.rows_of(source, table)) as progress:
         number = append_rows(folder, SourceTable(source, table, progress), key, again=again)
     if as_json:
         console.print_json({"database": folder, "batch": number})
@@ -330,7 +330,7 @@ def ask(
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
-    with asking.open(folder) as database, console.waiting("Answering"):
+    with asking.open(folder) as database, bars.working("Answering"):
         answer = database.answer(text, key=key, **asking.answer_options())
     if as_json:
         console.print_json(answer_fields(answer, level))
@@ -351,7 +351,7 @@ def cost(
     from scumble.cli import shell
 
     text = options.question(sql, file)
-    with asking.open(folder) as database, console.waiting("Planning"):
+    with asking.open(folder) as database, bars.working("Planning"):
         found = database.cost(text, **asking.answer_options())
     if as_json:
         console.print_json({name: _finite(value) for name, value in found.items()})
@@ -402,7 +402,7 @@ def history(
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
 
-    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
+    with bars.working("Reading the journal"), DatabaseInspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
@@ -420,7 +420,7 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     from scumble.cli.groups import ledger
     from scumble.private.database.inspect import DatabaseInspection
 
-    with console.waiting("Reading the journal"), DatabaseInspection(folder) as reading:
+    with bars.working("Reading the journal"), DatabaseInspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
     ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
@@ -444,7 +444,7 @@ def plot(
     names = [] if attributes is None else options.columns([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with console.waiting("Drawing"), DatabaseInspection(folder) as reading:
+    with bars.working("Drawing"), DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
         picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
     output.write_bytes(picture)

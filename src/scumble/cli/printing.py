@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scumble.cli import console
+from scumble.cli import bars, console
 
 if TYPE_CHECKING:
     from scumble.demo.story import Story
@@ -182,7 +182,7 @@ def _rows(
     if len(groups) < _MANY_GROUPS:
         return [table_row(*group, level, bounded) for group in groups]
     found = []
-    with console.progress("Intervals", len(groups)) as progress:
+    with bars.progress("Intervals", len(groups)) as progress:
         for group in groups:
             found.append(table_row(*group, level, bounded))
             if progress is not None and len(found) % 64 == 0:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options, printing, publish_options
+from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def publish(
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
-        console.progress("Publishing", options.rows_of(rows)) as progress,
+        bars.progress("Publishing", options.rows_of(rows)) as progress,
         publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         _mention_charge(ledger),
     ):
@@ -117,7 +117,7 @@ def republish(
     from scumble.private.owner import open_release
 
     release = open_release(folder)
-    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded)
     _show(found, folder, as_json, "Added a view to")
@@ -134,7 +134,7 @@ def insert(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    with console.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
+    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added records to")
@@ -154,7 +154,7 @@ def delete(
         ids = identifiers.read_text("utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
-    with console.waiting("Taking records out"):
+    with bars.working("Taking records out"):
         found = release.delete([line.strip() for line in ids if line.strip()])
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Took records out of")
@@ -361,7 +361,7 @@ def marginal(
     refuse_existing(output, force=force)
     columns = options.columns([names])
     release = open_release(folder)
-    with console.waiting("Fitting tables" if nonnegative else "Reading the marginal"):
+    with bars.working("Fitting tables" if nonnegative else "Reading the marginal"):
         table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())

@@ -19,6 +19,7 @@ from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
 from scumble.compare.worth import worthless
 from scumble.model.errors import ParameterError
+from scumble.model.long_work import part
 
 FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
@@ -139,7 +140,7 @@ class Comparison:
         done = len(tasks) - len(todo)
         try:
             yield done
-            for task, found in self._made(todo, jobs, results.left_out):
+            for task, found in self._made(todo, done, jobs, results.left_out):
                 if isinstance(found, Run):
                     results.runs.append(found)
                 else:
@@ -150,13 +151,18 @@ class Comparison:
             _sort_runs(results, tasks)
 
     def _made(
-        self, todo: Sequence[Task], jobs: int, left_out: dict[str, str]
+        self, todo: Sequence[Task], done: int, jobs: int, left_out: dict[str, str]
     ) -> Iterator[tuple[Task, RunOrReason]]:
-        """Make runs in this process, and in others once it is known that enough work is left."""
+        """Make runs in this process, and in others once it is known that enough work is left.
+
+        `done` runs were made before. Those of this process tell how far they are.
+        """
         tasks = (task for task in todo if task.choice.name not in left_out)
         begin = time.perf_counter()
         for made, task in enumerate(tasks, 1):
-            yield task, try_run(self.runner, task)
+            with part(done + made - 1, done + len(todo)):
+                found = try_run(self.runner, task)
+            yield task, found
             spent = time.perf_counter() - begin
             left = spent / made * (len(todo) - made)
             if jobs > 1 and spent >= _TIMED_ALONE and left >= _WORTH_PROCESSES:

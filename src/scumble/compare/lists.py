@@ -32,6 +32,7 @@ from scumble.compare.list_truth import BasketTruth, StringTruth, lists_of
 from scumble.compare.measures import Spread, spread
 from scumble.compare.settings import Choice, choices_of
 from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.long_work import tell
 from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.schema import Schema
@@ -122,14 +123,17 @@ def compared(
 ) -> Iterator[ListRun | tuple[str, str]]:
     """Yield the measures of every setting, or its name with the reason why it was left out."""
     judges: dict[str, Judge] = {}
-    for choice in settings:
+    for number, choice in enumerate(settings):
         try:
             mechanism = choice.mechanism
             mechanism.check(table.schema)
             facts = json.dumps([choice.method, {**choice.parameters, "epsilon": 0}], default=str)
             judge = judges.get(facts) or _JUDGES[choice.method](table, choice, seed)
             judges[facts] = judge
-            found = [judge(_published(table, choice, seed + repeat)) for repeat in range(repeats)]
+            found = []
+            for repeat in range(repeats):
+                found.append(judge(_published(table, choice, seed + repeat)))
+                tell(number * repeats + repeat + 1, len(settings) * repeats)
         except ScumbleError as error:
             yield choice.name, str(error)
             continue

@@ -30,6 +30,7 @@ from scumble.compare.questions import ComparedQuestions, Floats, Places
 from scumble.compare.settings import Choice
 from scumble.compare.truth import Codes, TrueTable
 from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
+from scumble.model.long_work import portion
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.interrupts import interrupts_blocked
@@ -87,6 +88,9 @@ class Material:
         return cls(table.schema, codes, table.rows, tuple(queries), truth, seed)
 
 
+_PUBLISHING = 0.3  # part of a run that publishing takes, about; the rest is answering
+
+
 class Runner:
     """Makes runs in this process."""
 
@@ -115,14 +119,16 @@ class Runner:
         """
         _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
-        release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
-        if choice.of_rows:
-            values = self._counted_in_rows(release, seed)
-            share, half, intervals = None, None, 0
-        else:
-            found = self.asked.answers(release)
-            values = self.asked.values(found)
-            share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
+        with portion(0, _PUBLISHING):
+            release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
+        share, half, intervals = None, None, 0
+        with portion(_PUBLISHING, 1):
+            if choice.of_rows:
+                values = self._counted_in_rows(release, seed)
+            else:
+                found = self.asked.answers(release)
+                values = self.asked.values(found)
+                share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
         place = release_exposure(release, self.table, PRIOR)
         return Run(
             method=choice.method,

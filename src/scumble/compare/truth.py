@@ -8,7 +8,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
+from scumble.model.long_work import told
 from scumble.model.query import Expression, Query
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Boolean, Category
@@ -45,11 +46,21 @@ class TrueTable:
 
     @classmethod
     def read(
-        cls, source: Any, schema: Schema, *, table: str | None = None, outside: Outside = "error"
+        cls,
+        source: Any,
+        schema: Schema,
+        *,
+        table: str | None = None,
+        outside: Outside = "error",
+        progress: Callable[[int], None] | None = None,
     ) -> TrueTable:
-        """Read a source that `publish` would take, in one pass."""
+        """Read a source that `publish` would take, in one pass.
+
+        `progress` is called with the number of rows read.
+        """
         names = [attribute.name for attribute in schema.published]
-        rows = Rows(open_source(source, table=table), schema, outside=outside)
+        opened = open_source(source, table=table)
+        rows = Rows(opened, schema, outside=outside, progress=progress)
         parts: dict[str, list[Codes]] = {name: [] for name in names}
         for columns in rows.batches(names):
             for name, column in zip(names, columns, strict=True):
@@ -100,7 +111,7 @@ class TrueTable:
         found |= {place: counted[[at]] for at, place in enumerate(plain)}
         return [
             found[place] if place in found else self._by_rows(query, clauses)
-            for place, query in enumerate(queries)
+            for place, query in enumerate(told(queries))
         ]
 
     def _counts(self, queries: Sequence[Query], clauses: Clauses) -> Floats:

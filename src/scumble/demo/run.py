@@ -7,14 +7,14 @@ from pathlib import Path
 
 from scumble.demo.census import census
 from scumble.demo.report import page
-from scumble.demo.story import MARK, Step, Story, run_steps
+from scumble.demo.story import MARK, STEPS, Step, Story, run_steps
 from scumble.model.errors import ReleaseError
 
 
 def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
     """Run the demo, write its files to `folder` (all of them or none), and return the results.
 
-    `step` is called with a sentence before each step.
+    `step` is called with a sentence before each of `demo_steps(report)` steps.
     """
     _check(folder)
     step(f"Making {people:,} fictitious people")
@@ -31,6 +31,11 @@ def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> S
             folder.rename(Path(work) / "before")
         draft.rename(folder)
     return story
+
+
+def demo_steps(report: bool) -> int:
+    """Return the number of steps of a demo, with the page or without."""
+    return 1 + STEPS + report
 
 
 def _check(folder: Path) -> None:

@@ -20,6 +20,7 @@ EPSILON = 1.0
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 COUNTED = ("age", "sex", "income", "condition")
 MARK = "census.toml"
+STEPS = 4  # of `run_steps`
 
 Step = Callable[[str], None]
 

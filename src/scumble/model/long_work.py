@@ -5,13 +5,14 @@ A loop calls `tell` whether somebody listens or not, so that functions need no p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from threading import Event, Thread
 from typing import TypeVar
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Listener = Callable[[float], None]
 _left = Event()  # work that nobody waits for any more
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -26,8 +27,19 @@ def tell(done: float, total: float) -> None:
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call `listener` with the share of the work that is done, 0 to 1, inside the block."""
-    before = _listener.set(listener)
+    """Call `listener` with the share of the work that is done, 0 to 1, inside the block.
+
+    It only grows: work that begins anew, such as a second pass, is not told before it is further.
+    """
+    reached = -1.0
+
+    def tell_more(share: float) -> None:
+        nonlocal reached
+        if share >= reached:
+            reached = share
+            listener(share)
+
+    before = _listener.set(tell_more)
     try:
         yield
     finally:
@@ -44,6 +56,18 @@ def portion(begin: float, end: float) -> Iterator[None]:
     with listening(lambda share: outer(begin + (end - begin) * share)):
         yield
     outer(end)
+
+
+def part(number: int, total: int) -> AbstractContextManager[None]:
+    """Make the work inside the block one of `total` equal parts of the work around it."""
+    return portion(number / total, (number + 1) / total)
+
+
+def told(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the items, and tell how many of them are done."""
+    for done, item in enumerate(items, 1):
+        yield item
+        tell(done, len(items))
 
 
 def aside(work: Callable[[], Result]) -> Result:

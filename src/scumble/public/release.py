@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.long_work import part, portion
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
@@ -293,13 +294,22 @@ class Release:
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
         estimator = self._estimator(sandbox)
-        rows = [estimator.one(queries[0])] if len(queries) == 1 else estimator.many(queries)
+        if len(queries) == 1:
+            rows, shared = [estimator.one(queries[0])], 0.0
+        else:
+            shared = 0.5  # what is found for all questions together takes about as long as the rest
+            with portion(0, shared):
+                rows = list(estimator.many(queries))
         answers = []
-        for query, found in zip(queries, rows, strict=True):
-            given = dict(found)
-            if query.aggregate == "sum" and not query.groups:
-                given = {key: estimator.null_sum(query, each) for key, each in given.items()}
-            answers.append({key: self._noted(each) for key, each in given.items()})
+        with portion(shared, 1):
+            for number, (query, found) in enumerate(zip(queries, rows, strict=True)):
+                with part(number, len(queries)):
+                    given = dict(found)
+                    if query.aggregate == "sum" and not query.groups:
+                        given = {
+                            key: estimator.null_sum(query, each) for key, each in given.items()
+                        }
+                answers.append({key: self._noted(each) for key, each in given.items()})
         return answers
 
     def _select(

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scumble.model.errors import ScumbleError
+from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database, Prepared, Reply
+from scumble.private.tables.open import expected_rows
 from scumble.public.archive.archive import load
 from scumble.public.release import Release
 from scumble.server.answer_json import Answer
@@ -358,18 +360,19 @@ class Catalogue:
             self.remove(name)
 
 
-def open_dataset(settings: DatasetSettings, progress: Callable[..., Any] | None = None) -> Dataset:
-    """Open the release or the database that a configuration names."""
+def open_dataset(settings: DatasetSettings) -> Dataset:
+    """Open the release or the database that a configuration names; tell how much of it is read."""
     title = settings.title or settings.name
     if settings.release is not None:
         return ReleaseDataset(settings.name, title, settings.release, load(settings.release))
     if settings.database is None or settings.source is None:
         raise ScumbleError(f"The data set {settings.name} has neither a release nor a database.")
+    rows = expected_rows(settings.source, settings.table)
     database = Database.open(
         settings.database,
         settings.source,
         batches=list(settings.batches),
         table=settings.table,
-        progress=progress,
+        progress=lambda done: tell(done, max(rows or 0, done)),
     )
     return LiveDataset(settings.name, title, settings.database, database)

@@ -11,6 +11,7 @@ from scumble.private.publish import publish
 from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
 
 PEOPLE = 50_000
+STEPS = 4  # of `make_demo`
 ASKED = ("age", "sex", "region", "condition")
 # Up to eight answers about one person: so few that a visitor sees a question being relaxed.
 _EPSILON, _NOISE = 1.0, 16.0

@@ -34,9 +34,7 @@ def check_installed() -> None:
         raise ScumbleError(MISSING)
 
 
-def open_service(
-    settings: ServerSettings, progress: Callable[[int], None] | None = None
-) -> Service:
+def open_service(settings: ServerSettings) -> Service:
     """Check the configuration, open all data sets, and return the service to `listen` with."""
     from scumble.server.service import Service
 
@@ -44,7 +42,7 @@ def open_service(
     _check_tls(settings)
     service = Service(settings)
     try:
-        service.open(progress)
+        service.open()
     except BaseException:
         service.close()
         raise

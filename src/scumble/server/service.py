@@ -79,9 +79,9 @@ class Service:
         os.environ[SECONDS] = str(self.limits.seconds)
         os.environ[MEMORY] = str(self.limits.memory)
 
-    def open(self, progress: Callable[..., Any] | None = None) -> None:
+    def open(self) -> None:
         """Open all data sets: of the configuration, and made by owners."""
-        self.workshop.open_all(progress)
+        self.workshop.open_all()
         self.ready = True
 
     def close(self) -> None:

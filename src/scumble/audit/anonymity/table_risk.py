@@ -9,7 +9,7 @@ delta-disclosure (Brickell and Shmatikov 2008).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.audit.report import Finding, Verdict
 from scumble.model.errors import SchemaError
+from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
 from scumble.private.tables.rows import Rows
 
 Floats = npt.NDArray[np.float64]
@@ -206,3 +208,50 @@ def _packed(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integers
             key, span = key.astype(np.int64), len(found)
         key, span = key * size + column, span * size
     return key, span
+
+
+# What the figures mean, in sentences.
+
+
+def anonymity_finding(found: Anonymity, k: int | None) -> Finding:
+    """Return how anonymous a table is; "refuted" if `k` is claimed and not reached."""
+    alone, few = found.alone / found.rows, found.few / found.rows
+    sentence = (
+        f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
+        f"{percent_at_least(alone)} of the rows are alone in theirs, {percent_at_least(few)} share "
+        "it with fewer than four others. The row of a person who is known to be in the table is "
+        f"found with probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at "
+        "worst."
+    )
+    claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
+    return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or found.k >= k, k)
+
+
+def diversity_findings(
+    name: str,
+    found: Diversity,
+    l: int | None,  # noqa: E741  # the letter that everybody uses for it
+    t: float | None,
+) -> Iterator[Finding]:
+    """Yield the diversity and the closeness of a sensitive attribute, as claimed or as found."""
+    values = "one value" if found.l == 1 else f"{found.l} different values"
+    sentence = (
+        f"At worst a group has {values} of {name} (entropy l = {found.entropy_l:.3g}); the most "
+        f"frequent one has a share of {percent_at_most(round(found.alpha, 12))}."
+    )
+    numbers = found.to_dict()
+    claim = f"l-diversity of {name}" + ("" if l is None else f" with l = {l}")
+    yield _measured("l-diversity", claim, sentence, numbers, l is None or found.l >= l, l)
+    sentence = (
+        f"The distribution of {name} in a group is at most {found.t:.3g} away from the whole "
+        "table's (earth mover's distance, 0 to 1)."
+    )
+    claim = f"t-closeness of {name}" + ("" if t is None else f" with t = {t:g}")
+    yield _measured("t-closeness", claim, sentence, numbers, t is None or found.t <= t, t)
+
+
+def _measured(
+    check: str, claim: str, sentence: str, numbers: dict[str, Any], kept: bool, asked: object
+) -> Finding:
+    verdict: Verdict = "refuted" if not kept else "noted" if asked is None else "exact"
+    return Finding(check, claim, verdict, sentence, numbers)

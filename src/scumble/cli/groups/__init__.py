@@ -1,1 +1,1 @@
-"""Groups of commands: `scumble ledger ...` and `scumble server ...`."""
+"""Groups of commands that belong together: ledgers, servers, lists, rows, advice."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from scumble.cli import console, options, printing, publish_options
+from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError, ReleaseError
 
 Tables = Annotated[
@@ -58,7 +58,7 @@ def link(
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
     _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
     mechanism = Synthesis(first["columns"], **found["synthesis"])
-    with console.working("Publishing"):
+    with bars.working("Publishing"):
         release = publish(
             **_tables(tables, found["tables"]),
             mechanism=mechanism,

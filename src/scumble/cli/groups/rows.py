@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError
 from scumble.model.long_work import aside, portion, tell
 from scumble.model.relational import is_address
@@ -70,9 +70,9 @@ def rows(
         _linked_rows(release, number, output, seed, force, as_json)
         return
     refuse_existing(output, force=force)
-    with console.working("Drawing rows"):
+    with bars.working("Drawing rows"):
         table = aside(lambda: release.rows(number, seed=seed))
-    with console.working("Comparing rows with the noisy counts"):
+    with bars.working("Comparing rows with the noisy counts"):
         report = aside(lambda: release.quality(table))
     if as_json:
         shown = table.to_pylist() if output is None else table.num_rows
@@ -101,9 +101,9 @@ def _linked_rows(
     files = {} if output is None else {n: _file_of(output, n) for n in release.tables}
     for file in files.values():
         refuse_existing(file, force=force)
-    with console.working("Drawing rows"):
+    with bars.working("Drawing rows"):
         tables = aside(lambda: release.rows(number, seed=seed))
-    with console.waiting("Comparing rows with the noisy counts"):
+    with bars.working("Comparing rows with the noisy counts"):
         report = aside(lambda: release.quality(tables))
     if as_json:
         fields = {
@@ -141,7 +141,7 @@ def export(
     from scumble.public.archive.archive import load
 
     refuse_existing(output, force=force)
-    with console.working("Reading rows"):
+    with bars.working("Reading rows"):
         with portion(0, 0.5):
             found = load(folder).generalised()
         changes = found.changes()
@@ -207,7 +207,7 @@ def write_table(table: pa.Table, output: str | Path | None, *, force: bool = Fal
     path = Path(output)
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with console.working("Writing rows"):
+        with bars.working("Writing rows"):
             _write(table, partial, parquet=path.suffix.lower() == ".parquet")
         partial.replace(path)
     except OSError as error:

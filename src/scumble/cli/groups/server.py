@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def serve(
         settings = _settings(configuration, where, stack)
         if postgres is not None:
             settings = replace(settings, postgres=Address.read(postgres, "postgres"))
-        with console.progress("Reading") as progress:
-            service = open_service(settings, progress)
+        with bars.working("Opening the data sets"):
+            service = open_service(settings)
         stack.enter_context(logging_to(level=logging.WARNING if quiet else logging.INFO))
         listen(service, lambda: _greet(service, demo=demo))
     console.say("The server has ended.")
@@ -91,10 +91,10 @@ def _settings(
     if configuration is not None:
         found = load_settings(configuration)
         return found if where is None else replace(found, address=where)
-    from scumble.server.demo import make_demo
+    from scumble.server.demo import STEPS, make_demo
 
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scumble-server-")))
-    with console.steps() as step:
+    with bars.steps(STEPS) as step:
         return make_demo(folder, where or Address("127.0.0.1", 8470), step)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.long_work import told
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Dates
@@ -100,7 +101,7 @@ class DatabaseInspection:
     def _learned(self, turn: Turn) -> DatabaseState:
         if turn.fresh:
             self._state = DatabaseState(self.terms, self.space)
-        for entry in turn.new_entries():
+        for entry in told(turn.new_entries()):
             self._state.learn(entry)
         return self._state
 
@@ -178,7 +179,7 @@ def used_shares(state: DatabaseState) -> list[tuple[Attribute, list[float]]]:
     return found
 
 
-def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def events(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return one dictionary for each question and each appended batch, in order."""
     return [
         {
@@ -188,7 +189,7 @@ def events(entries: Iterable[Entry]) -> list[dict[str, Any]]:
             "key": entry.key,
             **_event(entry.unchanged()),
         }
-        for entry in entries
+        for entry in told(entries)
         if entry.kind in (ANSWER, APPEND)
     ]
 

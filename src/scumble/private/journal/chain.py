@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from scumble.model.errors import ParameterError
+from scumble.model.long_work import tell
 from scumble.private.journal.entries import NO_HASH, PROMISE, Entry
 
 
@@ -85,6 +86,7 @@ def _walk(
 ) -> Iterator[Finding]:
     before = START
     for entry in entries:
+        tell(entry.number, last)
         if finding := check_link(entry, before, last):
             yield finding
         elif (entry.number == 1) != (entry.kind == PROMISE):

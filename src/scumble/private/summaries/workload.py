@@ -15,6 +15,7 @@ from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.errors import ParameterError, QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.long_work import told
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.hooks import SMALL_DELTA, Claim, Study, protection
@@ -156,7 +157,8 @@ class KeptQuestions:
 
         engine = Sandbox(schema)
         try:
-            queries = [_parsed(number, text, schema) for number, text in enumerate(self._texts, 1)]
+            texts = enumerate(told(self._texts), 1)
+            queries = [_parsed(number, text, schema) for number, text in texts]
             try:
                 return merging(queries, schema, engine)
             except QueryError:

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError, ScumbleError
+from scumble.model.long_work import part
 from scumble.model.schema.schema import Schema
 from scumble.private.journal.entries import APPEND
 from scumble.private.journal.journal import Journal
@@ -283,20 +284,22 @@ class Workshop:
 
         return self._start("append", dataset.name, work, uses=source)
 
-    def open_all(self, progress: Callable[..., Any] | None = None) -> None:
+    def open_all(self) -> None:
         """Open the data sets of the configuration, and those that were made by owners."""
         self._clear()
         self._settle_making()
         found = self._made()
         own = [DatasetSettings(**_read(each)) for each in found["datasets"]]
-        for each in (*self.settings.datasets, *own):
+        every = (*self.settings.datasets, *own)
+        for number, each in enumerate(every):
             known = each
             if each.database is not None and found["batches"].get(each.name):
                 with Journal.open(each.database) as journal:
                     appended = len(journal.entries(kind=APPEND))
                 added = self._settle(each.name, each.batches, appended)
                 known = replace(each, batches=(*each.batches, *added))
-            self.catalogue.add(open_dataset(known, progress))
+            with part(number, len(every)):
+                self.catalogue.add(open_dataset(known))
 
     def close(self) -> None:
         self.jobs.close()

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Groups
+from scumble.model.long_work import told
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
@@ -91,7 +92,9 @@ def _sums(plan: AnatomyPlan, schema: Schema, sums: DealtSums) -> Iterator[tuple[
         lines = np.zeros((1, lines.shape[1]))
     pairs = np.divmod(met, max(keys[1].size, 1))
     names = _names(plan, schema, keys, pairs) if plan.query.groups else [()]
-    for name, row, value, line in zip(names, *pairs, lines[met], strict=True):
+    for _, name, row, value, line in zip(
+        told(met.tolist()), names, *pairs, lines[met], strict=True
+    ):
         yield name, _estimate(plan, sums, (int(row), int(value)), line)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.long_work import part, told
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
@@ -76,7 +77,11 @@ def answer_together(
         questions.append(MeasuredQuestion(schema, query, engine, clauses, reader=found))
     if isinstance(found, ManyReader):
         return _read_together(questions, found)
-    return {place: list(question.answers()) for place, question in enumerate(questions)}
+    answers = {}
+    for place, question in enumerate(questions):
+        with part(place, len(questions)):
+            answers[place] = list(question.answers())
+    return answers
 
 
 def _read_together(
@@ -119,7 +124,7 @@ class WeighedQuestion:
         grouping = self._grouping()
         names = grouping.names
         labels = [self.schema[name].labels().to_pylist() for name in names]
-        for place in np.flatnonzero(grouping.largest(condition)).tolist():
+        for place in told(np.flatnonzero(grouping.largest(condition)).tolist()):
             codes = [int(code) for code in np.unravel_index(place, grouping.shape)]
             key = tuple(each[code] for each, code in zip(labels, codes, strict=True))
             own = dict(zip(names, codes, strict=True))
@@ -217,7 +222,7 @@ class MeasuredQuestion(WeighedQuestion):
         found = self._estimates(condition, amount, grouping, possible)
         labels = [self.schema[name].labels().to_pylist() for name in grouping.names]
         keys = list(product(*labels))
-        return ((keys[place], each) for place, each in zip(possible, found, strict=True))
+        return ((keys[place], each) for place, each in zip(told(possible), found, strict=True))
 
     def _estimates(
         self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]

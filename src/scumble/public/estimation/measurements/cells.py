@@ -26,6 +26,7 @@ from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.model.long_work import told
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
@@ -126,7 +127,7 @@ class CellsReader:
         """Yield every group of the answer with its estimate."""
         cells = _matching(self._design, self._schema, query, engine)
         sums = CellSums(self._noisy, query, cells)
-        for place, key in enumerate(cells.groups.keys):
+        for place, key in enumerate(told(cells.groups.keys)):
             yield tuple(key[name] for name in query.groups), sums.estimate(place)
 
     def answer_together(

@@ -29,6 +29,7 @@ from scumble.model.designs.residuals import (
 )
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.long_work import portion, told
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.baskets.itemsets import conjunction, refusal
@@ -192,7 +193,20 @@ class Fit:
         self._kept = Cache[Places, Tensor](_MOST_CACHED)
 
     def table(self, places: Places) -> Tensor:
-        """Return the fitted table of the attributes `places`."""
+        """Return the fitted table of the attributes `places`.
+
+        Those of all subsets are fitted first. The cells of all of them are the work to be done.
+        """
+        sets = [some for n in range(1, len(places)) for some in combinations(places, n)]
+        cells = [self._solver.cells(some) for some in (*sets, places)]
+        ends = [sum(cells[: n + 1]) / sum(cells) for n in range(len(cells))]
+        for some, begin, end in zip(sets, [0.0, *ends], ends, strict=False):
+            with portion(begin, end):
+                self._table(some)
+        with portion(ends[-2] if sets else 0.0, 1.0):
+            return self._table(places)
+
+    def _table(self, places: Places) -> Tensor:
         return self._kept.get_or_make(
             places, self._solver.cells(places), lambda: self._fitted(places)
         )
@@ -209,10 +223,10 @@ class Fit:
         if len(places) == 1:
             return onto_simplex(self._solver.marginal(places), self._total)
         smaller = {
-            axes: self.table(tuple(places[axis] for axis in axes))
+            axes: self._table(tuple(places[axis] for axis in axes))
             for axes in combinations(range(len(places)), len(places) - 1)
         }
-        ones = [self.table((place,)) / self._total for place in places]
+        ones = [self._table((place,)) / self._total for place in places]
         start = raked(self._total * reduce(np.multiply.outer, ones), smaller)
         if not self._solver.determines(places):
             return start
@@ -228,7 +242,7 @@ def moved(start: Tensor, noisy: Tensor, variance: float) -> Tensor:
     """
     start = np.maximum(start, _SMALLEST)
     still = float(((start - noisy) ** 2).sum())
-    found = {power: _risk(start, noisy, variance, power) for power in _COARSE}
+    found = {power: _risk(start, noisy, variance, power) for power in told(_COARSE)}
     near = min(found, key=lambda power: found[power])
     found |= {
         power: _risk(start, noisy, variance, power) for power in (near - 2, near - 1, near + 1)

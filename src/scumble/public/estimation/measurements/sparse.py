@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.designs.sparse import NoiseTails, Sparse
 from scumble.model.evidence.evidence import Measurements
+from scumble.model.long_work import told
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
@@ -67,7 +68,7 @@ class SparseReader:
         places = np.flatnonzero(question.possible)
         codes = np.unravel_index(places, [schema[name].size for name in query.groups])
         labels = [schema[name].labels().to_pylist() for name in query.groups]
-        for row, place in enumerate(places):
+        for row, place in enumerate(told(places.tolist())):
             key = tuple(values[each[row]] for values, each in zip(labels, codes, strict=True))
             yield key, question.estimate(int(place))
 

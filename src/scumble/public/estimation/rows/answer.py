@@ -19,6 +19,7 @@ import numpy as np
 
 from scumble.model.evidence.channels import MultisetChannel, Tensor
 from scumble.model.evidence.evidence import Records
+from scumble.model.long_work import tell, told
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
@@ -163,10 +164,12 @@ def estimates(
         if together is not None:
             yield from together
             return
-    for values, chosen in _axis_values(plan):
+    steps = plan.schema.size(plan.grouped_axes) * len(groups.keys)
+    for number, (values, chosen) in enumerate(_axis_values(plan)):
         part = None if amount is None else amount * chosen
         sums = Sums(plan, counted, groups, holds * chosen, part)
         for index, key in enumerate(groups.keys):
+            tell(number * len(groups.keys) + index, steps)
             if plan.query.groups and not sums.possible[index]:
                 continue  # the condition excludes every row of this group, as it does in SQL
             named = {**key, **values}
@@ -201,7 +204,7 @@ def _named(
 ) -> Answers:
     """Yield the estimates of `sums`, whose groups are values and then `groups`, with their keys."""
     possible = sums.possible
-    for place, (named, key) in enumerate(product(values, groups.keys)):
+    for place, (named, key) in enumerate(told(list(product(values, groups.keys)))):
         if possible[place]:  # as in SQL, an impossible group is left out
             every = {**key, **named}
             yield tuple(every[name] for name in plan.query.groups), sums.ample_estimate(place)
@@ -221,7 +224,7 @@ def _counts_by_value(
     shown = np.bincount(pairs, counted.count, len(groups.keys) * size).astype(np.int64)
     rows = groups.sums(counted.count)
     model = UniformInverse(plan.uniform, plan.axes).response_model(1 / size)
-    for code, label in enumerate(plan.schema[name].labels().to_pylist()):
+    for code, label in enumerate(told(plan.schema[name].labels().to_pylist())):
         for index, key in enumerate(groups.keys):
             if rows[index] and holds[code]:  # as in SQL, an impossible group is left out
                 named = {**key, name: label}

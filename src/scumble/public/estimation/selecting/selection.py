@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from scumble.model.errors import QueryError
+from scumble.model.long_work import part
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
@@ -80,9 +81,10 @@ def select(
     """Return the answer to a plan. `ask` answers COUNT, SUM and AVG questions by attributes."""
     check_plan(plan, sandbox)
     table = EstimateRows(plan, schema, sandbox)
-    for chosen in plan.sets:
+    for number, chosen in enumerate(plan.sets):
         groups = Groups(plan, schema, sandbox, chosen)
-        table.add(groups, Selection(plan, groups, sandbox, Answerer(ask)))
+        with part(number, len(plan.sets)):
+            table.add(groups, Selection(plan, groups, sandbox, Answerer(ask)))
     return table.answer()
 
 
@@ -252,8 +254,8 @@ class Selection:
         asked = [each for query in new for each in self.groups.queries(query)]
         answers, size = self._answerer.ask(asked), len(self.groups.combinations)
         for place, query in enumerate(new):
-            part = answers[place * size : (place + 1) * size]
-            self._known[query] = self.groups.merged(part)
+            own = answers[place * size : (place + 1) * size]
+            self._known[query] = self.groups.merged(own)
 
     def combine(
         self, counts: CountsBy, key: KeyValues, weights: Mapping[float, float]
@@ -401,8 +403,12 @@ class EstimateRows:
     def add(self, groups: Groups, selection: Selection) -> None:
         """Add the rows of one grouping set."""
         self.types |= groups.types()
-        items = [selection.estimates(item.node) for item in self.plan.items]
-        terms = [selection.estimates(term) for term in self.plan.arrangement.terms]
+        nodes = [*(item.node for item in self.plan.items), *self.plan.arrangement.terms]
+        found = []
+        for number, node in enumerate(nodes):
+            with part(number, len(nodes)):
+                found.append(selection.estimates(node))
+        items, terms = found[: len(self.plan.items)], found[len(self.plan.items) :]
         for key in selection.keys:
             values = dict(zip(groups.chosen, key, strict=True))
             whole = tuple(values.get(index) for index in range(len(self.plan.keys)))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from scumble.model.evidence.evidence import Tuples
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.model.long_work import told
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
@@ -79,7 +80,7 @@ def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
     for name, each in zip(query.groups, codes, strict=True):
         labels = schema[name].labels().to_pylist()
         columns.append([labels[code] for code in each])
-    for place, key in zip(places, zip(*columns, strict=True), strict=True):
+    for place, key in zip(told(places.tolist()), zip(*columns, strict=True), strict=True):
         yield key, question.estimate(int(place))
 
 

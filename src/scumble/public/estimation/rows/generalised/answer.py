@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
+from scumble.model.long_work import told
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
@@ -156,7 +157,7 @@ class Question:
         ends = np.append(starts, len(order))[1:]
         labels = [self.schema[name].labels().to_pylist() for name in self.query.groups]
         sizes = [len(each) for each in labels]
-        for key, start, end in zip(keys.tolist(), starts, ends, strict=True):
+        for key, start, end in zip(told(keys.tolist()), starts, ends, strict=True):
             some = order[start:end]
             if (lines.possible[some] & lines.known[some]).any():
                 codes = np.unravel_index(key, sizes)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import bars, console, options
 
 Rows = Annotated[
     int, typer.Option("--rows", "-n", metavar="NUMBER", help="About how many rows there are.")
@@ -63,7 +63,7 @@ def advise(
     except ValueError:
         allowed = "numbers with commas between, such as 0.5,1"
         raise ParameterError.of("advise", "epsilon", allowed, epsilon) from None
-    with console.waiting("Computing errors"):
+    with bars.working("Computing errors"):
         question, found = advice(
             Schema.load(schema),
             rows=rows,
@@ -142,7 +142,7 @@ def select(
     """Say which differentially private release fits, and why. Reads no data and spends nothing."""
     from scumble.compare.selection import select
 
-    with console.waiting("Computing errors"):
+    with bars.working("Computing errors"):
         found = select(
             schema,
             options.columns(attributes),

@@ -1,0 +1,141 @@
+"""What is shown of long work: how far it is, and the time left where the work can be counted."""
+
+import pytest
+
+from scumble.audit.subjects import of_release
+from scumble.cli.bars import time_left
+from scumble.compare.comparison import Comparison
+from scumble.compare.questions import questions
+from scumble.compare.selection import select
+from scumble.compare.settings import Settings, schema_to_compare
+from scumble.compare.truth import TrueTable
+from scumble.demo.run import demo_steps, run_demo
+from scumble.model.long_work import listening
+from scumble.model.schema.schema import Schema
+from scumble.private.database.database import Database
+from scumble.private.database.inspect import DatabaseInspection
+from scumble.public.archive.archive import load
+from scumble.server.config import Address
+from scumble.server.demo import STEPS, make_demo
+from tests.support.terminal import child_command, on_terminal, run
+
+
+def shares(work):
+    """How far some work says it is, 0 to 1."""
+    told = []
+    with listening(told.append):
+        work()
+    return told
+
+
+@pytest.fixture(scope="module")
+def marginals(place, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marginals") / "m"
+    cells = ("-a", "age,condition,sex", "-e", "1", "--neighbours", "replace", "--ways", "2")
+    words = (place / "people.parquet", "-s", place / "people.toml", "-o", folder)
+    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+    return folder
+
+
+GROUPS = "SELECT sex, condition, COUNT(*) FROM t GROUP BY ALL"
+MEANS = "SELECT sex, AVG(age) FROM t WHERE condition <> 'Asthma' GROUP BY sex"
+WORK = {
+    "audit of rows": lambda place, _: of_release(place / "view"),
+    "audit, of known columns": lambda place, _: of_release(place / "view", ["age", "sex"]),
+    "audit of counts": lambda place, _: of_release(place / "counts"),
+    "marginal": lambda _, made: load(made).marginal(["age", "condition", "sex"], nonnegative=True),
+    "groups of rows": lambda place, _: load(place / "view").answer(GROUPS),
+    "groups of cells": lambda place, _: load(place / "counts").answer(GROUPS),
+    "groups of marginals": lambda _, made: load(made).answer(GROUPS),
+    "means of rows": lambda place, _: load(place / "view").answer(MEANS),
+    "several questions": lambda place, _: load(place / "view").answer_many([GROUPS, MEANS]),
+    "several numbers": lambda place, _: load(place / "view").answer(
+        "SELECT sex, COUNT(*), AVG(age) FROM t GROUP BY sex"
+    ),
+    "select": lambda place, _: select(
+        place / "people.toml", ["age", "sex"], rows=3000, epsilon=1, neighbours="replace",
+        workload=[f"SELECT COUNT(*) FROM t WHERE age < {age} AND sex = 'male'" for age in (20, 40)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_long_work_tells_how_far_it_is(place, marginals, name):
+    told = shares(lambda: WORK[name](place, marginals))
+    assert len(set(told)) > 1
+    assert told == sorted(told)
+    assert told[-1] == pytest.approx(1)
+
+
+def test_the_first_run_of_a_comparison_tells_how_far_it_is(place):
+    """Not only how many runs are done."""
+    schema = Schema.load(place / "people.toml")
+    table = TrueTable.read(place / "people.parquet", schema_to_compare(schema))
+    asked = questions("breakdowns", table, 4, 0)
+    choices = Settings(table, asked, "replace").choices(["uniform"], [1.0], {})
+    comparison = Comparison(table, asked, choices, 3)
+    runs = comparison.runs(comparison.blank(sensitive=["condition"]))
+    assert next(runs) == 0
+    told = shares(lambda: next(runs))
+    assert len({share for share in told if 0 < share < 1 / 3}) > 2
+    assert told[-1] == pytest.approx(1 / 3)
+    runs.close()
+
+
+def test_a_journal_tells_how_far_it_is_read(place, tmp_path):
+    source, schema = place / "people.parquet", Schema.load(place / "people.toml")
+    folder = tmp_path / "db"
+    with Database.create(
+        folder, source, schema, epsilon=1, noise=20, attributes=["age", "sex"]
+    ) as database:
+        for age in (30, 40, 50):
+            database.answer(f"SELECT COUNT(*) FROM t WHERE age < {age}")
+    with DatabaseInspection(folder) as reading:
+        for work in (reading.history, reading.verify, reading.status):
+            told = shares(work)
+            assert len(told) > 2
+            assert told[-1] == 1
+
+
+def test_steps_are_counted_before(tmp_path):
+    for report in (True, False):
+        said = []
+        run_demo(200, tmp_path / "demo", said.append, report=report)
+        assert len(said) == demo_steps(report)
+    said = []
+    make_demo(tmp_path, Address("127.0.0.1", 0), said.append, people=200)
+    assert len(said) == STEPS
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "total", "shown"),
+    [
+        (10.0, 1, 4, "0:00:30 left"),
+        (3600.0, 0.25, 1.0, "3:00:00 left"),
+        (90.0, 3, 3, "0:00:00 left"),
+        (5.0, 0, 3, "-:--:-- left"),
+        (None, 0, 3, "-:--:-- left"),
+        (5.0, 0, None, ""),
+    ],
+)
+def test_time_left_is_that_of_the_rest_at_the_same_pace(elapsed, done, total, shown):
+    assert time_left(elapsed, done, total) == shown
+
+
+WORKS = """
+import time
+from scumble.cli import bars
+from scumble.model.long_work import tell
+with bars.working("Working"):
+    for number in range(10):
+        time.sleep(0.2)
+        {told}
+"""
+
+
+@pytest.mark.parametrize(("told", "left"), [("tell(number + 1, 10)", True), ("pass", False)])
+def test_the_time_left_is_shown_if_the_work_tells(told, left):
+    done = on_terminal(child_command(WORKS.format(told=told)))
+    assert done.code == 0
+    assert "Working" in done.text
+    assert ("left" in done.text) == left
