@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.errors import DAMAGED, ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.long_work import part, portion
 from scumble.model.notebook import html_list
@@ -379,4 +379,4 @@ def _readable_data() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
+        raise ReleaseError(DAMAGED) from error

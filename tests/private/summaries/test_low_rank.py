@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.model.designs.matrix import CELLS, ENTRIES, NOISY, from_table
 from scumble.model.designs.planning.low_rank import low_rank
 from scumble.model.designs.planning.strategies import choose_strategy
 from tests.support.low_rank import low_rank_error
@@ -138,3 +141,102 @@ def test_the_rival_reaches_what_is_known():
     """All cells: the identity, error 1 each. One question: the question itself."""
     assert low_rank_error(np.eye(4), starts=0) == pytest.approx(4, rel=0.02)
     assert low_rank_error(np.ones((1, 6)), starts=0) == pytest.approx(1, rel=0.02)
+
+
+# --- what is published: exact arithmetic, and forged files ---------------------------------------
+
+
+def _solved(rows: list[list[Fraction]]) -> list[Fraction]:
+    """Solve linear equations, whose rows end with their right sides, in fractions."""
+    size = len(rows)
+    for place in range(size):
+        pivot = next(row for row in range(place, size) if rows[row][place])
+        rows[place], rows[pivot] = rows[pivot], rows[place]
+        rows[place] = [each / rows[place][place] for each in rows[place]]
+        for other in range(size):
+            if other != place and rows[other][place]:
+                factor = rows[other][place]
+                pairs = zip(rows[other], rows[place], strict=True)
+                rows[other] = [one - factor * two for one, two in pairs]
+    return [row[-1] for row in rows]
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_answers_and_noise_are_those_of_exact_arithmetic(delta, neighbours):
+    """Cells have next to no weight of their own, so that the normal equations are ill-conditioned.
+    Privacy, from all pairs of rows; value and variance, by least squares in fractions.
+    """
+    release, mechanism = _released(["a", "b"], delta=delta, neighbours=neighbours, contribution=2)
+    table = pq.read_table(release.folder / "sums.parquet")
+    strategy, noisy = from_table(table, 16)
+    matrix, law = strategy.matrix.toarray().tolist(), release.evidence.design.noise
+    columns = list(zip(*matrix, strict=True))
+    changes = [tuple(2 * each for each in column) for column in columns]
+    if neighbours == "replace":
+        changes += [
+            tuple(2 * (a - b) for a, b in zip(one, two, strict=True))
+            for one, two in itertools.permutations(columns, 2)
+        ]
+    if delta is None:
+        spent = max(sum(map(abs, each)) for each in changes) / law.scale
+        assert spent <= mechanism.promise.epsilon
+    else:
+        spent = max(sum(e * e for e in each) for each in changes) / (2 * law.parameter)
+        assert spent <= mechanism.promise.rho
+    gram = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in columns] for x in columns]
+    for condition, test in (("b = 'x'", lambda a, b: b == 0), ("a > 1", lambda a, b: a > 1)):
+        wanted = [int(test(*cell)) for cell in itertools.product(range(8), range(2))]
+        rows = [[Fraction(n) for n in (*row, w)] for row, w in zip(gram, wanted, strict=True)]
+        solved = _solved(rows)
+        own = [sum(n * s for n, s in zip(row, solved, strict=True)) for row in matrix]
+        value = sum(c * int(n) for c, n in zip(own, noisy.tolist(), strict=True))
+        found = release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
+        assert found.value == pytest.approx(float(value), rel=1e-9, abs=1e-6)
+        exact = float(sum(c * c for c in own)) * law.variance
+        assert found.stderr**2 == pytest.approx(exact, rel=1e-6)
+
+
+FORGED = {
+    "a cell that is not there": lambda rows: rows[0][CELLS].__setitem__(0, 10**8),
+    "a negative cell": lambda rows: rows[0][CELLS].__setitem__(0, -(10**6)),
+    "a huge coefficient": lambda rows: rows[0][ENTRIES].__setitem__(0, 2**31 - 1),
+    "a missing coefficient": lambda rows: rows[0][ENTRIES].pop(),
+    "no cells": lambda rows: rows[0].update({CELLS: None}),
+    "too few sums": lambda rows: rows.__delitem__(slice(1, None)),
+    "no sums": lambda rows: rows.clear(),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_strategy_is_refused(name):
+    """Sparse matrices with cells out of range would read memory of others, or end the process."""
+    release, _ = _released(["b"], neighbours="add_remove")
+    path = release.folder / "sums.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    FORGED[name](rows)
+    forged = pa.Table.from_pylist(rows, schema=table.schema)
+    with pytest.raises((ValueError, np.linalg.LinAlgError)):
+        from_table(forged, 2)[0].estimate(forged[NOISY].to_numpy())
+    pq.write_table(forged, path)
+    with pytest.raises(sc.ReleaseError, match="do not fit its manifest"):
+        release.answer("SELECT COUNT(*) FROM t WHERE b = 'x'")
+
+
+def _released(names, *, delta=None, neighbours, contribution=1):
+    """The tables of some attributes: of two as low-rank sums (with delta an eigen-design, if people
+    are added), of one as cells.
+    """
+    domains = {"a": sc.IntegerRange(0, 7), "b": sc.Category(("x", "y"))}
+    schema = sc.Schema([sc.Attribute(name, "quasi", each) for name, each in domains.items()])
+    mechanism = sc.Workload(
+        names,
+        queries=[f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}" for name in names],
+        epsilon=1,
+        delta=delta,
+        neighbours=neighbours,
+        contribution=contribution,
+    )
+    table = pa.table({"a": np.arange(50) % 8, "b": ["x"] * 20 + ["y"] * 30})
+    return sc.publish(table, schema, mechanism, seed=1), mechanism

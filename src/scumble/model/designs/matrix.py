@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NOISY, CELLS, ENTRIES = "noisy", "cells", "entries"  # columns of the file
+_EXACT = 2.0**53  # below it sums of products of coefficients are exact, as integers and as floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,13 +74,20 @@ def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
 
 def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.int64]]:
     """Return the strategy and the noisy sums that `to_table` wrote; `cells` is the number of merged
-    cells.
+    cells. ValueError if the table is no such strategy: libraries for sparse matrices check no
+    bounds, and whole numbers overflow without a word.
     """
     from scipy.sparse import csr_array
 
     listed = table[CELLS].combine_chunks(), table[ENTRIES].combine_chunks()
-    ends = listed[0].offsets.to_numpy() - listed[0].offsets[0].as_py()
+    ends, others = (each.offsets.to_numpy() - each.offsets[0].as_py() for each in listed)
     places, entries = (each.flatten().to_numpy().astype(np.int64) for each in listed)
+    if any(each.null_count for each in listed) or not np.array_equal(ends, others):
+        raise ValueError("every sum has a coefficient for each of its cells")
+    if len(places) and not 0 <= places.min() <= places.max() < cells:
+        raise ValueError("a sum has a cell that the design does not have")
+    if len(places) and np.bincount(places, entries.astype(np.float64) ** 2).max() >= _EXACT:
+        raise ValueError("the coefficients of a cell are too large")
     matrix = csr_array((entries, places, ends), shape=(table.num_rows, cells))
     return Strategy("published", matrix), table[NOISY].to_numpy()
 

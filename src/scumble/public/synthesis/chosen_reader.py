@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
-from scumble.model.errors import ReleaseError
+from scumble.model.errors import DAMAGED, ReleaseError
 from scumble.model.evidence.chosen_tables import ChosenTables, Integers
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query, quoted
@@ -57,7 +57,7 @@ class ChosenReader:
         numbers = table.column(0).to_numpy()
         sizes = tuple(schema[name].size for name in self.design.attributes)
         if len(numbers) != self.design.numbers or sizes != self.design.sizes:
-            raise ReleaseError("The release is damaged: its data do not fit its manifest.")
+            raise ReleaseError(DAMAGED)
         self._tables = self.design.split(numbers)
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:

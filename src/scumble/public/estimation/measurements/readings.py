@@ -20,8 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import stored
 from scumble.model.designs.registry import DESIGNS, loaded
-from scumble.model.errors import QueryError
+from scumble.model.errors import DAMAGED, QueryError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
 from scumble.model.schema.cells import CELL_LIMIT
@@ -242,7 +243,12 @@ def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader
     """Return the reader of a release. It is made for the first question and kept in `engine`."""
     if "reader" not in engine.derived:
         make = loaded(DESIGNS[evidence.design.kind].reader)
-        engine.derived["reader"] = make(evidence, schema, engine)
+        try:
+            engine.derived["reader"] = make(evidence, schema, engine)
+        except stored.MALFORMED as error:
+            if isinstance(error, ScumbleError):
+                raise
+            raise ReleaseError(DAMAGED) from error
     found: Reader | QuestionReader = engine.derived["reader"]
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.model.designs.lists.strings import COUNT, PARENT, SYMBOL, Strings
-from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.errors import DAMAGED, ParameterError, QueryError, ReleaseError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole
 from scumble.model.query import Query
@@ -57,9 +57,7 @@ class StringsReader:
                 raise ValueError("another alphabet")
             self.model: StringModel = model_of(self.design, table)
         except (ValueError, TypeError, IndexError):
-            raise ReleaseError(
-                "The release is damaged: its data do not fit its manifest."
-            ) from None
+            raise ReleaseError(DAMAGED) from None
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield the answer to one question."""

@@ -93,18 +93,17 @@ class FrequentSets:
 
         `support` is the least estimated number of baskets with both, as a number of baskets (1 or
         more) or as a share of all baskets (below 1); `confidence` is the least estimated share.
+        Rules are chosen by both, so that intervals allow for all rules of the measured sets.
         """
         _check_positive("support", support)
         _check_positive("confidence", confidence, most=1)
         least = support if support >= 1 else support * self.count(()).value
-        tried = 0
         held: list[tuple[float, float, Places, Places]] = []
         values = dict(zip(self._ranked.places, self._ranked.counts.tolist(), strict=True))
         for both, count in values.items():
             if count < least:
                 break
             for given in _parts(both):
-                tried += 1
                 share = count / values[given] if values[given] > 0 else 1.0
                 if share >= confidence:
                     held.append((-share, -count, given, both))
@@ -115,7 +114,8 @@ class FrequentSets:
             )
         rows = [self._rule(given, both) for _, _, given, both in sorted(held)]
         kind = pa.list_(self.item_type)
-        return EstimateTable([("if", kind), ("then", kind)], ["support", "confidence"], rows, tried)
+        among = sum((1 << len(places)) - 2 for places in values)
+        return EstimateTable([("if", kind), ("then", kind)], ["support", "confidence"], rows, among)
 
     @cached_property
     def _items(self) -> list[Any]:
