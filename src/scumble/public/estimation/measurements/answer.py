@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -118,10 +117,9 @@ class WeighedQuestion:
             return
         grouping = self._grouping()
         names = grouping.names
-        labels = [self.schema[name].labels().to_pylist() for name in names]
-        for place in np.flatnonzero(grouping.largest(condition)).tolist():
+        places = np.flatnonzero(grouping.largest(condition)).tolist()
+        for place, key in zip(places, self.schema.cell_values(names, places), strict=True):
             codes = [int(code) for code in np.unravel_index(place, grouping.shape)]
-            key = tuple(each[code] for each, code in zip(labels, codes, strict=True))
             own = dict(zip(names, codes, strict=True))
             yield key, condition.fixed(self.schema, own), summed.fixed(self.schema, own)
 
@@ -215,9 +213,7 @@ class MeasuredQuestion(WeighedQuestion):
         grouping = self._grouping()
         possible = np.flatnonzero(grouping.largest(condition)).tolist()
         found = self._estimates(condition, amount, grouping, possible)
-        labels = [self.schema[name].labels().to_pylist() for name in grouping.names]
-        keys = list(product(*labels))
-        return ((keys[place], each) for place, each in zip(possible, found, strict=True))
+        return zip(self.schema.cell_values(grouping.names, possible), found, strict=True)
 
     def _estimates(
         self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]

@@ -64,12 +64,9 @@ class SparseReader:
         if not query.groups:
             yield (), question.estimate(0)
             return
-        places = np.flatnonzero(question.possible)
-        codes = np.unravel_index(places, [schema[name].size for name in query.groups])
-        labels = [schema[name].labels().to_pylist() for name in query.groups]
-        for row, place in enumerate(places):
-            key = tuple(values[each[row]] for values, each in zip(labels, codes, strict=True))
-            yield key, question.estimate(int(place))
+        places = np.flatnonzero(question.possible).tolist()
+        for place, key in zip(places, schema.cell_values(query.groups, places), strict=True):
+            yield key, question.estimate(place)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
