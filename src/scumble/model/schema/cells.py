@@ -84,3 +84,14 @@ def codes_within(intervals: Sequence[tuple[int, int]], size: int) -> Values:
     for low, high in intervals:
         found[low : high + 1] = True
     return found
+
+
+def cell_values(attributes: Sequence[Attribute], cells: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the values of some cells of the product of domains, given by their numbers."""
+    sizes = [attribute.size for attribute in attributes]
+    codes = np.unravel_index(np.array(cells, np.int64), sizes)
+    columns = []
+    for attribute, each in zip(attributes, codes, strict=True):
+        labels = attribute.labels().to_pylist()
+        columns.append([labels[code] for code in each.tolist()])
+    return list(zip(*columns, strict=True))

@@ -15,6 +15,7 @@ from scumble.model.errors import SchemaError, setting
 from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.cells import cell_values
 from scumble.model.schema.domains import Category
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
@@ -151,6 +152,12 @@ class Schema:
     def cell_keys(self, names: Sequence[str]) -> CellKeys:
         """Return the keys of tuples over these attributes."""
         return CellKeys([self[name].size for name in names])
+
+    def cell_values(self, names: Sequence[str], cells: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return the values of cells of the product of the domains of `names`, of which the last
+        is the fastest.
+        """
+        return cell_values([self[name] for name in names], cells)
 
     def derivation(self, name: str) -> Derivation | None:
         """Return how a column like `first(pages)` is computed; None for a column of the table.

@@ -263,7 +263,8 @@ _truths: WeakKeyDictionary[Sandbox, Truths] = WeakKeyDictionary()
 
 def domain_of(engine: Sandbox) -> Domain:
     """Return the domain of an engine's schema; evaluated clauses are shared by all questions."""
-    return Domain(engine, truths=_truths.setdefault(engine, Truths()))
+    truths = _truths.get(engine)
+    return Domain(engine, truths=_truths.setdefault(engine, Truths()) if truths is None else truths)
 
 
 def _own(

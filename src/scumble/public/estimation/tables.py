@@ -110,6 +110,13 @@ def same_shape(queries: Iterable[Query]) -> dict[tuple[tuple[Names, ...], Names]
     return {key: places for key, places in found.items() if any(key[0])}
 
 
+def grouped(queries: Iterable[Query]) -> Iterator[int]:
+    """Yield the places of the counts with GROUP BY."""
+    for place, query in enumerate(queries):
+        if query.aggregate == "count" and query.groups:
+            yield place
+
+
 # The truth of clauses over the domains of their attributes.
 
 

@@ -129,6 +129,22 @@ def test_threads_share_memory_as_well_as_rows(
     assert all(np.array_equal(tables[0], other) for other in tables[1:])
 
 
+@pytest.mark.parametrize("number", [0, 3, 40, 5000])
+def test_tables_of_fewer_attributes_are_sums_of_others(tmp_path: Path, number: int) -> None:
+    """Whether a table is counted or summed up depends on the number of rows; the numbers do not."""
+    domain = schema()
+    pq.write_table(people(number, domain, seed=4), tmp_path / "t.parquet")
+    rows = row_tables.RowTables(tmp_path / "t.parquet", domain)
+    names = [each.name for each in domain.published]
+    sets = [some for size in (0, 2, 1, 3) for some in combinations(names, size)]
+    alone = [rows.count([some])[0] for some in sets]
+    assert bool(rows._wider(sets)) == (number > 0)
+    assert rows._wider([("age",), ("sex",)]) == {}
+    for found, expected in zip(rows.count(sets), alone, strict=True):
+        assert found.dtype == expected.dtype
+        assert np.array_equal(found, expected)
+
+
 def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     domain = schema(ages=200)
     monkeypatch.setattr(tables, "_MOST_TRUTHS", 500)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -123,10 +122,9 @@ class WeighedQuestion:
             return
         grouping = self._grouping()
         names = grouping.names
-        labels = [self.schema[name].labels().to_pylist() for name in names]
-        for place in told(np.flatnonzero(grouping.largest(condition)).tolist()):
+        places = np.flatnonzero(grouping.largest(condition)).tolist()
+        for place, key in zip(told(places), self.schema.cell_values(names, places), strict=True):
             codes = [int(code) for code in np.unravel_index(place, grouping.shape)]
-            key = tuple(each[code] for each, code in zip(labels, codes, strict=True))
             own = dict(zip(names, codes, strict=True))
             yield key, condition.fixed(self.schema, own), summed.fixed(self.schema, own)
 
@@ -220,9 +218,8 @@ class MeasuredQuestion(WeighedQuestion):
         grouping = self._grouping()
         possible = np.flatnonzero(grouping.largest(condition)).tolist()
         found = self._estimates(condition, amount, grouping, possible)
-        labels = [self.schema[name].labels().to_pylist() for name in grouping.names]
-        keys = list(product(*labels))
-        return ((keys[place], each) for place, each in zip(told(possible), found, strict=True))
+        keys = self.schema.cell_values(grouping.names, possible)
+        return zip(told(keys), found, strict=True)
 
     def _estimates(
         self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]

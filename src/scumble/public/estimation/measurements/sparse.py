@@ -55,7 +55,7 @@ class SparseReader:
         self.design = cast(Sparse, evidence.design)
         self._published = _published_sums(self.design, schema, None, engine)[:, 0, 0]
         domain = float(domain_of(engine).size)
-        sums = _with_empty_cells(self.design, self._published, domain)
+        sums = _with_empty_cells(empty_cell(self.design).shift, self._published, domain)
         self.error = SparseError(self.design, Amounts.counted(sums).spread())
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
@@ -65,12 +65,9 @@ class SparseReader:
         if not query.groups:
             yield (), question.estimate(0)
             return
-        places = np.flatnonzero(question.possible)
-        codes = np.unravel_index(places, [schema[name].size for name in query.groups])
-        labels = [schema[name].labels().to_pylist() for name in query.groups]
-        for row, place in enumerate(told(places.tolist())):
-            key = tuple(values[each[row]] for values, each in zip(labels, codes, strict=True))
-            yield key, question.estimate(int(place))
+        places = np.flatnonzero(question.possible).tolist()
+        for place, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
+            yield key, question.estimate(place)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
@@ -135,7 +132,7 @@ class SparseQuestion:
         """Return the count of most cells: all rows less the count of the other cells."""
         left = float(self._domain.size - self.possible[group])
         published = self.published - self._published[:, 0, group]
-        others = Amounts.counted(_with_empty_cells(self.design, published, left)).spread()
+        others = Amounts.counted(self._with_empty_cells(published, left)).spread()
         method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
         notes = self.query.notes
         if self.error.left(others):
@@ -167,7 +164,10 @@ class SparseQuestion:
 
     def _amounts(self, group: int) -> Amounts:
         published, cells = self._published[:, :, group], self._over_domain[:, group]
-        return Amounts(_with_empty_cells(self.design, published, cells), *self._limits)
+        return Amounts(self._with_empty_cells(published, cells), *self._limits)
+
+    def _with_empty_cells(self, published: Floats, cells: Floats | float) -> Floats:
+        return _with_empty_cells(self.error.empty.shift, published, cells)
 
     @cached_property
     def _published(self) -> Floats:
@@ -201,12 +201,12 @@ class SparseQuestion:
         return domain_of(self.engine)
 
 
-def _with_empty_cells(design: Sparse, published: Floats, cells: Floats | float) -> Floats:
+def _with_empty_cells(shift: float, published: Floats, cells: Floats | float) -> Floats:
     """Return the sums over `published` cells, with the estimated rows on top and the sums over all
-    `cells` of the condition below.
+    `cells` of the condition below. A cell that is not published stands for -`shift` rows.
     """
     weight, seen, shown, times, *others = published
-    value = weight - empty_cell(design).shift * (cells - times)
+    value = weight - shift * (cells - times)
     return np.array([value, seen, shown, times, *others, cells])
 
 

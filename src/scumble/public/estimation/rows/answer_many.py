@@ -42,6 +42,7 @@ from scumble.public.estimation.tables import (
     CodeSets,
     ContingencyTables,
     Integers,
+    grouped,
     same_shape,
     tables_in_rounds,
 )
@@ -129,16 +130,9 @@ def _batches(evidence: Records, schema: Schema, queries: Sequence[Query]) -> lis
     """Return the counts of which no clause names both perturbed and unperturbed attributes."""
     found = (
         _Batch(RowsPlan(evidence, schema, queries[places[0]]), places)
-        for places in (*same_shape(queries).values(), *_grouped(queries))
+        for places in (*same_shape(queries).values(), *([place] for place in grouped(queries)))
     )
     return [batch for batch in found if batch.plan.shared]
-
-
-def _grouped(queries: Sequence[Query]) -> Iterator[list[int]]:
-    """Yield the places of counts with GROUP BY, each by itself."""
-    for place, query in enumerate(queries):
-        if query.aggregate == "count" and query.groups:
-            yield [place]
 
 
 def _from_tables(

@@ -66,9 +66,35 @@ class RowTables:
 
     def count(self, sets: Sequence[Names]) -> list[Integers]:
         """Return the number of rows in every cell of the tables of `sets` of attributes."""
-        layout = TableLayout(self._schema, sets)
+        wider = self._wider(sets)
+        counted = [names for names in sets if names not in wider]
+        layout = TableLayout(self._schema, counted)
         counts = over_row_groups(self._path, layout.size, lambda groups: self._part(layout, groups))
-        return [table[..., 0] for table in layout.split(counts)]
+        pairs = zip(counted, layout.split(counts), strict=True)
+        found = {names: table[..., 0] for names, table in pairs}
+        for names in sorted(wider, key=len, reverse=True):
+            gone = [place for place, name in enumerate(wider[names]) if name not in names]
+            found[names] = np.asarray(found[wider[names]].sum(axis=tuple(gone)))
+        return [found[names] for names in sets]
+
+    def _wider(self, sets: Sequence[Names]) -> dict[Names, Names]:
+        """Return the sets of attributes whose tables are summed up from that of another set, with
+        one attribute more: the smallest, if it has fewer cells than the file has rows.
+        """
+        known = {frozenset(names): names for names in sets}
+        every = frozenset[str]().union(*sets)
+        above = {
+            names: [known[each] for name in every - key if (each := key | {name}) in known]
+            for key, names in known.items()
+        }
+        if not any(above.values()):
+            return {}
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self._path) as file:
+            rows = file.metadata.num_rows
+        least = {names: min(some, key=self._schema.size) for names, some in above.items() if some}
+        return {names: each for names, each in least.items() if self._schema.size(each) <= rows}
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint32]:
         """Return the counts of some row groups. Half words keep twice as many in the cache."""

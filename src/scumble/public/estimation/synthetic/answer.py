@@ -149,11 +149,9 @@ class SyntheticQuestion:
             yield (), self._estimate(holds, amount)
             return
         keys = self._group_keys()
-        labels = [self.schema[name].labels().to_pylist() for name in self.query.groups]
-        shape = [len(each) for each in labels]
-        for key in np.unique(keys[holds]).tolist():
-            codes = np.unravel_index(key, shape)
-            values = tuple(each[int(code)] for each, code in zip(labels, codes, strict=True))
+        found = np.unique(keys[holds]).tolist()
+        groups = self.schema.cell_values(self.query.groups, found)
+        for key, values in zip(found, groups, strict=True):
             yield values, self._estimate(holds & (keys == key), amount)
 
     def _holds(self) -> npt.NDArray[np.bool_]:

@@ -34,6 +34,7 @@ from scumble.public.estimation.tables import (
     Clauses,
     CodeSets,
     Integers,
+    grouped,
     same_shape,
     tables_in_rounds,
 )
@@ -74,14 +75,9 @@ def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
     if not query.groups:
         yield (), question.estimate(0)
         return
-    places = np.flatnonzero(question.possible)
-    codes = np.unravel_index(places, [schema[name].size for name in query.groups])
-    columns = []
-    for name, each in zip(query.groups, codes, strict=True):
-        labels = schema[name].labels().to_pylist()
-        columns.append([labels[code] for code in each])
-    for place, key in zip(told(places.tolist()), zip(*columns, strict=True), strict=True):
-        yield key, question.estimate(int(place))
+    places = np.flatnonzero(question.possible).tolist()
+    for place, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
+        yield key, question.estimate(place)
 
 
 def answer_together(
@@ -290,8 +286,11 @@ Counted = tuple[Sequence[int], Sequence[int]]
 def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
     """Return both counts of every count over few attributes, by its place in `queries`."""
     names: dict[int, frozenset[str]] = {}
-    for places in (*same_shape(queries).values(), *_grouped(schema, queries)):
+    for places in same_shape(queries).values():
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
+    for place in grouped(queries):
+        if schema.size(queries[place].groups) <= MOST_GROUPS:  # others are refused one by one
+            names[place] = frozenset(queries[place].attributes)
     rows = RowTables(cast(Path, engine.view), schema)  # the engine of a release has a view
     found: dict[int, Counted] = {}
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
@@ -302,14 +301,6 @@ def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[i
             )
             found |= dict(zip(places, both, strict=True))
     return found
-
-
-def _grouped(schema: Schema, queries: Sequence[Query]) -> Iterator[list[int]]:
-    """Yield the places of counts with GROUP BY, each by itself; not those that are refused."""
-    for place, query in enumerate(queries):
-        count = query.aggregate == "count" and query.groups
-        if count and schema.size(query.groups) <= MOST_GROUPS:
-            yield [place]
 
 
 class TableCounts:

@@ -155,14 +155,11 @@ class Question:
         order = np.argsort(lines.key, kind="stable")
         keys, starts = np.unique(lines.key[order], return_index=True)
         ends = np.append(starts, len(order))[1:]
-        labels = [self.schema[name].labels().to_pylist() for name in self.query.groups]
-        sizes = [len(each) for each in labels]
-        for key, start, end in zip(told(keys.tolist()), starts, ends, strict=True):
+        groups = self.schema.cell_values(self.query.groups, keys.tolist())
+        for values, start, end in zip(told(groups), starts, ends, strict=True):
             some = order[start:end]
             if (lines.possible[some] & lines.known[some]).any():
-                codes = np.unravel_index(key, sizes)
-                name = tuple(each[int(code)] for each, code in zip(labels, codes, strict=True))
-                yield name, self._estimate(lines, some)
+                yield values, self._estimate(lines, some)
 
     def _lines(self) -> Lines:
         """Return the rows with what the clauses say of them, once for each group they may be in."""
