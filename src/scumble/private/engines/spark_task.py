@@ -20,7 +20,7 @@ import pyarrow as pa
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.private.engines.spark_wait import BEAT_SECONDS, beat
-from scumble.private.engines.worker import Failure, prepare_arrow
+from scumble.private.engines.worker import Failure, keep_freed_memory, prepare_arrow
 
 UNSENT = (
     "This mechanism cannot be sent to a cluster. Define it in a module that its workers can import."
@@ -49,6 +49,7 @@ def packed(work: bytes) -> tuple[int, bytes]:
 def work(orders: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Do the tasks of some orders, and yield their answers, by the numbers of the tasks."""
     prepare_arrow()
+    keep_freed_memory()
     for number, order in orders:
         with _silence():
             found = _done(Order(*pickle.loads(order)))  # noqa: S301 (from the driver)

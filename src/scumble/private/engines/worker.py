@@ -7,6 +7,7 @@ ends, and the worker removes the staging folder and stops at once.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import queue
@@ -19,10 +20,12 @@ from scumble.model.errors import ParameterError, setting
 from scumble.model.no_pandas import no_pandas
 
 _LENGTH = 8
+_LARGE_BLOCK = 31 << 20
 
-# Runs before anything of the package is imported; the first message is the path of modules.
+# Runs before anything of the package is imported; the first message is the path of modules. What is
+# imported stays: looking for garbage among it would take a tenth of the start.
 BOOT = (
-    "import sys, pickle; size = int.from_bytes(sys.stdin.buffer.read(8), 'big'); "
+    "import gc, sys, pickle; gc.disable(); size = int.from_bytes(sys.stdin.buffer.read(8), 'big'); "
     "sys.path[:] = pickle.loads(sys.stdin.buffer.read(size)); "
     "from scumble.private.engines.worker import main; main()"
 )
@@ -90,11 +93,24 @@ def prepare_arrow() -> None:
         pa.array([0]).to_numpy(zero_copy_only=False)
 
 
+def keep_freed_memory() -> None:
+    """Let the C library keep the memory of freed arrays for the next ones.
+
+    glibc gives blocks back to the system, which has to clear them when they are asked for again, if
+    they are larger than the largest block that was ever freed, up to 32 MB. A block that is not
+    written to costs nothing.
+    """
+    import numpy as np
+
+    np.empty(_LARGE_BLOCK, np.uint8)
+
+
 def main() -> None:
     """Answer tasks until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
     prepare_arrow()
+    keep_freed_memory()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
 
@@ -118,6 +134,9 @@ def main() -> None:
             send(answers, ("failure", Failure.of(error)))
         else:
             send(answers, ("done", found))
+        if not gc.isenabled():  # all is imported now
+            gc.freeze()
+            gc.enable()
 
 
 _staging: list[Any] = []

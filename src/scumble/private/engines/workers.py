@@ -25,7 +25,13 @@ from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
 from scumble.private.engines.staging import StagingFolder
-from scumble.private.engines.worker import BOOT, may_try_again, receive, send
+from scumble.private.engines.worker import (
+    BOOT,
+    keep_freed_memory,
+    may_try_again,
+    receive,
+    send,
+)
 
 ATTEMPTS = 3
 # Seconds of work for each process that must be left when one more is started. A start takes 0.3 s
@@ -155,6 +161,7 @@ class Workers:
         self._staging = StagingFolder()
 
     def __enter__(self) -> Workers:
+        keep_freed_memory()
         return self
 
     def __exit__(
