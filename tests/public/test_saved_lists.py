@@ -80,6 +80,8 @@ def expected() -> dict[str, Any]:
 def test_there_is_a_release_by_every_method_of_lists() -> None:
     made = {each["facts"]["mechanism"] for each in expected().values()}
     assert made == {"baskets", "diffpart", "sequences", "trajectories", "keys"}
+    designs = {sc.open(FIXTURES / name).evidence.design.kind for name in expected()}
+    assert designs >= {"residuals", "itemsets", "hub tables", "whole baskets", "strings", "parts"}
     rules = {each["facts"]["parameters"].get("rule") for each in expected().values()}
     assert rules >= {"auto", "gaussian", "zealous", "korolova"}
 

@@ -178,6 +178,18 @@ def test_answers_follow_from_the_baskets() -> None:
     assert (["e"], ["a"]) in [row[0] for row in confident]
 
 
+def test_empty_baskets_are_not_among_those_that_were_left_out() -> None:
+    """100 of 900 baskets are empty: they have none of the items that a question asks for."""
+    mechanism = sc.DiffPart("items", epsilon=100, fanout=2, **GIVEN)
+    release = sc.publish(_table(900), SCHEMA, mechanism, seed=1)
+    file = pq.read_table(release.folder / "baskets.parquet")
+    assert file["count"].to_pylist()[file["items"].to_pylist().index([])] == 100
+    low, high = release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')").interval(0.95)
+    assert 598 <= low <= 600 <= high <= 602
+    rows = release.rows(900, seed=1)["items"].to_pylist()
+    assert 50 <= rows.count([]) <= 150  # 100 ± 9.4: a false alarm once in 10^7
+
+
 def test_nothing_is_published_where_no_two_baskets_are_equal() -> None:
     schema = sc.Schema.loads(
         f'[attributes.items]\nrole = "sensitive"\ntype = "set"\nvalues = {list(range(2_000))}\n'

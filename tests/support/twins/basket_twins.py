@@ -1,5 +1,5 @@
-"""Broken releases of baskets: a choice that is not paid for, noise for one set, an ε that is spent
-twice, and items that give people away.
+"""Broken releases of baskets: a choice that is not paid for, noise for one set or one table over
+hubs, an ε that is spent twice, and items that give people away.
 """
 
 from __future__ import annotations
@@ -43,6 +43,25 @@ class NoiseOfOneSet(_Clipped):
     def _part(self, share):
         few = share != _NUMBER and share > 0.5  # the share of the counts
         return super()._part(4 * share if few else share)
+
+    def measure(self, table, folder):
+        return super().measure(unmetered(table), folder)
+
+
+class Hubs(_Clipped):
+    """Baskets that are always counted by tables over hubs."""
+
+    def _by_sets(self, table, baskets, items, folder):
+        return self._by_hubs(table, baskets, items, 1, folder)
+
+
+class NoiseOfOneTable(Hubs):
+    """Noise as if a basket were in one table over the hubs, that of all baskets or of an item."""
+
+    def _by_hubs(self, *given):
+        other = copy(self)
+        other._part = lambda share: self._part(4 * share if share > 0.5 else share)
+        return super(NoiseOfOneTable, other)._by_hubs(*given)
 
     def measure(self, table, folder):
         return super().measure(unmetered(table), folder)
@@ -100,10 +119,12 @@ def _claims(broken, honest, given=GIVEN) -> tuple[Check, Check]:
 
 
 _WHOLE = {"fanout": 3, "false_parts": 1, "epsilon": 1, "neighbours": "add_remove"}
+_TWO = {"longest": 2, "items": 2, **GIVEN}
 _CHECKS = (_alone(kind("x", **GIVEN)) for kind in (UniqueItem, sc.Baskets))
 TWINS = [
     Twin("the number of items is free", *_claims(NumberForFree, sc.Baskets), 1_000),
     Twin("noise of one set of items", *_claims(NoiseOfOneSet, _Clipped), 1_000),
+    Twin("noise of one table over hubs", *_claims(NoiseOfOneTable, Hubs, _TWO), 200),
     Twin("steps and counts of one ε", *_claims(SpentTwice, sc.DiffPart, _WHOLE), 4_000),
     Twin("only items that occur", *_CHECKS, 800),
 ]

@@ -173,25 +173,29 @@ class PrivateBaskets:
     def whole(
         self, fanout: int, false_parts: float, *, steps: Fraction, counts: Fraction
     ) -> tuple[list[Integers], list[DiscreteLaplace], Integers]:
-        """Return the baskets that all steps down a taxonomy let pass, as codes, the law of the
-        noise of each, and their noisy counts.
+        """Return the empty basket and those that all steps down a taxonomy let pass, as codes, the
+        law of the noise of each, and their noisy counts.
 
         A basket costs at most `steps` on its way. Its count has the ε `counts`, and what its steps
-        left. All parts of one level are disjoint, and so are all whole baskets.
+        left. All parts of one level are disjoint, and so are all whole baskets. The empty basket is
+        in no part, so that its count has all of the ε.
         """
         self._charge("whole baskets", PrivacyLoss(steps + counts))
         from scumble.private.meter.partitions import Part, basket_parts
 
         whole, change = Part(((0, self.size),), steps, fanout), self.unit.sensitivity
         found = basket_parts(self._baskets, self._noise, whole, change, false_parts)
-        laws = [DiscreteLaplace(change / (counts + part.left)) for part in found.parts]
-        numbers = found.numbers
+        paid = [steps + counts, *(counts + part.left for part in found.parts)]
+        laws = [DiscreteLaplace(change / each) for each in paid]
+        empty = sum(int(np.count_nonzero(batch.lengths == 0)) for batch in self._baskets())
+        numbers = np.insert(found.numbers, 0, empty)
         for law in dict.fromkeys(laws):
             own = np.flatnonzero([each == law for each in laws])
             noisy = numbers[own]
             self._noise.add(noisy, law)
             numbers[own] = noisy
-        return [np.array([item for item, _ in part.cut]) for part in found.parts], laws, numbers
+        codes = [np.array([item for item, _ in part.cut], np.int64) for part in found.parts]
+        return [np.empty(0, np.int64), *codes], laws, numbers
 
     def _last(self, sets: int) -> int:
         """Return the count of the last of the `sets` most frequent sets of items."""

@@ -24,6 +24,8 @@ Pass = Callable[[], Iterator[EncodedLists]]
 _ROWS = 1 << 15  # baskets of a block of bits
 _KEPT = 1 << 27  # bytes of blocks that are kept for the next pass
 _TOGETHER = 1 << 24  # bytes of bits of sets that are counted together
+_DENSER = 64  # times as fast are products of full matrices, for each product of two numbers
+_FEW = 4  # a sum over few numbers takes as long as over so many sums
 
 
 def item_counts(baskets: Pass, size: int) -> tuple[Integers, int]:
@@ -58,15 +60,40 @@ class Chosen:
 
 def pair_counts(baskets: Pass, chosen: Chosen) -> Integers:
     """Return the number of baskets with both items, for all pairs of the chosen items."""
-    from scipy.sparse import csr_matrix
-
     counts = np.zeros((len(chosen), len(chosen)), np.int64)
     for batch in baskets():
         owners, places = chosen.places(batch)
-        ones = np.ones(len(owners), np.int64)
-        table = csr_matrix((ones, (owners, places)), shape=(len(batch), len(chosen)))
-        counts += (table.T @ table).toarray()
+        lengths = np.bincount(owners, minlength=len(batch))
+        if lengths @ lengths * _DENSER < len(batch) * len(chosen) ** 2:
+            counts += _sparse_pairs(owners, places, counts.shape[0], len(batch))
+        else:
+            for table in _tables(owners, places, len(chosen), len(batch)):
+                ones = table.astype(np.float32)  # sums are whole numbers of at most 2^15
+                counts += (ones @ ones.T).astype(np.int64)
     return counts
+
+
+def _sparse_pairs(owners: Integers, places: Integers, size: int, rows: int) -> Integers:
+    from scipy.sparse import csr_matrix
+
+    ones = np.ones(len(owners), np.int64)
+    table = csr_matrix((ones, (owners, places)), shape=(rows, size))
+    found: Integers = (table.T @ table).toarray()
+    return found
+
+
+def _tables(
+    owners: Integers, places: Integers, size: int, rows: int
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield which baskets have each of `size` items, in blocks of `_ROWS` baskets: a row for each
+    item. Their number is rounded up to whole words of 16 bits.
+    """
+    for begin in range(0, rows, _ROWS):
+        first, last = np.searchsorted(owners, [begin, begin + _ROWS])
+        width = -(-min(_ROWS, rows - begin) // 16) * 16
+        table = np.zeros((size, width), bool)
+        table[places[first:last], owners[first:last] - begin] = True
+        yield table
 
 
 # --- the count of the k-th most frequent set -----------------------------------------------------
@@ -166,11 +193,7 @@ class BitBlocks:
     def _read(self) -> Iterator[Bits]:
         for batch in self._baskets():
             owners, places = self._chosen.places(batch)
-            for begin in range(0, len(batch), _ROWS):
-                first, last = np.searchsorted(owners, [begin, begin + _ROWS])
-                rows = min(_ROWS, len(batch) - begin)
-                table = np.zeros((len(self._chosen), -(-rows // 16) * 16), bool)
-                table[places[first:last], owners[first:last] - begin] = True
+            for table in _tables(owners, places, len(self._chosen), len(batch)):
                 yield np.packbits(table, axis=1).view(np.uint16)
 
 
@@ -267,11 +290,21 @@ def _kept(
 def smallest_words(
     owners: Integers, words: npt.NDArray[np.uint64], most: int
 ) -> npt.NDArray[np.bool_]:
-    """Return which elements have one of the `most` smallest words of their owner. Owners ascend."""
-    order = np.lexsort((words, owners))
-    first = np.searchsorted(owners, owners)  # the place of the first element of each owner
-    kept = np.zeros(len(owners), bool)
-    kept[order] = np.arange(len(owners)) - first < most
+    """Return which elements have one of the `most` smallest words of their owner. Owners ascend;
+    of equal words the first are smaller.
+    """
+    kept = np.ones(len(owners), bool)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    lengths = np.diff(starts, append=len(owners))
+    for length in np.unique(lengths[lengths > most]).tolist():
+        places = starts[lengths == length][:, None] + np.arange(length)
+        own = words[places]
+        limit = np.partition(own, most - 1, axis=1)[:, most - 1 : most]
+        chosen = own <= limit
+        equal = np.flatnonzero(chosen.sum(axis=1) > most)  # about once in 2^64 baskets
+        order = np.argsort(own[equal], axis=1, kind="stable")
+        chosen[equal[:, None], order] = np.arange(length) < most
+        kept[places] = chosen
     return kept
 
 
@@ -284,4 +317,7 @@ def _add_sets(counts: Integers, sets: Itemsets, lengths: Integers, places: Integ
         for size in range(1, min(length, sets.longest) + 1):
             for columns in combinations(range(length), size):
                 numbers = set_places(sets, items[:, columns])
-                counts += np.bincount(numbers, minlength=len(counts))
+                if _FEW * len(numbers) < len(counts):
+                    np.add.at(counts, numbers, 1)
+                else:
+                    counts += np.bincount(numbers, minlength=len(counts))

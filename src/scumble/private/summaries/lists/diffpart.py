@@ -52,12 +52,13 @@ class DiffPart(ProtectedSummary):
     Promises: ε-DP of the whole release. Proof: a basket is in one part at each level, and in one
         whole basket. A step spends what is left of its ε, divided by the most steps that may
         follow, so that the ε of the steps of any basket add up to half of ε at most; its count is
-        drawn anew, with the rest. Parts without baskets are drawn from the law that they would
-        have. A twentieth of ε is for the number of baskets, unless neighbouring tables have equally
-        many.
+        drawn anew, with the rest. Empty baskets take no step: their count has all of it. Parts
+        without baskets are drawn from the law that they would have. A twentieth of ε is for the
+        number of baskets, unless neighbouring tables have equally many.
     Estimate: the sum of the published baskets of the condition: with the exact law of its noise,
         and too low by the baskets that were left out. The interval reaches up by their noisy
-        number: that of all baskets, less the published ones.
+        number: that of all baskets, less the published ones. The empty basket is always published,
+        so that baskets without items are not among those that were left out.
     Reference: Chen, Mohammed, Fung, Desai, Xiong, Publishing set-valued data via differential
         privacy, VLDB 2011.
     Differs: thresholds follow the number of subsets of a step, so that at most `false_parts` parts
@@ -75,7 +76,7 @@ class DiffPart(ProtectedSummary):
 
     attribute: str = field(kw_only=False)
     fanout: int = 4
-    false_parts: float = 0.25
+    false_parts: float = 0.9
 
     def __post_init__(self) -> None:
         if not isinstance(self.attribute, str) or not self.attribute:
@@ -147,8 +148,11 @@ class DiffPart(ProtectedSummary):
         """That nothing was published, or how much."""
         counts = pq.read_table(folder / FILE, columns=[COUNT])[COUNT].to_numpy()
         total = cast(WholeBaskets, cast(Measurements, evidence).design).total
-        if not len(counts):
-            sentence = "No basket stands out of the noise, so that nothing was published."
+        if len(counts) == 1:  # that of the empty basket
+            sentence = (
+                "No basket with items stands out of the noise: nothing was published but how many "
+                "are empty."
+            )
         elif total > 0 and counts.sum() < total / 2:
             share = max(100 * counts.sum() / total, 0)
             sentence = f"The published baskets are about {share:.0f} % of all: others are too rare."
