@@ -8,6 +8,7 @@ import pytest
 import scumble as sc
 from scumble.model.relational import read_place
 from scumble.private.owner import check_address
+from scumble.public.archive.linked_relations import check_can_write_linked
 from tests.support.people import people, schema
 from tests.support.postgres import psql
 
@@ -109,6 +110,8 @@ def test_who_may_not_create_tables_is_told_before_the_charge(postgresql, tmp_pat
     ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="values", sensitive=["job"])
     place, _, options = database.replace("postgres@", "reader@").partition("?")
     try:
+        with pytest.raises(sc.ReleaseError, match="permission is denied"):
+            check_can_write_linked(f"{place}/closed.view?{options}", ["people", "visits"])
         with pytest.raises(sc.ReleaseError, match="permission is denied"):
             sc.publish(
                 people(200, schema()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import queue
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 
 import scumble as sc
 from scumble.cli.publish_options import opened_engine
-from scumble.private.engines import spark_task
+from scumble.private.engines import spark_task, spark_wait
 from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
@@ -126,6 +127,24 @@ def test_a_process_that_serves_several_releases_sees_a_new_file(tmp_path, monkey
     (tmp_path / "people.parquet").unlink()
     with pytest.raises(sc.SourceError, match="not on a machine that is to read it"):
         list(missing.batches(["age"]))
+
+
+def test_an_answer_is_waited_for_while_there_are_signs_of_life(tmp_path, monkeypatch) -> None:
+    spark_wait.begin_beats(tmp_path)
+    sign, box = tmp_path / "beat", queue.SimpleQueue()
+    before = sign.stat().st_mtime_ns
+    spark_wait.beat(tmp_path)
+    assert sign.stat().st_mtime_ns > before
+    monkeypatch.setattr(spark_wait, "PATIENCE", -1)
+    with pytest.raises(spark_wait._SilenceError):
+        spark_wait._awaited(box, sign)
+    box.put((7, None))
+    assert spark_wait._awaited(box, sign) == 7
+    box.put((None, OSError("lost")))
+    with pytest.raises(OSError, match="lost"):
+        spark_wait._awaited(box, sign)
+    spark_wait.beat(tmp_path / "removed")
+    assert not (tmp_path / "removed").exists(), "a late task makes nothing"
 
 
 class TestCommand:

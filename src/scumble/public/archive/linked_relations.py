@@ -13,7 +13,7 @@ from typing import Any
 
 from scumble.model.errors import ReleaseError
 from scumble.model.relational import NAME, other_table
-from scumble.public.archive.archive import refuse_seeded
+from scumble.public.archive.archive import FILES, refuse_seeded
 from scumble.public.archive.relations import ReleaseConnection, damaged, read_release_address
 from scumble.public.release import Release
 
@@ -21,9 +21,19 @@ _LINKS = "_linked"
 
 
 def check_can_write_linked(address: str, names: Sequence[str]) -> None:
-    """Raise `ReleaseError` if releases of these tables cannot be written. Nothing is written."""
+    """Raise `ReleaseError` if releases of these tables cannot be written. Nothing is written: their
+    tables are made in a transaction that is rolled back, as by `check_can_write`.
+    """
+    import pyarrow as pa
+
+    example = {FILES[0]: pa.table({"count": [0]})}  # Synthesis publishes no other column
     with ReleaseConnection(read_release_address(address)) as connection:
         _check_free(connection, names)
+        connection.begin()
+        for name in names:
+            with _of_table(connection, name):
+                connection.write_examples(example)
+        connection.write_json(_LINKS, {})
 
 
 def save_linked_relation(
