@@ -26,6 +26,7 @@ from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.closing import queryable
 from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
@@ -379,4 +380,4 @@ def _readable_data() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ReleaseError("The release is damaged: its data do not fit its manifest.") from error
+        raise ReleaseError(DAMAGED) from error

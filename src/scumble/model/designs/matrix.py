@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model import stored
+from scumble.model.errors import ReleaseError
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
+from scumble.model.stored import DAMAGED, indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +75,16 @@ def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
 
 def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.int64]]:
     """Return the strategy and the noisy sums that `to_table` wrote; `cells` is the number of merged
-    cells.
+    cells. ReleaseError if a sum names other cells.
     """
     from scipy.sparse import csr_array
 
     listed = table[CELLS].combine_chunks(), table[ENTRIES].combine_chunks()
     ends = listed[0].offsets.to_numpy() - listed[0].offsets[0].as_py()
     places, entries = (each.flatten().to_numpy().astype(np.int64) for each in listed)
-    matrix = csr_array((entries, places, ends), shape=(table.num_rows, cells))
+    if listed[0].value_lengths() != listed[1].value_lengths():
+        raise ReleaseError(DAMAGED)
+    matrix = csr_array((entries, indices(places, cells), ends), shape=(table.num_rows, cells))
     return Strategy("published", matrix), table[NOISY].to_numpy()
 
 

@@ -25,6 +25,7 @@ from scumble.model.evidence.chosen_tables import ChosenTables, Integers
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Unknown
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
 from scumble.public.estimation.measurements.marginals import ResidualReader
@@ -57,7 +58,7 @@ class ChosenReader:
         numbers = table.column(0).to_numpy()
         sizes = tuple(schema[name].size for name in self.design.attributes)
         if len(numbers) != self.design.numbers or sizes != self.design.sizes:
-            raise ReleaseError("The release is damaged: its data do not fit its manifest.")
+            raise ReleaseError(DAMAGED)
         self._tables = self.design.split(numbers)
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:

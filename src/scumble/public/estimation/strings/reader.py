@@ -17,6 +17,7 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
 from scumble.public.estimation.interval_laws import WINNERS, Selected
 from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
@@ -57,9 +58,7 @@ class StringsReader:
                 raise ValueError("another alphabet")
             self.model: StringModel = model_of(self.design, table)
         except (ValueError, TypeError, IndexError):
-            raise ReleaseError(
-                "The release is damaged: its data do not fit its manifest."
-            ) from None
+            raise ReleaseError(DAMAGED) from None
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield the answer to one question."""

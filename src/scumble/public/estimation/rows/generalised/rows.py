@@ -21,9 +21,9 @@ from scumble.model.notebook import html_table, text_table
 from scumble.model.schema.domains import Bins, Dates
 from scumble.model.schema.hierarchies import value_labels
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED, indices
 
 Integers = npt.NDArray[np.int64]
-_DAMAGED = "The release is damaged: its data do not fit its manifest."
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +57,13 @@ class GeneralisedRows:
         sound &= {*shown.values(), *others} <= set(table.column_names)
         sound &= all(pa.types.is_integer(table[c].type) for c in shown.values() if sound)
         if not sound:
-            raise ReleaseError(_DAMAGED)
+            raise ReleaseError(DAMAGED)
         nodes = {name: _nodes(schema, name, table[column]) for name, column in shown.items()}
         codes: dict[str, Integers] = {}
         for done, name in enumerate(others, 1):
             found, outside = schema[name].encode(table[name])
             if outside.any():
-                raise ReleaseError(_DAMAGED)
+                raise ReleaseError(DAMAGED)
             codes[name] = found.astype(np.int64)
             tell(done, len(others))
         return cls(schema, evidence, nodes, codes)
@@ -148,12 +148,9 @@ class GeneralisedRows:
 def _nodes(schema: Schema, name: str, column: pa.ChunkedArray) -> Integers:
     """Return the nodes of a column; ReleaseError if one of them is none of the schema."""
     if column.null_count:
-        raise ReleaseError(_DAMAGED)
+        raise ReleaseError(DAMAGED)
     found: Integers = column.to_numpy().astype(np.int64)
-    most = len(nodes_of(schema[name]).size)
-    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < most:
-        raise ReleaseError(_DAMAGED)
-    return found
+    return indices(found, len(nodes_of(schema[name]).size))
 
 
 @dataclass(frozen=True)
