@@ -93,9 +93,6 @@ class QueryError(ScumbleError, ValueError):
         super().__init__(message + _pointer(text, line, column))
 
 
-DAMAGED = "The release is damaged: its data do not fit its manifest."
-
-
 class ReleaseError(ScumbleError):
     """A release folder is missing, damaged or in the way."""
 

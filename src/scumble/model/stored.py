@@ -13,7 +13,12 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from scumble.model.errors import ReleaseError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 # Control characters, line and paragraph separators, bidirectional marks and lone surrogates.
 CONTROL = re.compile(
@@ -28,12 +33,24 @@ _FRACTION = re.compile(
 )
 
 Item = TypeVar("Item")
+DAMAGED = "The release is damaged: its data do not fit its manifest."
 
 # What reading a damaged description may raise besides the errors of scumble.
 MALFORMED = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError),
     *(ArithmeticError, RecursionError, MemoryError),
 )
+
+
+def indices(numbers: npt.NDArray[Any], size: int, *, least: int = 0) -> npt.NDArray[Any]:
+    """Return numbers of a file of a release that are indices, if all are at least `least` and below
+    `size`; raise `ReleaseError` if not.
+
+    numpy counts a negative index from the end, and a compiled loop checks none at all.
+    """
+    if numbers.size and not least <= numbers.min() <= numbers.max() < size:
+        raise ReleaseError(DAMAGED)
+    return numbers
 
 
 def read_regular(path: Path, limit: int = LARGEST_FILE) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
-from scumble.model.errors import DAMAGED, ParameterError, ReleaseError
+from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.long_work import part, portion
 from scumble.model.notebook import html_list
@@ -26,6 +26,7 @@ from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.closing import queryable
 from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order

@@ -222,6 +222,36 @@ def test_spellings_of_one_value(values, warned):
     assert isinstance(attribute.domain, Category)
 
 
+COMMAS = {
+    "heights": [f"{n},{n % 10}" for n in range(150, 190)],
+    "amounts": [f"{n},{n % 100:02}" for n in range(9_000, 9_100)] + ["1.234,50", "-3,20", "7"],
+}
+
+
+@pytest.mark.parametrize("name", COMMAS)
+def test_numbers_with_a_decimal_comma(name):
+    """They are neither lists nor unknown words, and the note says what to do."""
+    table = pa.table({"a": COMMAS[name] * 3})
+    assert "decimal comma" in Schema.infer(table)["a"].note
+    assert Schema.infer(table)["a"].role == "identifier"
+    assert "decimal comma" in Schema.infer(table, types={"a": "binned"})["a"].note
+    assert Schema.infer(table, sensitive="a")["a"].to_fill_in == "sensitive"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1,2", "3", "1,3,5", "2,4"] * 30,
+        ["1,234", "5,10", "7,1", "8,22", "9,3000"] * 30,
+        ["12.5", "13.5", "14.0", "15.25"] * 30,
+        ["12", "13", "14", "15"] * 30,
+        ["a,1", "b,2", "c,3", "d,4"] * 30,
+    ],
+)
+def test_other_commas(values):
+    assert "decimal comma" not in Schema.infer(pa.table({"a": values}))["a"].note
+
+
 def test_roles_are_set_and_identifiers_not_looked_at():
     table = pa.table({"id": ["a", "b"], "job": ["cook", "smith"], "age": [3, 4], "odd": [[1], [2]]})
     schema = Schema.infer(table, sensitive="job", identifier=["id", "odd"], insensitive=("age",))

@@ -23,7 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.designs.boxes import Boxes
+from scumble.model.errors import ReleaseError
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
+from scumble.model.stored import DAMAGED, indices
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -265,6 +267,22 @@ class BoxNodes:
         low = np.stack([column(_low(name)) for name in names])
         high = np.stack([column(_high(name)) for name in names])
         return cls(Boxes(low, high), column(PARENT), column(LAW), column(COUNT))
+
+    def checked(self, shape: Sequence[int], laws: int) -> BoxNodes:
+        """Return this tree if it is one over a domain of this shape, with `laws` laws of noise;
+        raise `ReleaseError` if it is not.
+        """
+        indices(self.law, laws, least=NO_LAW)
+        indices(self.parents, len(self.parents), least=-1)
+        for axis, size in enumerate(shape):
+            indices(self.boxes.low[axis], size)
+            indices(self.boxes.high[axis], size)
+        inner = np.zeros(len(self.parents), bool)
+        inner[self.parents[self.parents >= 0]] = True
+        forward = self.parents >= np.arange(len(self.parents))
+        if forward.any() or (self.boxes.sizes < 1).any() or (self.law[~inner] == NO_LAW).any():
+            raise ReleaseError(DAMAGED)
+        return self
 
     def estimator(self, laws: Sequence[NoiseLaw]) -> TreeEstimator:
         """Return the least squares estimator of the tree with the variances of its noise."""

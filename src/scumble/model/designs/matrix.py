@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model import stored
+from scumble.model.errors import ReleaseError
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
+from scumble.model.stored import DAMAGED, indices
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +76,7 @@ def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
 
 def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.int64]]:
     """Return the strategy and the noisy sums that `to_table` wrote; `cells` is the number of merged
-    cells. ValueError if the table is no such strategy: libraries for sparse matrices check no
+    cells. ReleaseError if the table is no such strategy: libraries for sparse matrices check no
     bounds, and whole numbers overflow without a word.
     """
     from scipy.sparse import csr_array
@@ -83,11 +85,10 @@ def from_table(table: pa.Table, cells: int) -> tuple[Strategy, npt.NDArray[np.in
     ends, others = (each.offsets.to_numpy() - each.offsets[0].as_py() for each in listed)
     places, entries = (each.flatten().to_numpy().astype(np.int64) for each in listed)
     if any(each.null_count for each in listed) or not np.array_equal(ends, others):
-        raise ValueError("every sum has a coefficient for each of its cells")
-    if len(places) and not 0 <= places.min() <= places.max() < cells:
-        raise ValueError("a sum has a cell that the design does not have")
+        raise ReleaseError(DAMAGED)
+    indices(places, cells)
     if len(places) and np.bincount(places, entries.astype(np.float64) ** 2).max() >= _EXACT:
-        raise ValueError("the coefficients of a cell are too large")
+        raise ReleaseError(DAMAGED)
     matrix = csr_array((entries, places, ends), shape=(table.num_rows, cells))
     return Strategy("published", matrix), table[NOISY].to_numpy()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -47,6 +48,8 @@ _LOCKED: dict[str, Any] = {
 _DELIMITERS = ",;\t|"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _GZIP = b"\x1f\x8b"
+_ZIP = b"PK\x03\x04"
+_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 _HEADER_LIMIT = 1 << 20  # characters of a header line
 _LINE_LIMIT = 2_000_000  # bytes of a line, as DuckDB sets it
 _BUFFER = 1 << 25  # bytes that a thread of DuckDB's CSV reader reads at a time
@@ -72,6 +75,7 @@ class CsvFile(Source):
         self.description = f"The CSV file '{path}'"
         self._checked = False
         self.gzipped = path.name.lower().endswith(".gz") or _starts_with(path, _GZIP)
+        _refuse_other_formats(self.description, path, self.gzipped)
         header = read_safely(self.description, self._header)
         if not header.strip():
             raise SourceError(f"{self.description} is empty: it has no header line.")
@@ -416,6 +420,26 @@ def _names(header: str) -> tuple[str, list[str]]:
     delimiter = max(_DELIMITERS, key=lambda mark: len(splits[mark]))
     names = [name.strip() for name in splits[delimiter]]
     return delimiter, [name or f"column{place}" for place, name in enumerate(names, start=1)]
+
+
+def _refuse_other_formats(description: str, path: Path, gzipped: bool) -> None:
+    """Raise `SourceError` for a workbook, and for a file that has bytes that no text has."""
+    with path.open("rb") as file:
+        start = file.read(_PEEK)
+    if path.suffix.lower() in _WORKBOOKS or start.startswith(_ZIP):
+        raise SourceError(
+            f"'{path}' is a workbook or an archive, not a table in text: save it as CSV (UTF-8) or "
+            "Parquet."
+        )
+    if (
+        b"\0" in start
+        and not gzipped
+        and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    ):
+        raise SourceError(
+            f"{description} cannot be read: it is not text. CSV, Parquet (.parquet) and DuckDB "
+            "(.duckdb) files are read, by the ending of their names."
+        )
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:

@@ -58,6 +58,10 @@ _PLURALS = {
     "number": "numbers",
     "date": "dates like 2024-12-31",
 }
+_DECIMAL_COMMAS = (
+    "The values look like numbers with a decimal comma: write them with a point in the file (12.5 "
+    "for 12,5), else they are text, and never published. If they are lists, say so by a type."
+)
 _SINGULAR = (
     "Nearly every value occurs once: taken for an identifier, which is never published. "
     "If it is none, give it a role and a type."
@@ -232,8 +236,8 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
 
 def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the proposed domain and a note on what to check, or None and the reason."""
-    if not profile.seen:
-        return None, _EMPTY
+    if not profile.seen or profile.decimal_commas:
+        return None, _DECIMAL_COMMAS if profile.seen else _EMPTY
     if profile.has_lists(limit):
         lists = profile.lists.domain(limit, round_edges)
         return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
@@ -299,6 +303,8 @@ def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[AnyDomain |
             return None, _EMPTY
         return Category(tuple(sorted(values))), _NOTES["category"]
     read = {"boolean": "truth", "binned": "number"}.get(kind, kind)
+    if read == "number" and profile.decimal_commas:
+        return None, _DECIMAL_COMMAS
     if read not in profile.possible or not profile.fits[read]:
         return None, f"Nearly no values are {_PLURALS[read]}."
     if kind == "integer":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -35,6 +36,9 @@ _PLAIN_TRUTHS = {
 }  # one of these suffices; of letters and digits, both must occur
 # Steps of money and other skewed amounts: 1, 2 and 5 times powers of ten.
 STEPS = np.array([float(Fraction(10) ** k * m) for k in range(-4, 16) for m in (1, 2, 5)])
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,([0-9]{1,6}))?")
+FEWEST_DECIMALS = 4  # distinct values from which on such numbers are recognised
+_USUAL = 0.8  # of them have the same number of digits after the comma
 _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
@@ -148,6 +152,19 @@ class Profile:
         words = {str(value).strip().lower() for value in self.seen} & _TRUTHS
         pairs = not self.strays["truth"] and any(words.issuperset(pair) for pair in _TRUTH_PAIRS)
         return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
+
+    @property
+    def decimal_commas(self) -> bool:
+        """Whether the values look like 12,5: numbers, nearly all with one comma and as many digits
+        after it.
+        """
+        values = [str(value) for value in self.seen - self.blanks]
+        found = [_DECIMAL_COMMA.fullmatch(value) for value in values]
+        if not self.text or len(values) < FEWEST_DECIMALS or not all(found):
+            return False
+        digits = Counter(len(each[1] or "") for each in found if each)
+        [(usual, times)] = digits.most_common(1)
+        return usual > 0 and times >= _USUAL * len(values)
 
     def whole_numbers(self) -> set[int]:
         """Return the distinct integers of a column of nothing else but words for missing."""

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
-from scumble.model.errors import DAMAGED, ReleaseError
+from scumble.model.errors import ReleaseError
 from scumble.model.evidence.chosen_tables import ChosenTables, Integers
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Unknown
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
 from scumble.public.estimation.measurements.marginals import ResidualReader

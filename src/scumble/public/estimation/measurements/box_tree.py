@@ -63,6 +63,8 @@ class BoxTreeReader:
         if not isinstance(evidence.design, BoxTree):
             raise TypeError("the design of the measurements is not a tree of boxes")
         tree = BoxNodes.read(engine.rows("SELECT * FROM view"), evidence.columns)
+        shape = [schema[name].size for name in evidence.columns]
+        tree.checked(shape, len(evidence.design.laws))
         self._start(tree, evidence.columns, evidence.design, evidence.rows)
 
     @classmethod

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from scumble.model import stored
 from scumble.model.designs.registry import DESIGNS, loaded
-from scumble.model.errors import DAMAGED, QueryError, ReleaseError, ScumbleError
+from scumble.model.errors import QueryError, ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
 from scumble.model.schema.cells import CELL_LIMIT
@@ -248,7 +248,7 @@ def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader
         except stored.MALFORMED as error:
             if isinstance(error, ScumbleError):
                 raise
-            raise ReleaseError(DAMAGED) from error
+            raise ReleaseError(stored.DAMAGED) from error
     found: Reader | QuestionReader = engine.derived["reader"]
     return found
 

@@ -19,6 +19,7 @@ from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import indices
 from scumble.public.sandbox import Sandbox
 
 if TYPE_CHECKING:  # noisy counts need neither
@@ -332,7 +333,7 @@ def _by_code(
     return lines(
         schema,
         found.select(names[: len(unperturbed)]).rename_columns(list(unperturbed)),
-        found[names[len(unperturbed)]].to_numpy().astype(np.intp),
+        indices(found[names[len(unperturbed)]].to_numpy(), channel.law.values).astype(np.intp),
         numbers if summed is not None else sums_of_ones(numbers[0]),
         channel.law.size,
     )

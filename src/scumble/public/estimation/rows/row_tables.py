@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import indices
 from scumble.public.estimation.tables import Integers, Names
 
 Codes = npt.NDArray[Any]
@@ -180,6 +181,8 @@ class MultisetTables:
         for batch in batches(self._path, self._schema, layout.columns, groups, columns):
             codes = codes_of(batch, self._schema, layout.columns)
             multisets = np.stack([batch.column(name).to_numpy() for name in columns], axis=1)
+            if listed:
+                indices(multisets, self._channel.law.values)
             layouts = (layout.places, layout.strides, layout.starts)
             count_members(codes, multisets, listed, *layouts, counts)
         return counts

@@ -33,6 +33,7 @@ from scumble.model.query import quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import indices
 from scumble.public.estimation.rows.grouped_counts import (
     MEMBER,
     GroupedCounts,
@@ -205,7 +206,7 @@ def multiplicities(channel: MultisetChannel, batch: pa.RecordBatch) -> Floats:
     values, rows = channel.law.values, np.arange(batch.num_rows)
     found = np.zeros(batch.num_rows * values)
     for codes in columns:
-        found[rows * values + codes] += 1  # one member of each row at a time
+        found[rows * values + indices(codes, values)] += 1  # one member of each row at a time
     return found.reshape(batch.num_rows, values)
 
 
@@ -240,7 +241,7 @@ def staged_counts(
     combinations = found.select(names[: len(columns)]).rename_columns(list(unperturbed))
     stage = combinations[_COLUMN].to_numpy().astype(np.intp)
     if channel.layout == "codes":
-        cell = found[names[len(columns)]].to_numpy().astype(np.intp)
+        cell = indices(found[names[len(columns)]].to_numpy(), channel.law.values).astype(np.intp)
         shown = shown * reading.factors[stage, cell]
         powers = [shown[min(power, len(shown) - 1)] for power in range(3)]
         return lines(reading.schema, combinations, cell, [*powers, *numbers[3:]])

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.model.designs.lists.strings import COUNT, PARENT, SYMBOL, Strings
-from scumble.model.errors import DAMAGED, ParameterError, QueryError, ReleaseError
+from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
 from scumble.public.estimation.interval_laws import WINNERS, Selected
 from scumble.public.estimation.measurements.readings import NoisyTotal, Reading

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import arrow_compute as pc
 from scumble.model.designs.lists.itemsets import Itemsets, set_places
 from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, LAW, WholeBaskets
 from scumble.model.errors import QueryError
@@ -26,6 +27,7 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import indices
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights
 from scumble.public.sandbox import Sandbox
 
@@ -247,9 +249,9 @@ class WholeBasketReader:
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         self.design = cast(WholeBaskets, evidence.design)
         table = engine.rows(f"SELECT {ITEMS}, {LAW}, {COUNT} FROM view")
-        laws = table[LAW].to_numpy()
-        if len(laws) and not 0 <= laws.min() <= laws.max() < len(self.design.laws):
-            raise ValueError("a basket has noise of an unknown law")
+        laws = indices(table[LAW].to_numpy(), len(self.design.laws))
+        items = pc.list_flatten(table[ITEMS]).to_numpy()
+        indices(items, len(self.design.attributes))
         self.counts = table[COUNT].to_numpy().astype(np.float64)
         known = [(law.variance, law.fourth) for law in self.design.laws]
         variances, fourths = np.array(known, np.float64).reshape(-1, 2)[laws].T

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.model.errors import DAMAGED, ParameterError, ReleaseError
+from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
 from scumble.model.long_work import tell
@@ -21,6 +21,7 @@ from scumble.model.notebook import html_table, text_table
 from scumble.model.schema.domains import Bins, Dates
 from scumble.model.schema.hierarchies import value_labels
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import DAMAGED, indices
 
 Integers = npt.NDArray[np.int64]
 
@@ -149,10 +150,7 @@ def _nodes(schema: Schema, name: str, column: pa.ChunkedArray) -> Integers:
     if column.null_count:
         raise ReleaseError(DAMAGED)
     found: Integers = column.to_numpy().astype(np.int64)
-    most = len(nodes_of(schema[name]).size)
-    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < most:
-        raise ReleaseError(DAMAGED)
-    return found
+    return indices(found, len(nodes_of(schema[name]).size))
 
 
 @dataclass(frozen=True)
