@@ -317,10 +317,10 @@ class Baskets(ProtectedSummary):
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
         given = protection(neighbours, top=2)
         yield Claim(cls("x", **given), 1, schema=ITEMS)
-        for kind in (_Hubs, _Sets):
-            yield Claim(kind("x", **given), 1, schema=ITEMS)
-        for kind in (cls, _Hubs):
-            yield Claim(kind("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
+        yield Claim(_Hubs("x", **given), 1, schema=ITEMS)
+        yield Claim(_Sets("x", **given), 1, schema=ITEMS)
+        yield Claim(cls("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
+        yield Claim(_Hubs("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
 
 
 class _Hubs(Baskets):
