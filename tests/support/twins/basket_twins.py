@@ -18,7 +18,7 @@ from scumble.private.hooks import ITEMS, Claim
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.top import Candidates
-from scumble.private.summaries.lists.baskets import _NUMBER, _Clipped
+from scumble.private.summaries.lists.baskets import _NUMBER, _Hubs, _Sets
 from tests.support.twins.noise_twins import unmetered
 from tests.support.twins.twins import Check, Twin, claimed
 
@@ -37,7 +37,7 @@ class NumberForFree(sc.Baskets):
         return super().measure(unmetered(table), folder)
 
 
-class NoiseOfOneSet(_Clipped):
+class NoiseOfOneSet(_Sets):
     """Noise as if a basket were in one set only."""
 
     def _part(self, share):
@@ -48,7 +48,7 @@ class NoiseOfOneSet(_Clipped):
         return super().measure(unmetered(table), folder)
 
 
-class Hubs(_Clipped):
+class Hubs(_Hubs):
     """Baskets that are always counted by tables over hubs."""
 
     def _by_sets(self, table, baskets, items, folder):
@@ -123,7 +123,7 @@ _TWO = {"longest": 2, "items": 2, **GIVEN}
 _CHECKS = (_alone(kind("x", **GIVEN)) for kind in (UniqueItem, sc.Baskets))
 TWINS = [
     Twin("the number of items is free", *_claims(NumberForFree, sc.Baskets), 1_000),
-    Twin("noise of one set of items", *_claims(NoiseOfOneSet, _Clipped), 1_000),
+    Twin("noise of one set of items", *_claims(NoiseOfOneSet, _Sets), 1_000),
     Twin("noise of one table over hubs", *_claims(NoiseOfOneTable, Hubs, _TWO), 200),
     Twin("steps and counts of one ε", *_claims(SpentTwice, sc.DiffPart, _WHOLE), 4_000),
     Twin("only items that occur", *_CHECKS, 800),

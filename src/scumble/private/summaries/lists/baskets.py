@@ -317,14 +317,22 @@ class Baskets(ProtectedSummary):
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
         given = protection(neighbours, top=2)
         yield Claim(cls("x", **given), 1, schema=ITEMS)
-        yield Claim(_Clipped("x", **given), 1, schema=ITEMS)
+        yield Claim(_Hubs("x", **given), 1, schema=ITEMS)
+        yield Claim(_Sets("x", **given), 1, schema=ITEMS)
         yield Claim(cls("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
+        yield Claim(_Hubs("x", delta=SMALL_DELTA, **given), 1, SMALL_DELTA, ITEMS)
 
 
-class _Clipped(Baskets):
-    """Baskets that are always counted by clipped sets, for the audit of a few items."""
+class _Hubs(Baskets):
+    """Baskets that are counted as many items are, for the audit of a few: by tables over hubs."""
 
     clipped_from = 0
+
+
+class _Sets(_Hubs):
+    """Baskets that are always counted by clipped sets, for the audit of a few items."""
+
+    most_hubs = -1
 
 
 def _write(folder: Path, column: str, numbers: Integers) -> None:

@@ -313,7 +313,6 @@ class NoisyAverage(FiellerRatio):
 # Readings of all groups of a GROUP BY.
 
 Codes = npt.NDArray[np.intp]
-
 _EMPTY = Reading(0.0, 0.0)  # of no cells
 
 
