@@ -3,7 +3,9 @@
 Processor time is that of the driver and of its workers, their start included. The clock says
 something about two processes only while two cores are free, so the load of the machine is part of
 the detail. One process reads ahead in a second thread, so that it uses more than one core itself:
-the time that it takes on a single core is given too.
+the time that it takes on a single core is given too. Workers have sessions of their own: where the
+system shares cores by session, a priority that was given to the session of the benchmark is not
+theirs.
 """
 
 from __future__ import annotations
