@@ -66,6 +66,14 @@ def test_a_server_without_its_libraries_makes_no_data(monkeypatch):
     )
 
 
+def test_the_demonstration_says_where_a_token_is_used(monkeypatch):
+    monkeypatch.setattr("scumble.server.serve.listen", lambda _, started: started())
+    done = run("serve", "--demo", "--address", "127.0.0.1:8470")
+    assert done.code == 0, done.err
+    assert "Owner, log in once:  http://127.0.0.1:8470/login?link=" in done.out
+    assert "It opens http://127.0.0.1:8470/login in a browser; or from Python:" in done.out
+
+
 def test_trips_beside_a_column_of_that_name():
     points = ListDomain("sequence", Bins((0, 1, 2)), longest=4)
     columns = [Attribute(name, "sensitive", points) for name in ("x", "y")]

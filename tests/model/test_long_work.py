@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import duckdb
 import pytest
 
-from scumble.model.long_work import aside, interruptible, listening, portion, tell
+from scumble.model.long_work import aside, interruptible, listening, part, portion, tell, told
 from scumble.private.tables.source import read_safely
 from scumble.public import sandbox as module
 from scumble.public.sandbox import Sandbox
@@ -116,3 +116,23 @@ def test_ctrl_c_does_not_wait_for_work_aside():
         assert not ended
     finally:
         released.set()
+
+
+def test_parts_and_items_of_a_loop():
+    heard = []
+    with listening(heard.append):
+        for number in range(2):
+            with part(number, 2):
+                assert list(told("abcd")) == list("abcd")
+    assert heard == pytest.approx([1 / 8, 2 / 8, 3 / 8, 1 / 2, 1 / 2, 5 / 8, 6 / 8, 7 / 8, 1, 1])
+    with part(0, 2):
+        assert list(told("ab")) == ["a", "b"]  # nobody listens
+
+
+def test_what_is_told_only_grows():
+    heard = []
+    with listening(heard.append):
+        tell(1, 2)
+        tell(1, 4)  # a second pass over the same rows
+        tell(3, 4)
+    assert heard == [0.5, 0.75]

@@ -6,7 +6,7 @@ A loop calls `tell` whether somebody listens or not, so that functions need no p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from threading import Event, Thread
 from typing import TypeVar
@@ -16,6 +16,7 @@ Item = TypeVar("Item")
 Listener = Callable[[float], None]
 _left = Event()  # work that nobody waits for any more
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_NOTHING = nullcontext()
 
 
 def tell(done: float, total: float) -> None:
@@ -60,6 +61,8 @@ def portion(begin: float, end: float) -> Iterator[None]:
 
 def part(number: int, total: int) -> AbstractContextManager[None]:
     """Make the work inside the block one of `total` equal parts of the work around it."""
+    if _listener.get() is None:
+        return _NOTHING  # quicker, for loops over many small parts
     return portion(number / total, (number + 1) / total)
 
 

@@ -119,7 +119,7 @@ def _greet(service: Service, *, demo: bool) -> None:
     text, _ = service.tokens.create("analyst", "analyst", days=1)
     console.echo(f"  Owner, log in once:  {base}/login?link={service.sessions.link(owner)}")
     console.echo(f"  Token of an analyst: {text}")
-    console.echo("  From Python:")
+    console.echo(f"  It opens {base}/login in a browser; or from Python:")
     console.echo(f'    db = sc.connect("{base}/people", token="...")')
     console.echo('    db.answer("SELECT COUNT(*) FROM people WHERE age >= 65")')
     console.echo("Ctrl-C ends it, and removes everything.")
