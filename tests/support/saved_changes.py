@@ -40,6 +40,12 @@ def without_interval(
     return {**found, "interval": None}, {**wanted, "interval": None}
 
 
+# Answers of these releases were recorded with the rounding of a difference of large numbers: the
+# first one is 1.7e-10 below that of the normal equations solved in fractions, and differed between
+# processors. They are solved with one step of iterative refinement now.
+ROUNDED = {"workload": 1e-9}
+
+
 def as_today(wanted: Any) -> Any:
     """An expected answer, or a list of groups, with the notes in the words of today."""
     if isinstance(wanted, list):

@@ -229,6 +229,21 @@ def test_both_ways_to_solve_agree(weight: int) -> None:
     )
 
 
+@pytest.mark.parametrize("weight", [4, 40, 1000])
+def test_no_digits_are_lost_where_cells_hardly_have_rows_of_their_own(weight: int) -> None:
+    """The error is what the condition of the normal equations explains."""
+    sums = np.rint(np.cos(np.arange(3 * 12)) * 3000).astype(np.int64).reshape(3, 12)
+    strategy = integer_strategy("any", np.vstack([weight * np.eye(12, dtype=np.int64), sums]))
+    solver = strategy._solver
+    assert isinstance(solver, DiagonalPlusLowRank)
+    exact = 1.0 + np.arange(12)
+    right = strategy.gram @ exact  # whole numbers below 2^53
+    rounding = np.linalg.cond(strategy.gram) * np.finfo(float).eps * exact.max()
+    assert np.abs(strategy.solve(right) - exact).max() < rounding
+    plain = np.abs(solver._difference(right) - exact).max()
+    assert weight > 4 or plain > rounding  # without refinement
+
+
 @pytest.mark.parametrize("cells", [60, 61])
 def test_the_bound_of_many_cells_holds(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for workload in (prefixes(cells)[0], ranges(cells)[0], np.eye(cells)):

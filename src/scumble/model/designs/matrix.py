@@ -352,11 +352,19 @@ class DiagonalPlusLowRank:
     def __init__(self, weights: Floats, others: Floats) -> None:
         from scipy.linalg import cho_factor
 
-        self._weights = weights
+        self._weights, self._others = weights, others
         self._scaled = others / weights
         self._inner = cho_factor(np.eye(len(others)) + self._scaled @ others.T, check_finite=False)
 
     def solve(self, right: Floats) -> Floats:
+        """The difference of two large numbers loses digits: what it leaves is solved for again."""
+        found = self._difference(right)
+        if not len(self._others):
+            return found
+        explained = (found.T * self._weights).T + self._others.T @ (self._others @ found)
+        return found + self._difference(right - explained)
+
+    def _difference(self, right: Floats) -> Floats:
         from scipy.linalg import cho_solve
 
         plain = (right.T / self._weights).T
