@@ -76,7 +76,7 @@ class DiffPart(ProtectedSummary):
 
     attribute: str = field(kw_only=False)
     fanout: int = 4
-    false_parts: float = 0.9
+    false_parts: float = 0.25
 
     def __post_init__(self) -> None:
         if not isinstance(self.attribute, str) or not self.attribute:
