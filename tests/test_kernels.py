@@ -94,7 +94,7 @@ def clause_sums(random: Random) -> list[Any]:
 
 def count_cells(random: Random) -> list[Any]:
     """Tables of one to three of four attributes; a place with stride 0 has none."""
-    sizes = random.integers(1, 7, 4)
+    sizes = np.append(random.integers(1, 7, 3), random.integers(1, 257))  # codes of up to 255
     kind = random.choice([np.uint8, np.uint16, np.uint32])
     rows = int(random.integers(0, 5000))
     codes = random.integers(0, sizes[:, None], (4, rows)).astype(kind)

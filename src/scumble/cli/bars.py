@@ -90,7 +90,7 @@ class _Reached:
         """Return the share that is done, 0 to 1; None if it is not known."""
         if callable(self._total):
             self._total = self._total()
-        found = self._steps / self._total if self._steps and self._total else self._share
+        found = self._steps / self._total if self._total else self._share
         return None if found is None else min(max(found, 0.0), 1.0)
 
 

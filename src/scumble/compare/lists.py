@@ -32,7 +32,7 @@ from scumble.compare.list_truth import BasketTruth, StringTruth, lists_of
 from scumble.compare.measures import Spread, spread
 from scumble.compare.settings import Choice, choices_of
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.model.long_work import tell
+from scumble.model.long_work import part
 from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.schema import Schema
@@ -132,8 +132,8 @@ def compared(
             judges[facts] = judge
             found = []
             for repeat in range(repeats):
-                found.append(judge(_published(table, choice, seed + repeat)))
-                tell(number * repeats + repeat + 1, len(settings) * repeats)
+                with part(number * repeats + repeat, len(settings) * repeats):
+                    found.append(judge(_published(table, choice, seed + repeat)))
         except ScumbleError as error:
             yield choice.name, str(error)
             continue

@@ -373,6 +373,6 @@ def open_dataset(settings: DatasetSettings) -> Dataset:
         settings.source,
         batches=list(settings.batches),
         table=settings.table,
-        progress=lambda done: tell(done, max(rows or 0, done)),
+        progress=lambda done: tell(done, max(rows, done)) if rows else None,
     )
     return LiveDataset(settings.name, title, settings.database, database)

@@ -238,6 +238,12 @@ def test_numbers_with_a_decimal_comma(name):
     assert Schema.infer(table, sensitive="a")["a"].to_fill_in == "sensitive"
 
 
+def test_commas_of_thousands():
+    """45,000 is not to be written as 45.000."""
+    table = pa.table({"a": ["45,000", "38,500", "52,250", "1,250", "900"] * 30})
+    assert "may be thousands or a decimal comma" in Schema.infer(table)["a"].note
+
+
 @pytest.mark.parametrize(
     "values",
     [

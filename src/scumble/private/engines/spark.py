@@ -29,10 +29,10 @@ from scumble.private.tables.frames import is_spark
 # Tasks are sent in waves, each of which is one job of Spark.
 _FIRST_WAVE = 16  # tasks at most, while nobody knows how long an answer is
 _MOST_TASKS = 1 << 10  # of a wave
-_EACH = 16  # tasks of a wave for each core: a wave takes a quarter of a second of all processes
+_EACH = 16  # tasks of a wave for each core: a wave costs 0.25 s of processor time in all
 _SENT_BYTES = 1 << 25  # of all tasks of a wave; Java holds several copies of each
 _ANSWER_BYTES = 1 << 28  # ... of their answers, if they are as long as those before
-_PARTITIONS = 4  # of a wave for each core: each takes a twentieth of a second of all processes
+_PARTITIONS = 4  # of a wave for each core: each costs 0.05 s of processor time in all
 _PROBES = 64  # the largest number of tasks that look at the cluster before anything is read
 
 

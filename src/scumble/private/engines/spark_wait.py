@@ -14,14 +14,15 @@ import secrets
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scumble.model.errors import ScumbleError
 
 _Answer = TypeVar("_Answer")
+_Box = queue.SimpleQueue[tuple[Any, BaseException | None]]
 
 PATIENCE = 600  # seconds without a sign of life; Spark itself notices a lost machine within 120
 BEAT_SECONDS = 5  # between the signs of one task
@@ -79,19 +80,23 @@ def answer_of(context: Any, staging: Path, call: Callable[[], _Answer]) -> _Answ
         return call()
 
     try:
-        with _failures_told(context):
-            found: _Answer = _awaited(_started(tagged), staging / _BEAT)
-            return found
+        answer, error = _awaited(_started(tagged), staging / _BEAT)
     except BaseException:
         _cancel(context, tag)
         raise
+    if error is None:
+        found: _Answer = answer
+        return found
+    _cancel(context, tag)
+    # Raised outside of any except clause, so that no exception keeps the error of Spark.
+    raise _told(error, context)
 
 
-def _started(call: Callable[[], _Answer]) -> queue.SimpleQueue[tuple[Any, BaseException | None]]:
+def _started(call: Callable[[], _Answer]) -> _Box:
     """Begin a call in another thread, which has the properties that Spark keeps for this one."""
     from pyspark import InheritableThread
 
-    box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    box: _Box = queue.SimpleQueue()
 
     def work() -> None:
         try:
@@ -103,20 +108,21 @@ def _started(call: Callable[[], _Answer]) -> queue.SimpleQueue[tuple[Any, BaseEx
     return box
 
 
-def _awaited(box: queue.SimpleQueue[tuple[Any, BaseException | None]], sign: Path) -> Any:
-    """Return or raise what the thread puts into the box, as long as there are signs of life."""
-    seen, since = sign.stat().st_mtime_ns, time.monotonic()
+def _awaited(box: _Box, sign: Path) -> tuple[Any, BaseException | None]:
+    """Return what the thread puts into the box: an answer or an error. It is `_SilenceError` if
+    there are no signs of life for too long.
+    """
+    seen, since = -1, time.monotonic()
     while True:
         with suppress(queue.Empty):
-            answer, error = box.get(timeout=_LOOK_SECONDS)
-            if error is not None:
-                raise error
-            return answer
-        now = sign.stat().st_mtime_ns
+            return box.get(timeout=_LOOK_SECONDS)
+        now = seen
+        with suppress(OSError):  # a shared folder may be out of reach for a moment
+            now = sign.stat().st_mtime_ns
         if now != seen:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
-            raise _SilenceError
+            return None, _SilenceError()
 
 
 class _SilenceError(Exception):
@@ -135,24 +141,20 @@ def _cancel(context: Any, tag: str) -> None:
     thread.join(_CANCEL_SECONDS)
 
 
-@contextmanager
-def _failures_told(context: Any) -> Iterator[None]:
-    """Turn the errors of Spark into sentences."""
+def _told(error: BaseException, context: Any) -> BaseException:
+    """Return the exception with a sentence for an error of Spark, and any other as it is."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    try:
-        yield
-        return
-    except (PySparkException, Py4JError, OSError, EOFError) as error:
-        text = str(error)
-        reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
-    except _SilenceError:
+    if not isinstance(error, (PySparkException, Py4JError, OSError, EOFError, _SilenceError)):
+        return error
+    text = str(error)
+    reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
+    if isinstance(error, _SilenceError):
         reason = _SILENT.format(round(PATIENCE / 60, 1))
-    # Raised outside of the except clause, so that the context of the exception is not kept either.
     if java_ended(context):
         reason = _GONE
-    raise ScumbleError(f"The Spark cluster could not do its work: {reason}.")
+    return ScumbleError(f"The Spark cluster could not do its work: {reason}.")
 
 
 def java_ended(context: Any) -> bool:

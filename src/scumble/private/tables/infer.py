@@ -62,6 +62,11 @@ _DECIMAL_COMMAS = (
     "The values look like numbers with a decimal comma: write them with a point in the file (12.5 "
     "for 12,5), else they are text, and never published. If they are lists, say so by a type."
 )
+_THOUSANDS = (
+    "The values look like numbers with a comma before three digits, which may be thousands or a "
+    "decimal comma: write 12345 or 12.345 for 12,345 in the file, else they are text, and never "
+    "published. If they are lists, say so by a type."
+)
 _SINGULAR = (
     "Nearly every value occurs once: taken for an identifier, which is never published. "
     "If it is none, give it a role and a type."
@@ -234,10 +239,15 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
         return Attribute(name, "identifier", note=f"Never published as it is. {error}")
 
 
+def _of_commas(profile: Profile) -> str:
+    """Return what to do with numbers that have a comma."""
+    return _THOUSANDS if profile.decimals == 3 else _DECIMAL_COMMAS
+
+
 def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
     """Return the proposed domain and a note on what to check, or None and the reason."""
-    if not profile.seen or profile.decimal_commas:
-        return None, _DECIMAL_COMMAS if profile.seen else _EMPTY
+    if not profile.seen or profile.decimals:
+        return None, _of_commas(profile) if profile.seen else _EMPTY
     if profile.has_lists(limit):
         lists = profile.lists.domain(limit, round_edges)
         return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
@@ -303,8 +313,8 @@ def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[AnyDomain |
             return None, _EMPTY
         return Category(tuple(sorted(values))), _NOTES["category"]
     read = {"boolean": "truth", "binned": "number"}.get(kind, kind)
-    if read == "number" and profile.decimal_commas:
-        return None, _DECIMAL_COMMAS
+    if read == "number" and profile.decimals:
+        return None, _of_commas(profile)
     if read not in profile.possible or not profile.fits[read]:
         return None, f"Nearly no values are {_PLURALS[read]}."
     if kind == "integer":

@@ -154,17 +154,17 @@ class Profile:
         return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
 
     @property
-    def decimal_commas(self) -> bool:
-        """Whether the values look like 12,5: numbers, nearly all with one comma and as many digits
-        after it.
+    def decimals(self) -> int:
+        """How many digits are after the comma of values that look like 12,5: numbers, nearly all
+        with one comma and as many digits after it. 0 for other values.
         """
         values = [str(value) for value in self.seen - self.blanks]
         found = [_DECIMAL_COMMA.fullmatch(value) for value in values]
         if not self.text or len(values) < FEWEST_DECIMALS or not all(found):
-            return False
+            return 0
         digits = Counter(len(each[1] or "") for each in found if each)
         [(usual, times)] = digits.most_common(1)
-        return usual > 0 and times >= _USUAL * len(values)
+        return usual if times >= _USUAL * len(values) else 0
 
     def whole_numbers(self) -> set[int]:
         """Return the distinct integers of a column of nothing else but words for missing."""

@@ -21,7 +21,7 @@ def count_cells(
         cells = np.zeros(codes.shape[1], np.int64)
         for place, stride in zip(places[table], strides[table], strict=True):
             if stride:
-                cells += codes[place] * stride
+                cells += codes[place].astype(np.int64) * stride
         counts[first:last] += np.bincount(cells, minlength=last - first).astype(np.uint32)
 
 

@@ -18,7 +18,7 @@ class WholeBaskets:
     """The file has a row for each published basket: the places of its `items` among the binary
     `attributes`, its noisy `count`, and the number of the `law` of its noise in `laws`.
 
-    Which baskets are published depends on other noise; the empty one always is, but in
+    Which baskets are published depends on other noise; the empty one always is, except in
     the first releases of this format. `total` is the number of all baskets plus
     noise of its own, or the exact number if `total_noise` is None.
     """
