@@ -423,7 +423,10 @@ def _names(header: str) -> tuple[str, list[str]]:
 
 
 def _refuse_other_formats(description: str, path: Path, gzipped: bool) -> None:
-    """Raise `SourceError` for a workbook, and for a file that has bytes that no text has."""
+    """Raise `SourceError` for a workbook, and for a file whose header has bytes that no text has.
+
+    Values of people may have them: what is refused must not depend on a value.
+    """
     with path.open("rb") as file:
         start = file.read(_PEEK)
     if path.suffix.lower() in _WORKBOOKS or start.startswith(_ZIP):
@@ -432,7 +435,7 @@ def _refuse_other_formats(description: str, path: Path, gzipped: bool) -> None:
             "Parquet."
         )
     if (
-        b"\0" in start
+        b"\0" in start.partition(b"\n")[0]
         and not gzipped
         and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     ):
