@@ -261,7 +261,7 @@ REFUSED = {
         "converts a Latin-1 file) (line",
     ),
     "utf-16": (lambda folder: write_csv(folder, CSV.encode("utf-16")), "not UTF-8 text"),
-    "bytes": (lambda folder: write_csv(folder, b"\x7fELF\2\1\0\0age,job\n1,cook\n"), "it is not text"),
+    "bytes": (lambda folder: write_csv(folder, b"\x7fELF\0\0age,job\n1,cook\n"), "it is not text"),
     "workbook": (lambda folder: write_csv(folder, b"PK\3\4\0", "a.xlsx"), "save it as CSV (UTF-8)"),
     "archive": (lambda folder: write_csv(folder, b"PK\3\4\0\6"), "is a workbook or an archive"),
     "short line": (lambda folder: write_csv(folder, "age,job\n1,cook\n2\n"), "header (line 3)"),
