@@ -110,6 +110,22 @@ def test_answers_are_the_same_and_the_copy_is_removed_with_the_release(saved):
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), OSError("disk")])
+def test_what_stops_the_rows_is_not_an_error_of_the_database(address, monkeypatch, error):
+    """The driver takes an exception in a batch, also that of Ctrl-C, for one of its own."""
+
+    def stopped(*_):
+        raise error
+
+    release = sc.publish(people(300, schema()), schema(), sc.Uniform(epsilon=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(relations.ContentDigest, "add", stopped)
+        with pytest.raises(type(error)) as raised:
+            release.save(address)
+    assert raised.value is error
+    release.save(address)  # nothing was left behind
+
+
 def test_plain_sql_reads_the_rows(saved):
     assert psql(saved, "SELECT count(*), count(DISTINCT job) > 1 FROM {}") == [(300, True)]
 

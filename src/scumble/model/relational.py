@@ -58,7 +58,6 @@ _SENTENCES = (
     (r"cancell?ing statement", _REASONS["57014"]),
     (r"terminating connection|closed the connection|connection .*lost", _REASONS["08"]),
     (r"not a database", "it is no database file"),
-    (r"NaN would be kept", "it has values that are no number, which SQLite does not keep"),
     (r"duplicate column", "two columns differ only in upper and lower case"),
     (r"too many columns|at most \d+ columns", _REASONS["54011"]),
     (r"permission denied", _REASONS["42501"]),
@@ -324,8 +323,29 @@ class DatabaseConnection:
             raise failure
 
     def ingest(self, table: str, batches: pa.RecordBatchReader, mode: str, **place: str) -> None:
-        """Copy batches into a table; raise `DatabaseError`."""
-        self._with_cursor(lambda cursor: cursor.adbc_ingest(table, batches, mode, **place))
+        """Copy batches into a table; raise `DatabaseError`, or what making the batches raises.
+
+        The driver takes every exception in a batch, also that of Ctrl-C, for an error of its own.
+        """
+        import pyarrow as pa
+
+        raised: list[BaseException] = []
+
+        def kept() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from batches
+            except (Exception, KeyboardInterrupt) as error:
+                raised.append(error)
+                raise
+
+        reader = pa.RecordBatchReader.from_batches(batches.schema, kept())
+        try:
+            self._with_cursor(lambda cursor: cursor.adbc_ingest(table, reader, mode, **place))
+        except DatabaseError:
+            if not raised:
+                raise
+        if raised:
+            raise raised[0]
 
     def _with_cursor(self, use: Callable[[Any], _Result]) -> _Result:
         failure: DatabaseError

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scumble.model.errors import ReleaseError
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
 # Control characters, line and paragraph separators, bidirectional marks and lone surrogates.
 CONTROL = re.compile(
@@ -48,9 +50,23 @@ def indices(numbers: npt.NDArray[Any], size: int, *, least: int = 0) -> npt.NDAr
 
     numpy counts a negative index from the end, and a compiled loop checks none at all.
     """
-    if numbers.size and not least <= numbers.min() <= numbers.max() < size:
+    if not numbers.size:
+        return numbers
+    if numbers.dtype.kind not in "iu" or not least <= numbers.min() <= numbers.max() < size:
         raise ReleaseError(DAMAGED)
     return numbers
+
+
+def counts(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """Return a column of a file of a release that holds noisy counts; raise `ReleaseError` if one
+    is missing or no whole number.
+    """
+    from pyarrow import types
+
+    if column.null_count or not types.is_integer(column.type):
+        raise ReleaseError(DAMAGED)
+    found: npt.NDArray[np.float64] = column.to_numpy().astype("f8")
+    return found
 
 
 def read_regular(path: Path, limit: int = LARGEST_FILE) -> bytes:

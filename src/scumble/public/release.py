@@ -190,15 +190,18 @@ class Release:
 
     def next(self, context: Sequence[Any] = ()) -> pa.Table:
         """Return the probability of each value after `context`, and of the end (null)."""
-        return self._reader_with("next").next(context)
+        with _readable_data():
+            return self._reader_with("next").next(context)
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
-        return self._reader_with("top").top(k, length=length)
+        with _readable_data():
+            return self._reader_with("top").top(k, length=length)
 
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
-        return self._reader_with("rules").rules(support, confidence)
+        with _readable_data():
+            return self._reader_with("rules").rules(support, confidence)
 
     def generalised(self) -> GeneralisedRows:
         """Return the rows of a release by generalise: their labels, and what was changed."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -200,6 +201,38 @@ def test_nothing_is_published_where_no_two_baskets_are_equal() -> None:
     release = sc.publish(pa.table({"items": rows}), schema, mechanism, seed=1)
     assert len(list(release.top(5))) == 0
     assert any("nothing was published" in remark for remark in release.remarks)
+
+
+LISTS = pa.list_(pa.int32())
+FORGED = {
+    "no whole numbers": ("items", [0.5], pa.list_(pa.float64())),
+    "item that is not there": ("items", [9], LISTS),
+    "item twice": ("items", [0, 0], LISTS),
+    "missing item": ("items", [None], LISTS),
+    "missing basket": ("items", None, LISTS),
+    "no list": ("items", 1, pa.int32()),
+    "missing count": ("count", None, pa.int64()),
+    "text as count": ("count", "1", pa.string()),
+    "missing law": ("law", None, pa.int32()),
+}
+
+
+@pytest.mark.parametrize(("column", "value", "kind"), FORGED.values(), ids=list(FORGED))
+def test_forged_baskets_are_damage(column: str, value: Any, kind: pa.DataType) -> None:
+    mechanism = sc.DiffPart("items", epsilon=100, neighbours="replace", fanout=2)
+    release = sc.publish(_table(90), SCHEMA, mechanism, seed=1)
+    file = release.folder / "baskets.parquet"
+    table = pq.read_table(file)
+    forged = pa.array([value] * table.num_rows, kind)
+    pq.write_table(table.set_column(table.column_names.index(column), column, forged), file)
+    for ask in (
+        lambda: release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')"),
+        lambda: release.top(2),
+        lambda: release.rules(support=1, confidence=0.1),
+        lambda: release.rows(5, seed=1),
+    ):
+        with pytest.raises(sc.ReleaseError, match="damaged"):
+            ask()
 
 
 @pytest.mark.parametrize("column", ["x", "items"])

@@ -6,17 +6,32 @@ Statistical tests here reject a correct program less than once in 10^5.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.model.designs.lists.hub_tables import HubTables, cells_of, spread, supersets, walsh
+from scumble.model.designs.lists.hub_tables import (
+    MOST_HUBS,
+    HubTables,
+    cells_of,
+    spread,
+    supersets,
+    walsh,
+)
+from scumble.model.errors import ReleaseError
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.schema.lists import ListDomain
+from scumble.private import hooks
 from scumble.private.meter.baskets import hub_scores
 from scumble.private.meter.itemsets import (
     Chosen,
@@ -27,10 +42,15 @@ from scumble.private.meter.itemsets import (
     pair_counts,
 )
 from scumble.private.sampling.source import Keystream
+from scumble.private.summaries.lists.baskets import _Hubs, _Sets
+from scumble.public.estimation.measurements.baskets.hub_tables import HubReader
 from tests.support.baskets import Basket, passes, support
 
 SUBSETS = [frozenset(each) for size in range(4) for each in combinations(range(3), size)]
 ITEMS = 50
+SCHEMA = sc.Schema(
+    [sc.Attribute("items", "sensitive", ListDomain("set", sc.IntegerRange(0, ITEMS - 1)))]
+)
 
 
 def numbers(baskets: list[Basket], hubs: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -178,13 +198,11 @@ def test_a_known_number_of_baskets_has_no_covariance() -> None:
 def test_long_baskets_raise_values_and_intervals_hold() -> None:
     """Half of the baskets have more rarer items than are kept. 10 releases of 8 items each."""
     baskets = some_baskets(3000, 6)
-    domain = ListDomain("set", sc.IntegerRange(0, ITEMS - 1))
-    schema = sc.Schema([sc.Attribute("items", "sensitive", domain)])
     rows = pa.table({"items": [sorted(map(int, each)) for each in baskets]})
     mechanism = sc.Baskets("items", top=110, epsilon=40, items=3, neighbours="add_remove")
     errors = []
     for seed in range(10):
-        release = sc.publish(rows, schema, mechanism, seed=seed)
+        release = sc.publish(rows, SCHEMA, mechanism, seed=seed)
         design = release.evidence.design
         assert design.kind == HubTables.kind
         for name in release.evidence.columns[design.hubs :][:8]:
@@ -224,8 +242,76 @@ def test_rules_that_were_chosen_have_intervals_that_hold() -> None:
     assert np.mean(wrong) < 0.1
 
 
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_the_forecast_is_the_largest_error(delta: float | None) -> None:
+    """By the exact variances of counts of a hub and of a rarer item, for every number of hubs."""
+    mechanism = sc.Baskets("items", top=100, epsilon=1, delta=delta, neighbours="add_remove")
+    errors = []
+    for hubs in range(1, MOST_HUBS + 1):
+        laws = mechanism._hub_laws(hubs)
+        names = tuple(f"contains(items, {item})" for item in range(40))
+        design = HubTables(names, hubs, mechanism.kept, *laws, DiscreteLaplace(Fraction(1)))
+        reader = _reader(design, np.zeros(design.tables * design.cells + design.most, np.int64))
+        errors.append([1.96 * reader.variance(places) ** 0.5 for places in ((0,), (hubs,))])
+    hub, rarer = np.max(errors, axis=0)
+    [sentence] = mechanism.outlook(SCHEMA)
+    assert f"one of these within ±{hub:,.3g} or less" in sentence
+    assert f"rarer item within ±{rarer:,.3g} or less" in sentence
+
+
+def test_noise_alone_raises_no_count() -> None:
+    """No basket was clipped. Of 200 releases 3 in the mean see more than two standard errors; more
+    than 20 are seen by chance less than once in 10^9.
+    """
+    beyond = DiscreteLaplace(Fraction(50))
+    design = HubTables(("a", "b", "c"), 1, 8, *[DiscreteLaplace(Fraction(5))] * 2, beyond)
+    draw, ratio = np.random.default_rng(1), math.exp(-1 / 50)
+    raised = []
+    for _ in range(200):
+        noise = draw.geometric(1 - ratio, 8) - draw.geometric(1 - ratio, 8)
+        raised.append(_reader(design, np.concatenate([[900, 100] * 3, noise])).raised)
+    assert np.count_nonzero(raised) <= 20
+    full = np.concatenate([[900, 100] * 3, [3000, *[0] * 7]])
+    assert _reader(design, full).raised == pytest.approx(1)  # as many were left out as were kept
+
+
+def _reader(design: HubTables, numbers: np.ndarray) -> HubReader:
+    engine: Any = SimpleNamespace(rows=lambda _: pa.table({"count": numbers}))
+    evidence: Any = SimpleNamespace(design=design, columns=design.attributes, rows=None)
+    return HubReader(evidence, SCHEMA, engine)
+
+
+FORGED: dict[str, Callable[[int], pa.Array]] = {
+    "missing": lambda n: pa.nulls(n, pa.int64()),
+    "text": lambda n: pa.array(["1"] * n),
+    "not a number": lambda n: pa.array([float("nan")] * n),
+    "lists": lambda n: pa.array([[1]] * n),
+    "too few": lambda n: pa.array([1] * (n - 1)),
+}
+
+
+@pytest.mark.parametrize("counts", FORGED.values(), ids=list(FORGED))
+@pytest.mark.parametrize("method", [_Hubs, _Sets])
+def test_forged_counts_are_damage(
+    method: type[sc.Baskets], counts: Callable[[int], pa.Array]
+) -> None:
+    rows = pa.table({"x": [["a", "b"], ["b"], [], ["a", "c"]] * 50})
+    release = sc.publish(rows, hooks.ITEMS, method("x", top=2, epsilon=1, neighbours="replace"))
+    file = Path(release.folder) / release.evidence.files[0]
+    pq.write_table(pa.table({"count": counts(pq.read_metadata(file).num_rows)}), file)
+    for ask in (
+        lambda: release.answer("SELECT COUNT(*) FROM t WHERE contains(x, 'a')"),
+        lambda: release.top(2),
+        lambda: release.rules(support=1, confidence=0.1),
+    ):
+        with pytest.raises(ReleaseError, match="damaged"):
+            ask()
+
+
 def test_designs_that_cannot_be_are_refused() -> None:
     law = DiscreteLaplace(Fraction(1))
+    with pytest.raises(ValueError, match="twice"):
+        HubTables(("a", "a"), 1, 1, law, law, law)
     for hubs, most in ((-1, 1), (7, 1), (3, 1), (1, 0)):
         with pytest.raises(ValueError, match="so many items"):
             HubTables(("a", "b"), hubs, most, law, law, law)

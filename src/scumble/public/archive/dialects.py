@@ -231,7 +231,7 @@ def _stored(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
             values = column.to_pylist()
             return pa.array([None if each is None else json.dumps(each) for each in values])
         if pa.types.is_floating(column.type) and column.is_nan().true_count:
-            raise ValueError("NaN would be kept as NULL")
+            raise DatabaseError("it has values that are no number, which SQLite does not keep")
         return column
 
     def made() -> Iterator[pa.RecordBatch]:

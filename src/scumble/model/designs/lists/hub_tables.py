@@ -56,6 +56,8 @@ class HubTables:
     def __post_init__(self) -> None:
         if not 0 <= self.hubs <= min(MOST_HUBS, len(self.attributes)) or self.most < 1:
             raise ValueError("there are no tables over so many items")
+        if len(set(self.attributes)) < len(self.attributes):
+            raise ValueError("an item stands twice")
         if type(self.noise) is not type(self.whole):
             raise ValueError("all tables have noise of one kind")
 

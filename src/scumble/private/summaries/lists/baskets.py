@@ -19,6 +19,7 @@ from scumble.model.designs.residual_planner import plan_equal_noise
 from scumble.model.designs.residuals import Residuals
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.laws import NoiseLaw
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
@@ -229,17 +230,18 @@ class Baskets(ProtectedSummary):
     ) -> Measurements:
         """Measure tables over the first items, of the baskets with each of the others."""
         hubs = min(hubs, len(items))
-        touched = (self.kept + _WHOLE) * spread(hubs, self.promise.pure)
-        noise = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
-        weaker = (
-            DiscreteLaplace(noise.scale / _WHOLE)
-            if isinstance(noise, DiscreteLaplace)
-            else DiscreteGaussian(noise.parameter / _WHOLE)
-        )
         beyond = noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond))
         names = self._columns(table.schema, items)
-        design = HubTables(names, hubs, self.kept, noise, weaker, beyond)
+        design = HubTables(names, hubs, self.kept, *self._hub_laws(hubs), beyond)
         return self._written(table, folder, design, baskets.hub_tables(items, design))
+
+    def _hub_laws(self, hubs: int) -> tuple[NoiseLaw, NoiseLaw]:
+        """Return the noise of tables over hubs: of one for another item, and of all baskets."""
+        touched = (self.kept + _WHOLE) * spread(hubs, self.promise.pure)
+        noise = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
+        if isinstance(noise, DiscreteLaplace):
+            return noise, DiscreteLaplace(noise.scale / _WHOLE)
+        return noise, DiscreteGaussian(noise.parameter / _WHOLE)
 
     def _by_sets(
         self, table: PrivateTable, baskets: PrivateBaskets, items: Integers, folder: Path
@@ -290,10 +292,25 @@ class Baskets(ProtectedSummary):
             f"To expect: if one basis is enough, the count of an item will be within ±{one:,.3g} "
             f"(2 items in it) to ±{all_:,.3g} ({LARGEST} items) {OFTEN}; if more than "
             f"{self.clipped_from} items matter, the count of a set in clipped baskets within "
-            f"±{_LEVEL_Z * many.variance**0.5:,.3g}, or less if {self.most_hubs} items or fewer "
-            "are in most frequent sets."
+            f"±{_LEVEL_Z * many.variance**0.5:,.3g}{self._outlook_with_hubs()}."
         )
         return (sentence,)
+
+    def _outlook_with_hubs(self) -> str:
+        """How far counts may be off at most with tables over hubs; nothing if there are none."""
+        if self.most_hubs < 1:
+            return ""
+        hubs = range(1, self.most_hubs + 1)
+        laws = [self._hub_laws(each) for each in hubs]
+        # A count is the sum of all cells with an item, or by Walsh coefficients one noisy number.
+        cells = [2**each if self.promise.pure else 1 for each in hubs]
+        rarer = max(n * law.variance for n, (law, _) in zip(cells, laws, strict=True))
+        hub = max(max(n // 2, 1) * law.variance for n, (_, law) in zip(cells, laws, strict=True))
+        most = (f"±{_LEVEL_Z * each**0.5:,.3g}" for each in (hub, rarer))
+        return (
+            "; if {} items or fewer are in most frequent sets, the count of one of these within {} "
+            "or less, of a rarer item within {} or less".format(self.most_hubs, *most)
+        )
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Return how the items were counted."""

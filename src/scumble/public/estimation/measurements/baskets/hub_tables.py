@@ -6,14 +6,15 @@ that tie two other items together were not measured.
 
 Long baskets kept some of their other items only, so that counts of these are too low. The published
 numbers of items beyond the limit tell by which factor on average. Values are raised by it, as if
-all items were left out equally often; intervals hold without this assumption, by the number of
-baskets that were clipped.
+all items were left out equally often, if they stand out of the noise; intervals hold without this
+assumption, by the number of baskets that were clipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,10 @@ import numpy.typing as npt
 from scumble.model.designs.lists.hub_tables import HubTables, cells_of, supersets, walsh
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.baskets.itemsets import (
     conjunction,
+    measured_counts,
     refusal,
     steps,
     tied,
@@ -35,6 +36,7 @@ from scumble.public.sandbox import Sandbox
 
 Tensor = npt.NDArray[np.float64]
 
+_SEEN = 2  # standard errors of the number of items left out, above which counts are raised
 CLIPPED = (
     "counted from at most {most} of the rarer items of a basket, and raised by {more:.1%} for "
     "those left out; the interval allows for all baskets with more, about {beyond:,.0f}"
@@ -44,7 +46,7 @@ CLIPPED = (
 @dataclass(frozen=True, eq=False)
 class _Functional:
     """The weights of the cells of some tables, by the number of the table. `up` and `down` are the
-    most that an other item more in a basket can add to and take from its weight.
+    most that further other items of a basket can add to and take from its weight.
     """
 
     weights: dict[int, Tensor]
@@ -61,8 +63,9 @@ class HubReader:
         design: Any = evidence.design
         if not isinstance(design, HubTables):
             raise TypeError("tables over frequent items have a design of their own")
-        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
-        numbers = table.column(0).to_numpy().astype(np.float64)
+        if design.attributes != evidence.columns:
+            raise ValueError("the items do not fit the manifest")
+        numbers = measured_counts(engine, design.count)
         size = design.tables * design.cells
         if len(numbers) != size + design.most:
             raise ValueError("the number of cells does not fit the design")
@@ -75,10 +78,15 @@ class HubReader:
         self._variances = np.array([[each.variance for each in row] for row in laws])
         self._fourths = np.array([[each.fourth for each in row] for row in laws])
 
-    @property
+    @cached_property
     def raised(self) -> float:
-        """The estimated share of other items that was left out, of those that were kept."""
-        left_out = float(np.arange(1, self.design.most + 1) @ self._beyond.clip(0))
+        """The estimated share of other items that was left out, of those that were kept; 0 if noise
+        alone may be what was counted.
+        """
+        more = np.arange(1, self.design.most + 1)
+        left_out = float(more @ self._beyond)
+        if left_out <= _SEEN * (self.design.beyond.variance * float(more @ more)) ** 0.5:
+            return 0.0
         return left_out / max(float(self.cells[1:].sum()), 1.0, left_out)
 
     def read(self, weights: Weights) -> Reading:

@@ -22,12 +22,12 @@ import numpy.typing as npt
 from scumble.model import arrow_compute as pc
 from scumble.model.designs.lists.itemsets import Itemsets, set_places
 from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, LAW, WholeBaskets
-from scumble.model.errors import QueryError
+from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import quoted
 from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import indices
+from scumble.model.stored import DAMAGED, counts, indices
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights
 from scumble.public.sandbox import Sandbox
 
@@ -51,7 +51,7 @@ _LEVEL = 0.95
 class _Functional:
     """A sum of counts of sets: the places of their numbers, and their coefficients.
 
-    `up` and `down` are the most that an item more in a basket can add to and take from its weight.
+    `up` and `down` are the most that further items of a basket can add to and take from its weight.
     """
 
     places: npt.NDArray[np.int64]
@@ -69,12 +69,11 @@ class ItemsetReader:
         design: Any = evidence.design
         if not isinstance(design, Itemsets):
             raise TypeError("sets of items have a design of their own")
-        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
-        numbers = table.column(0).to_numpy()
+        numbers = measured_counts(engine, design.count)
         if len(numbers) != design.numbers + 1:
             raise ValueError("the number of sets does not fit the design")
         self.design = design
-        self.numbers = numbers[:-1].astype(np.float64)
+        self.numbers = numbers[:-1]
         self._beyond = float(numbers[-1])
         self._known = evidence.rows is not None
         if evidence.rows is not None:
@@ -145,6 +144,14 @@ class ItemsetReader:
 
     def _measured(self, names: Sequence[str]) -> bool:
         return len(names) <= self.design.longest
+
+
+def measured_counts(engine: Sandbox, column: str) -> Tensor:
+    """Return the column of noisy counts of a release; raise `ReleaseError` if there is none."""
+    try:
+        return counts(engine.rows(f"SELECT {quoted(column)} FROM view").column(0))
+    except QueryError:
+        raise ReleaseError(DAMAGED) from None
 
 
 def tied(weights: Weights) -> tuple[list[str], Tensor]:
@@ -250,9 +257,10 @@ class WholeBasketReader:
         self.design = cast(WholeBaskets, evidence.design)
         table = engine.rows(f"SELECT {ITEMS}, {LAW}, {COUNT} FROM view")
         laws = indices(table[LAW].to_numpy(), len(self.design.laws))
-        items = pc.list_flatten(table[ITEMS]).to_numpy()
-        indices(items, len(self.design.attributes))
-        self.counts = table[COUNT].to_numpy().astype(np.float64)
+        if table[ITEMS].null_count:
+            raise ValueError("a basket is missing")
+        indices(pc.list_flatten(table[ITEMS]).to_numpy(), len(self.design.attributes))
+        self.counts = counts(table[COUNT])
         known = [(law.variance, law.fourth) for law in self.design.laws]
         variances, fourths = np.array(known, np.float64).reshape(-1, 2)[laws].T
         noise = self.design.total_noise
@@ -261,6 +269,8 @@ class WholeBasketReader:
         self._variances = np.append(variances, noise.variance if noise else 0.0)
         self._fourths = np.append(fourths, noise.fourth if noise else 0.0)
         self.baskets: list[list[int]] = table[ITEMS].to_pylist()
+        if any(len(set(items)) < len(items) for items in self.baskets):
+            raise ValueError("a basket has an item twice")
 
     @cached_property
     def members(self) -> npt.NDArray[np.bool_]:
