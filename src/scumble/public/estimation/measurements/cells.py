@@ -203,7 +203,8 @@ def _small_cells(
         return None
     if table[0].type != pa.int64() or table[0].null_count:
         return None
-    return table[0].to_numpy().reshape([schema[name].size for name in columns])
+    found: Counts = table[0].to_numpy().reshape([schema[name].size for name in columns])
+    return found
 
 
 @dataclass(frozen=True)
