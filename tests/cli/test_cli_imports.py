@@ -79,7 +79,7 @@ def imported(home: Path, *words: str) -> set[str]:
 def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ...]) -> None:
     found = imported(home, *words)
     assert found & (COMPILERS | {"scipy.special", "scumble.private"}) == set()
-    unneeded = {"sqlglot", "rich", "pyarrow.compute", "pyarrow.parquet"}
+    unneeded = {"sqlglot", "rich", "pyarrow.compute", "duckdb"}
     assert words[0] == "show" or found & unneeded == set()
 
 

@@ -100,6 +100,11 @@ class Sandbox:
                 self._opened = _open(side_tables, files)
             return self._opened
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the database was opened."""
+        return self._opened is not None
+
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Yield a cursor for a statement, which Ctrl-C stops."""

@@ -3,10 +3,17 @@
 Programs often ask the same question with other literals. The second question of a template is
 tokenized and not parsed again: its literals are inserted into the clauses of the first one.
 Templates are keyed by tokens, so that only the SQL tokenizer and the parser ever read the text.
+
+Tokenizing takes most of that time. So a template is also known by the text around the literals, its
+shape. A shape is kept only if the tokenizer found the same literals at the same places in the first
+text that has it. In every other text of the shape it finds them there, too: the tokenizer reads
+from left to right; what it reads between literals is the same; and a literal of the same kind ends
+where the shape says, since nothing that could continue it stands beside it.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +25,14 @@ from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.cache import Cache
-from scumble.model.query import Comparison, Expression, ParsedQuestion, Query
+from scumble.model.query import (
+    ComparedLiteral,
+    Comparison,
+    Expression,
+    LiteralKind,
+    ParsedQuestion,
+    Query,
+)
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.public.level_function import spell_levels
@@ -28,9 +42,15 @@ from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.tokens import TokenizedSql, Tokens, fold_derived
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
-_LITERALS = {T.STRING: "text", T.NUMBER: "number"}
+_LITERALS: dict[T, LiteralKind] = {T.STRING: "text", T.NUMBER: "number"}
 _MOST_TEMPLATES = 1 << 12
 _DIGITS = 15  # the most digits of a number that is inserted into a template
+_LONGEST_SHAPE = 10_000  # characters of a text that is looked up by its shape
+# A literal with nothing beside it that could belong to it: the inside of a text, or a number.
+_LITERAL = re.compile(
+    r"""(?<!\w)'((?:[^'\\\0]|'')*+)'(?!['\w]) | (?<![\w.'"$])([0-9]{1,15}+)(?![\w.'"])""",
+    re.VERBOSE,
+)
 
 TemplateKey = tuple[bytes, tuple[str, ...]]
 
@@ -45,23 +65,32 @@ class TemplateParser:
         self.schema = schema
         self._tables = tables
         self._templates = Cache[TemplateKey, _Template | None](_MOST_TEMPLATES)
+        self._shapes = Cache[tuple[str, ...], _Shape](_MOST_TEMPLATES)
 
     def parse(self, text: str) -> ParsedQuestion:
         """Return the question that a SQL text asks; raises `QueryError` as `parse` does."""
-        question = TokenizedSql(text)
-        found = self._read(question)
-        return found if isinstance(found, ParsedQuestion) else refuse_plan(question)
-
-    def read(self, text: str) -> ParsedQuestion | SelectPlan:
-        """Return the question with its comparisons, or the plan, of a SQL text."""
-        return self._read(TokenizedSql(text))
+        found = self.read(text)
+        return found if isinstance(found, ParsedQuestion) else refuse_plan(TokenizedSql(text))
 
     def read_select(self, text: str) -> Query | SelectPlan:
         """Return the question or the plan of a SQL text, as `parse.read_select` does."""
-        found = self._read(TokenizedSql(text))
+        found = self.read(text)
         return found.query if isinstance(found, ParsedQuestion) else found
 
-    def _read(self, question: TokenizedSql) -> ParsedQuestion | SelectPlan:
+    def read(self, text: str) -> ParsedQuestion | SelectPlan:
+        """Return the question with its comparisons, or the plan, of a SQL text."""
+        written = _Written.of(text) if _is_short(text) else None
+        shape = None if written is None else self._shapes.get(written.around)
+        if written is not None and shape is not None:
+            found = shape.filled(text, written)
+            if found is not None:
+                return found
+        return self._read(TokenizedSql(text), written)
+
+    def _read(
+        self, question: TokenizedSql, written: _Written | None
+    ) -> ParsedQuestion | SelectPlan:
+        text = question.text
         fold_derived(question, self.schema)
         spell_levels(question, self.schema)
         kinds = [token.token_type for token in question.tokens]
@@ -70,9 +99,13 @@ class TemplateParser:
         ]
         key = _key(question.tokens, kinds)
         template = self._templates.get(key)
-        filled = None if template is None else template.filled(question, literals)
-        if filled is not None:
-            return filled
+        if template is not None:
+            starts = [question.tokens[clause.first].start for clause in template.clauses]
+            if written is not None and question.text == text and written.agrees(text, literals):
+                self._shapes.put(written.around, _Shape.of(template, starts, written), 1)
+            filled = template.filled(question.text, starts, [each.text for each in literals])
+            if filled is not None:
+                return filled
         query = read_select_tokens(question, self.schema, self._tables)
         if not isinstance(query, Query):
             return query
@@ -80,6 +113,10 @@ class TemplateParser:
         if key not in self._templates:
             self._templates.put(key, _template(parsed, question, literals, self.schema), 1)
         return parsed
+
+
+def _is_short(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_SHAPE
 
 
 def _key(tokens: Tokens, kinds: Sequence[T]) -> TemplateKey:
@@ -112,33 +149,92 @@ class _Template:
     query: Query
     clauses: tuple[_Clause, ...]
 
-    def filled(self, question: TokenizedSql, literals: Sequence[Token]) -> ParsedQuestion | None:
-        """Return the question with other literals; None if one of them needs the parser."""
+    def filled(
+        self, text: str, starts: Sequence[int], literals: Sequence[str]
+    ) -> ParsedQuestion | None:
+        """Return the question with other literals; None if one of them needs the parser.
+
+        `starts` are the offsets of the clauses in `text`.
+        """
         clauses: list[Expression] = []
         comparisons: list[Comparison] = []
         at = 0
-        for first, attributes, parts, comparison, known in self.clauses:
+        for start, (_, attributes, parts, compared, known) in zip(
+            starts, self.clauses, strict=True
+        ):
             sql, values = parts[0], []
-            for old, part in zip(comparison.literals, parts[1:], strict=True):
-                literal = _literal_sql(literals[at], known)
+            for old, part in zip(compared.literals, parts[1:], strict=True):
+                value = literals[at]
+                literal = _literal_sql(old.kind, value, known)
                 if literal is None:
                     return None
                 sql += literal + part
-                values.append(old._replace(text=literals[at].text))
+                values.append(ComparedLiteral(old.kind, value, old.negative, old.dated))
                 at += 1
-            compared = comparison._replace(literals=tuple(values))
-            start = question.tokens[first].start
-            clauses.append(Expression(sql, attributes, start, comparison=compared))
-            comparisons.append(compared)
+            comparison = Comparison(
+                compared.column, compared.operator, tuple(values), compared.negated
+            )
+            clauses.append(Expression(sql, attributes, start, (), comparison))
+            comparisons.append(comparison)
         query = self.query
-        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, question.text)
+        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, text)
         return ParsedQuestion(filled, tuple(comparisons))
 
 
-def _literal_sql(token: Token, known: frozenset[str]) -> str | None:
+class _Written(NamedTuple):
+    """The literals of a text as they are written, where each begins and ends, and the text around
+    them. The quotes of a text literal are around it.
+    """
+
+    around: tuple[str, ...]
+    literals: list[str]
+    spans: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, text: str) -> _Written:
+        spans = [found.span(found.lastindex or 0) for found in _LITERAL.finditer(text)]
+        around, literals, at = [], [], 0
+        for start, end in spans:
+            around.append(text[at:start])
+            literals.append(text[start:end])
+            at = end
+        around.append(text[at:])
+        return cls(tuple(around), literals, spans)
+
+    def agrees(self, text: str, tokens: Sequence[Token]) -> bool:
+        """Return whether these literals are the `tokens` of a text, none left out."""
+        inside = [(each.start, each.end + 1) for each in tokens]
+        quoted = [each.token_type is T.STRING for each in tokens]
+        spans = [(s + q, e - q) for (s, e), q in zip(inside, quoted, strict=True)]
+        written = [text[start:end] for start, end in spans]
+        return spans == self.spans and written == self.literals
+
+
+class _Shape(NamedTuple):
+    """A template of texts that differ only in literals. Each clause begins some characters after
+    the end of a literal: `places` are the number of the literal, from 1, and of the characters.
+    """
+
+    template: _Template
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, template: _Template, starts: Sequence[int], written: _Written) -> _Shape:
+        ends = [0, *(end for _, end in written.spans)]
+        before = [sum(end <= start for end in ends) - 1 for start in starts]
+        return cls(template, tuple((n, at - ends[n]) for n, at in zip(before, starts, strict=True)))
+
+    def filled(self, text: str, written: _Written) -> ParsedQuestion | None:
+        """Return the question of another text of this shape; None if it needs the parser."""
+        spans = written.spans
+        starts = [after + (spans[n - 1][1] if n else 0) for n, after in self.places]
+        literals = [each.replace("''", "'") for each in written.literals]
+        return self.template.filled(text, starts, literals)
+
+
+def _literal_sql(kind: LiteralKind, text: str, known: frozenset[str]) -> str | None:
     """Return a literal as SQL; None if it must be parsed, as the parser might add notes."""
-    text: str = token.text
-    if token.token_type is T.STRING:
+    if kind == "text":
         return "'" + text.replace("'", "''") + "'" if text in known else None
     return text if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
 

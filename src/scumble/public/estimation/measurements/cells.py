@@ -40,10 +40,12 @@ from scumble.public.estimation.rows.grouped_counts import (
     distinct,
     floats,
 )
+from scumble.public.estimation.rows.small_files import is_plain_count, small_table
 from scumble.public.estimation.tables import Clauses
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
+Counts = npt.NDArray[np.int64]
 SUMMED = "sum of noisy cells; interval from the law of their noise"
 FIELLER = "ratio of sums of noisy cells; Fieller interval"
 _ROUNDING = 1e-24  # variance of a sum with weights of at most 1 that is known but for rounding
@@ -117,14 +119,24 @@ class CellsReader:
         self._design = cast(Cells, evidence.design)
         self._columns = evidence.columns
         self._schema = schema
+        self._small = _small_cells(self._design, schema, self._columns, engine)
         excess = None
         if evidence.rows is not None:
-            table = engine.rows(f"SELECT sum({quoted(self._design.count)}) FROM view")
-            excess = float(table.column(0)[0].as_py() or 0) - evidence.rows
+            excess = self._total(engine) - evidence.rows
         self._noisy = NoisyCells(self._design.noise, schema.size(evidence.columns), excess)
+
+    def _total(self, engine: Sandbox) -> float:
+        """Return the sum of all noisy counts."""
+        if self._small is not None:
+            return float(self._small.sum())
+        table = engine.rows(f"SELECT sum({quoted(self._design.count)}) FROM view")
+        return float(table.column(0)[0].as_py() or 0)
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group of the answer with its estimate."""
+        if self._small is not None and is_plain_count(query, self._schema):
+            yield from self.answer_together([query], engine)[0]
+            return
         cells = _matching(self._design, self._schema, query, engine)
         sums = CellSums(self._noisy, query, cells)
         for place, key in enumerate(told(cells.groups.keys)):
@@ -140,19 +152,22 @@ class CellsReader:
             if query.aggregate == "count" and not query.groups
         }
         clauses = Clauses(self._schema, plain.values(), engine)
-        tensor = CellTensor(self._design, self._noisy, self._columns, self._schema, engine, clauses)
+        whole = self._small
+        if whole is None:
+            table = engine.rows(f"SELECT {quoted(self._design.count)} FROM view")
+            shape = [self._schema[name].size for name in self._columns]
+            whole = table.column(0).to_numpy().reshape(shape)
+        tensor = CellTensor(whole, self._noisy, self._columns, clauses)
         return {place: [((), tensor.count(query))] for place, query in plain.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CellTensor:
     """All noisy cells as one tensor, and its marginals that questions need."""
 
-    design: Cells
+    whole: Counts
     noisy: NoisyCells
     columns: tuple[str, ...]
-    schema: Schema
-    engine: Sandbox
     clauses: Clauses
 
     def count(self, query: Query) -> Estimate:
@@ -167,19 +182,29 @@ class CellTensor:
         return self.noisy.total(query, (found[0], found[1], found[2]))
 
     @cached_property
-    def _marginals(self) -> dict[tuple[str, ...], npt.NDArray[np.int64]]:
-        table = self.engine.rows(f"SELECT {quoted(self.design.count)} FROM view")
-        shape = [self.schema[name].size for name in self.columns]
-        return {self.columns: table.column(0).to_numpy().reshape(shape)}
+    def _marginals(self) -> dict[tuple[str, ...], Counts]:
+        return {self.columns: self.whole}
 
-    def _marginal(self, names: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], int]:
+    def _marginal(self, names: tuple[str, ...]) -> tuple[Counts, int]:
         """Return the sums of the cells by `names`, and how many cells are in one sum."""
-        whole = self._marginals[self.columns]
         if names not in self._marginals:
             others = [i for i, name in enumerate(self.columns) if name not in names]
-            self._marginals[names] = whole.sum(axis=tuple(others))
+            self._marginals[names] = self.whole.sum(axis=tuple(others))
         marginal = self._marginals[names]
-        return marginal, whole.size // max(marginal.size, 1)
+        return marginal, self.whole.size // max(marginal.size, 1)
+
+
+def _small_cells(
+    design: Cells, schema: Schema, columns: tuple[str, ...], engine: Sandbox
+) -> Counts | None:
+    """Return all noisy counts, by attribute, if they are in a small file and DuckDB is not used."""
+    table = small_table(engine, [design.count])
+    if table is None or table.num_rows != schema.size(columns):
+        return None
+    if table[0].type != pa.int64() or table[0].null_count:
+        return None
+    found: Counts = table[0].to_numpy().reshape([schema[name].size for name in columns])
+    return found
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,11 @@ from scumble.public.estimation.rows.grouped_counts import (
     GroupIndex,
     grouped_counts,
     multiset_counts,
+    one_count,
 )
 from scumble.public.estimation.rows.inverse_channels import Flags, UniformInverse, flat
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.small_files import small_counts
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
@@ -113,6 +115,10 @@ def _count(
         return multiset_counts(
             engine, plan.schema, plan.joint_channel, plan.unperturbed, summed, plan.filters, hits
         )
+    if not summed and not plan.unperturbed and (hits is not None or not plan.axes):
+        found = small_counts(engine, plan.schema, plan.unperturbed_clauses, plan.perturbed_clauses)
+        if found is not None:
+            return one_count(plan.schema, *found, halved=hits is not None)
     clauses = [f"({clause.sql})" for clause in plan.perturbed_clauses]
     condition = None if hits is None else " AND ".join(clauses) or "true"
     return grouped_counts(

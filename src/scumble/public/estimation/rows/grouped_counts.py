@@ -137,6 +137,17 @@ def grouped_counts(
     return replace(halved, higher=halves[3:].reshape(2, -1))
 
 
+def one_count(schema: Schema, rows: int, shown: int, *, halved: bool) -> GroupedCounts:
+    """Return what `grouped_counts` does without unperturbed attributes and sums, and without cells:
+    all `rows` in one line. If it is `halved`, as `hits` do, those that are `shown` are in cell 1.
+    """
+    nothing = pa.table({"": np.zeros(1, np.int8)}).select([])
+    whole = lines(schema, nothing, np.zeros(1, np.intp), sums_of_ones(np.array([float(rows)])))
+    if not halved:
+        return whole
+    return expanded(whole, np.array([[[rows - shown], [shown]]], np.float64))
+
+
 def _higher(summed: str | None) -> list[str]:
     """Return the SQL of the field `higher` of `GroupedCounts`; nothing, if nothing is `summed`."""
     value = f"CAST({summed} AS DOUBLE)"

@@ -48,7 +48,11 @@ class RowsPlan:
     @cached_property
     def filters(self) -> list[str]:
         """The SQL of clauses on unperturbed attributes only, which the engine applies."""
-        return [clause.sql for clause in self.query.clauses if not self._perturbed(clause)]
+        return [clause.sql for clause in self.unperturbed_clauses]
+
+    @cached_property
+    def unperturbed_clauses(self) -> list[Expression]:
+        return [clause for clause in self.query.clauses if not self._perturbed(clause)]
 
     @cached_property
     def summed(self) -> Expression | None:
