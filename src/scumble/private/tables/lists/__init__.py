@@ -1,0 +1,1 @@
+"""Tables with columns of lists: read, proposed, kept between passes."""
