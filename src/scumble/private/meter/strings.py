@@ -205,7 +205,7 @@ def _walked(tree: StringTree, slots: Integers) -> Integers:
     """Return the children of `tree` that lead to a context with a slot, -1 for all others: what
     follows one of these is in no sum, so that it need not be found.
     """
-    wanted = (slots.reshape(-1, tree.fanout) >= 0).any(axis=1)
+    wanted = slots.reshape(-1, tree.fanout).max(axis=1) >= 0
     for begin, end in reversed(tree.levels[1:]):
         wanted[tree.parents[begin:end][wanted[begin:end]]] = True
     children = tree.children.copy()
