@@ -84,7 +84,7 @@ class ListTable:
 
     @property
     def rows(self) -> Rows:
-        from scumble.private.tables.lists.long_rows import grouped
+        from scumble.private.tables.long_rows import grouped
         from scumble.private.tables.open import open_source
 
         opened = open_source(self.source, table=self.table)

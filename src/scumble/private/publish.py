@@ -29,7 +29,7 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.sampling.source import Keystream, check_seed
-from scumble.private.tables.lists.long_rows import grouped
+from scumble.private.tables.long_rows import grouped
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 import scumble as sc
-from scumble.private.tables.lists.long_rows import LongRows
+from scumble.private.tables.long_rows import LongRows
 from scumble.private.tables.open import open_source
 
 ROWS = [("t1", "b", 2, "x"), ("t2", "a", 1, "y"), ("t1", "a", 10, "x"), ("t1", "c", 1, "x")]

@@ -1,1 +1,1 @@
-"""Tables with columns of lists: read, proposed, kept between passes."""
+"""Columns of lists: proposed for a schema, kept between passes."""
