@@ -95,6 +95,7 @@ figures: .venv/demo.stamp
 	$(BIN)/python -m research.list_figures baskets docs/baskets.svg
 	$(BIN)/python -m research.list_figures diffpart docs/diffpart.svg
 	$(BIN)/python -m research.list_figures trajectories docs/trajectories.svg
+	$(BIN)/python -m research.list_figures keys docs/keys.svg
 
 # Runs the notebooks and keeps their new outputs.
 notebooks: .venv/dev.stamp

@@ -1,7 +1,8 @@
 """A million baskets, sequences and trips: CPU seconds, and the memory of four times as many.
 
 A process of its own publishes each file (`python -m benchmarks.long_lists METHOD FILE`), so that
-its high-water mark of memory is that of the release.
+its high-water mark of memory is that of the release. `python -m benchmarks.long_lists write KIND
+ROWS FILE` writes a file of any size (set, sequence or trips).
 """
 
 from __future__ import annotations
@@ -95,6 +96,9 @@ def _published(method: str, path: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[4]), sys.argv[2], int(sys.argv[3]))
+        sys.exit()
     mechanism, kind = METHODS[sys.argv[1]]
     start = time.process_time()
     sc.publish(sys.argv[2], schema_of(kind), mechanism)

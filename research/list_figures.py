@@ -3,11 +3,10 @@
 python -m research.list_figures baskets docs/baskets.svg
 python -m research.list_figures diffpart docs/diffpart.svg
 python -m research.list_figures trajectories docs/trajectories.svg
-python -m research.keys FOLDER > keys.txt
-python -m research.list_figures keys docs/keys.svg keys.txt
+python -m research.list_figures keys docs/keys.svg
 
-The first three run the examples of their page with a fixed seed; the last draws what
-`research.keys` printed.
+The first three run the examples of their page with a fixed seed; the last draws the table of its
+page, whose numbers `python -m research.keys FOLDER` prints.
 """
 
 from __future__ import annotations
@@ -147,19 +146,16 @@ def _ends(x: list[Any], y: list[Any], place: int, bins: int) -> Any:
     return found
 
 
-def keys(path: Path, results: Path) -> None:
-    """Draw the keys named by each rule, from what `research.keys` printed."""
-    line = re.compile(r"^\s*(\d+) (.+?)\s+([\d.]+) ± ([\d.]+)", re.MULTILINE)
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for number, method, mean, _ in line.findall(results.read_text("utf-8")):
-        curves.setdefault(method, []).append((int(number), float(mean)))
+def keys(path: Path) -> None:
+    """Draw the keys named by each rule, from the table of the page."""
+    text = (DOCS / "keys.md").read_text("utf-8")
+    [ticks, *curves] = named_keys(text)
     figure, axes = blank(6.4, 3.8)
     colours = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", INK)
-    for (method, points), colour in zip(curves.items(), colours, strict=False):
-        axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=4, label=method)
-    ticks = sorted({number for points in curves.values() for number, _ in points})
+    for (method, numbers), colour in zip(curves, colours, strict=True):
+        axes.plot(ticks[1], numbers, "o-", color=colour, markersize=4, label=method)
     axes.set_xscale("log")
-    axes.set_xticks(ticks, list(map(str, ticks)))
+    axes.set_xticks(ticks[1], list(map(str, ticks[1])))
     axes.minorticks_off()
     axes.set_xlabel("keys of a person")
     axes.set_ylabel("keys named")
@@ -169,6 +165,15 @@ def keys(path: Path, results: Path) -> None:
     path.write_text(svg(figure), "utf-8")
 
 
+def named_keys(page: str) -> list[tuple[str, list[int]]]:
+    """Return the title and the numbers of each line of the table of keys that were named; the
+    first line has the numbers of keys of a person.
+    """
+    [table] = re.findall(r"(?m)^\| keys of a person \|.*\n(?:^\|.*\n)+", page)
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if "---" not in line]
+    return [(title, [int(n.replace(",", "")) for n in numbers]) for title, *numbers in lines]
+
+
 if __name__ == "__main__":
     figures = {
         "baskets": baskets,
@@ -176,5 +181,4 @@ if __name__ == "__main__":
         "trajectories": trajectories,
         "keys": keys,
     }
-    draw = figures[sys.argv[1]]
-    draw(*map(Path, sys.argv[2:]))  # type: ignore[operator]
+    figures[sys.argv[1]](Path(sys.argv[2]))

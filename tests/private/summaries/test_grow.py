@@ -20,7 +20,7 @@ from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, Privacy
 from scumble.private.meter.grow import ChildNumbers, Threshold, threshold_tree
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.splits import SplitRule
-from scumble.private.meter.strings import UNIT, PrivateStrings, weighed
+from scumble.private.meter.strings import UNIT, PrivateStrings, _walked, weighed
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.summaries.trees.privtree import split_rule
@@ -321,18 +321,38 @@ def test_growing_is_charged_before_the_records_are_read() -> None:
         strings.cells(StringTree.root(3), DiscreteLaplace(Fraction(10)))
 
 
-def test_sequences_that_are_not_kept_in_memory_are_read_again(
+def test_sequences_that_are_kept_in_a_file_have_the_same_sums(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sequences = ["abba", "ab", "", "bbbb"] * 5
     found = []
-    for kept in (1 << 26, 0):
-        monkeypatch.setattr("scumble.private.meter.strings._KEPT", kept)
+    for memory in (1 << 26, 0):
+        monkeypatch.setattr("scumble.private.tables.lists.kept.MEMORY", memory)
         strings = strings_of(sequences, "ab", length=3, unit=UNIT)
         inner = strings.contexts(SplitRule(Fraction(1, 1000), 1), 0, None)
-        assert (strings._lists.kept is None) == (kept == 0)
         found.append(strings.cells(inner, QUIET).tolist())
     assert found[0] == found[1]
+
+
+def test_only_walks_that_lead_to_a_slot_are_followed() -> None:
+    """Children that lead to none are left out; the sums of those with slots are the same."""
+    draw = np.random.default_rng(3)
+    sequences = ["".join(draw.choice(list("abc"), size=k)) for k in draw.integers(0, 12, 80)]
+    strings = strings_of(sequences, "abc", length=9)
+    tree = StringTree.root(4)
+    for keys in ([0, 1, 2], [4, 5, 8, 14], [16, 21, 25]):
+        tree = tree.grown(np.array(keys))
+    begin, end = tree.levels[-1]
+    leaves = np.flatnonzero(tree.children < 0)
+    everything = np.full(len(tree) * 4, -1)
+    everything[leaves] = np.arange(len(leaves))
+    sums = strings._following(tree, everything, len(leaves))
+    some = np.where(np.arange(len(tree) * 4) >= begin * 4, everything, -1)
+    chosen = some[begin * 4 : end * 4]
+    assert (_walked(tree, some) >= 0).sum() < (tree.children >= 0).sum()
+    assert (_walked(tree, everything) == tree.children).all()
+    assert strings._following(tree, some, len(leaves))[chosen].tolist() == sums[chosen].tolist()
+    assert sums[chosen].sum() > 0
 
 
 def test_sums_of_contexts_in_several_passes_are_those_of_one(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import comb, isqrt
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.noise import check_scale
+from scumble.private.tables.lists.kept import KeptLists
 
 if TYPE_CHECKING:
     from scumble.model.schema.lists import EncodedLists
@@ -43,6 +44,7 @@ class PrivateBaskets:
         self._table = table
         self._noise = table._noise
         self._lasts: dict[int, int] = {}
+        self._lists = KeptLists(partial(table._counter.lists, name, unit))
 
     def number_of_items(self, sets: int, loss: PrivacyLoss) -> int:
         """Return how many items the `sets` most frequent sets of items have, about.
@@ -242,7 +244,7 @@ class PrivateBaskets:
         self._table._account.charge(f"{what} of {self.name}", loss)
 
     def _baskets(self) -> Iterator[EncodedLists]:
-        return self._table._counter.lists(self.name, self.unit)
+        return iter(self._lists)
 
     def _chosen(self, items: Integers) -> Chosen:
         from scumble.private.meter.itemsets import Chosen

@@ -1,7 +1,7 @@
 """Exact counts of items, pairs and sets of items in baskets; only this folder uses them.
 
-Baskets are read batch by batch, several times. Memory does not depend on their number: what is kept
-between two passes is limited, and beyond the limit the baskets are read again.
+Baskets pass batch by batch, several times. Memory does not depend on their number: bits that are
+kept between two passes are limited, and beyond the limit they are made again.
 """
 
 from __future__ import annotations

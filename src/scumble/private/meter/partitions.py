@@ -158,7 +158,7 @@ def _passed(
 
 
 class _Places:
-    """The part of every basket: a number for each, and the baskets are read again for each step."""
+    """The part of every basket: a number for each. Each step is one more pass over the baskets."""
 
     def __init__(self, baskets: Callable[[], Iterator[EncodedLists]]) -> None:
         self._baskets = baskets
@@ -196,8 +196,13 @@ class _Places:
 
     def move(self, passed: Integers) -> None:
         """Send every basket to the part of its key among `passed`, or to none."""
-        keys = np.concatenate(self._keys) if self._keys else np.empty(0, np.int64)
-        at = np.minimum(np.searchsorted(passed, keys), max(len(passed) - 1, 0))
-        hit = passed[at] == keys if len(passed) else np.zeros(len(keys), bool)
-        self._part = np.where(hit, at, -1).astype(np.int32)
+        parts = [_place_among(passed, keys) for keys in self._keys]
+        self._part = np.concatenate([np.empty(0, np.int32), *parts])
         self._keys = []
+
+
+def _place_among(passed: Integers, keys: Integers) -> npt.NDArray[np.int32]:
+    """Return the place of each key among `passed`, which are sorted; -1 for those that are not."""
+    at = np.minimum(np.searchsorted(passed, keys), max(len(passed) - 1, 0))
+    hit = passed[at] == keys if len(passed) else np.zeros(len(keys), bool)
+    return np.where(hit, at, -1).astype(np.int32)

@@ -23,7 +23,8 @@ from scumble.private.meter import numpy_forms
 from scumble.private.meter.grow import ChildNumbers, Threshold, split_tree, threshold_tree
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.splits import SplitRule
-from scumble.private.tables.counter import KeptLists, summed_cells
+from scumble.private.tables.counter import CellCounter, summed_cells
+from scumble.private.tables.lists.kept import KeptLists
 
 if TYPE_CHECKING:
     from scumble.model.schema.lists import EncodedLists
@@ -35,7 +36,6 @@ Selected = tuple[Integers, Integers]  # keys of some symbols, and the places of 
 
 LONGEST = UNIT = 1 << 16  # the weight of a sequence, and its most symbols
 MOST_NUMBERS = 1 << 25  # cells of the leaves of a tree of contexts
-_KEPT = 1 << 26  # bytes of sequences that are kept between passes; more are read again
 _TOGETHER = 1 << 16  # symbols that are looked at together
 _CELLS = 1 << 23  # weights of symbols after contexts that are summed in one pass
 
@@ -77,7 +77,8 @@ class PrivateStrings:
         self.alphabet = table.schema[name].lists.members.size
         self.fanout = self.alphabet + 1
         self._table = table
-        self._lists = KeptLists(self._read, _KEPT)
+        most = length + 1  # do more symbols follow?
+        self._lists = KeptLists(partial(_clipped, table._counter, name, person, most))
 
     @property
     def mass(self) -> int:
@@ -170,7 +171,7 @@ class PrivateStrings:
         from scumble.private.meter import kernels
 
         sums = np.zeros((size, self.fanout), np.int64)
-        children = inner.children if len(inner) else np.full(self.fanout, -1)
+        children = _walked(inner, slots) if len(inner) else np.full(self.fanout, -1)
         given = (self.length, self.unit, children, slots, self.alphabet, sums.reshape(-1))
         for lists in self._portions():
             kernels.context_sums(lists.codes, lists.offsets, *given)
@@ -193,9 +194,23 @@ class PrivateStrings:
         """Yield all sequences in portions of about `_TOGETHER` symbols."""
         return chain.from_iterable(lists.portions(_TOGETHER) for lists in self._lists)
 
-    def _read(self) -> Iterator[EncodedLists]:
-        read = self._table._counter.lists(self.name, self.person)
-        return (lists.clipped(self.length + 1) for lists in read)  # do more symbols follow?
+
+def _clipped(
+    counter: CellCounter, name: str, person: PrivacyUnit, most: int
+) -> Iterator[EncodedLists]:
+    return (lists.clipped(most) for lists in counter.lists(name, person))
+
+
+def _walked(tree: StringTree, slots: Integers) -> Integers:
+    """Return the children of `tree` that lead to a context with a slot, -1 for all others: what
+    follows one of these is in no sum, so that it need not be found.
+    """
+    wanted = slots.reshape(-1, tree.fanout).max(axis=1) >= 0
+    for begin, end in reversed(tree.levels[1:]):
+        wanted[tree.parents[begin:end][wanted[begin:end]]] = True
+    children = tree.children.copy()
+    children[tree.keys[~wanted[1:]]] = -1
+    return children
 
 
 def weighed(person: PrivacyUnit, mass: int) -> PrivacyUnit:

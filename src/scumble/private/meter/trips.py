@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,8 @@ from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Category
 from scumble.model.schema.lists import EncodedLists, ListDomain
 from scumble.model.schema.schema import Schema
-from scumble.private.tables.counter import CellCounter, CountedLists, KeptLists
-
-_KEPT = 1 << 26  # bytes of trips that are kept between passes; more are read again
+from scumble.private.tables.counter import CellCounter, CountedLists
+from scumble.private.tables.lists.kept import KeptLists
 
 
 def trip_schema(schema: Schema, x: str, y: str, longest: int) -> Schema:
@@ -42,8 +42,8 @@ class TripCounter(CountedLists):
         self.schema = schema
         self.counted = 0
         self._counter, self._points = counter, (x, y)
-        columns, self._lines = (counter.schema[name].lists.members.size for name in (x, y))
-        self._type = smallest_unsigned(columns * self._lines + 1)
+        columns, lines = (counter.schema[name].lists.members.size for name in (x, y))
+        self._type = smallest_unsigned(columns * lines + 1)
         self._trips: dict[PrivacyUnit, KeptLists] = {}
 
     @property
@@ -52,15 +52,21 @@ class TripCounter(CountedLists):
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         if unit not in self._trips:
-            self._trips[unit] = KeptLists(partial(self._read, unit), _KEPT)
+            read = partial(_trips, self._counter, self._points, unit, self._type)
+            self._trips[unit] = KeptLists(read)
         return iter(self._trips[unit])
 
-    def _read(self, unit: PrivacyUnit) -> Iterator[EncodedLists]:
-        for x, y in self._counter.paired_lists(self._points, unit):
-            cells = x.codes.astype(self._type) * self._type.type(self._lines)
-            cells += y.codes.astype(self._type, copy=False)
-            new = np.ones(len(cells) + 1, bool)
-            np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
-            new[x.offsets] = True  # the first cell of every trip
-            before = np.cumsum(new) - 1
-            yield EncodedLists(before[x.offsets], cells[new[:-1]], x.outside)
+
+def _trips(
+    counter: CellCounter, points: tuple[str, str], unit: PrivacyUnit, cell_type: np.dtype[Any]
+) -> Iterator[EncodedLists]:
+    """Yield the cells that the sequences of points go through."""
+    lines = counter.schema[points[1]].lists.members.size
+    for x, y in counter.paired_lists(points, unit):
+        cells = x.codes.astype(cell_type) * cell_type.type(lines)
+        cells += y.codes.astype(cell_type, copy=False)
+        new = np.ones(len(cells) + 1, bool)
+        np.not_equal(cells[1:], cells[:-1], out=new[1:-1])
+        new[x.offsets] = True  # the first cell of every trip
+        before = np.cumsum(new) - 1
+        yield EncodedLists(before[x.offsets], cells[new[:-1]], x.outside)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from scumble.model.errors import DomainError, SchemaError
 from scumble.model.privacy.accounting import PrivacyUnit
@@ -226,56 +225,6 @@ class CountedLists(ABC):
                 raise SchemaError(f"A table of lists has no column '{name}'.")
             found.append(derivation.encode(lists))
         return found
-
-
-class KeptLists:
-    """Lists that are read in several passes: kept after the first one if that takes at most `most`
-    bytes, else read again. What is kept does not say which lists had values outside.
-
-    All are kept in one array, of which only the used pages take memory. Arrays of their own would
-    lie between those of the reader, and keep the memory of these from being returned.
-    """
-
-    def __init__(self, read: Callable[[], Iterable[EncodedLists]], most: int) -> None:
-        self._read, self._most = read, most
-        self.kept: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] | None = None  # lengths, codes
-
-    def __iter__(self) -> Iterator[EncodedLists]:
-        """Yield all lists in batches."""
-        if self.kept is None:
-            yield from self._first_pass()
-            return
-        for lengths, codes in self.kept:
-            offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-            yield EncodedLists(offsets, codes, np.zeros(len(lengths), bool))
-
-    def _first_pass(self) -> Iterator[EncodedLists]:
-        memory: npt.NDArray[np.uint8] | None = np.empty(self._most, np.uint8)
-        kept = []
-        for lists in self._read():
-            lengths = lists.lengths.astype(np.min_scalar_type(lists.lengths.max(initial=0)))
-            size = lengths.nbytes + lists.codes.nbytes + 2 * _ALIGNED
-            if memory is not None and size <= len(memory):
-                own, memory = _placed(lengths, memory)
-                codes, memory = _placed(lists.codes, memory)
-                kept.append((own, codes))
-            else:
-                memory, kept = None, []
-            yield lists
-        self.kept = None if memory is None else kept
-        pa.default_memory_pool().release_unused()  # what the reader took, and will not need again
-
-
-_ALIGNED = 8  # bytes
-
-
-def _placed(
-    values: npt.NDArray[Any], memory: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
-    """Return a copy of an array at the start of this memory, and the memory after it."""
-    copied = memory[: values.nbytes].view(values.dtype)
-    copied[:] = values
-    return copied, memory[-(-values.nbytes // _ALIGNED) * _ALIGNED :]
 
 
 class ListCounter(CountedLists):

@@ -29,7 +29,7 @@ from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
-from scumble.private.tables.list_profiles import FEW
+from scumble.private.tables.lists.profiles import FEW
 from scumble.private.tables.long_rows import LongRows, grouped
 from scumble.private.tables.open import open_source
 from scumble.private.tables.profiles import STEPS, Profile

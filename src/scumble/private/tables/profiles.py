@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from scumble.model import arrow_compute as pc
 from scumble.model.schema import arrow_values
-from scumble.private.tables.list_profiles import FEW, ListProfile
+from scumble.private.tables.lists.profiles import FEW, ListProfile
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 

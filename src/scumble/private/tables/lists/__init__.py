@@ -1,0 +1,1 @@
+"""Columns of lists: proposed for a schema, kept between passes."""
