@@ -20,6 +20,8 @@ from scumble.model.errors import ReleaseError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from scumble.model.schema.attribute import Attribute
+
 # Control characters, line and paragraph separators, bidirectional marks and lone surrogates.
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -51,6 +53,16 @@ def indices(numbers: npt.NDArray[Any], size: int, *, least: int = 0) -> npt.NDAr
     if numbers.size and not least <= numbers.min() <= numbers.max() < size:
         raise ReleaseError(DAMAGED)
     return numbers
+
+
+def known_codes(attribute: Attribute, values: Any) -> npt.NDArray[Any]:
+    """Return the codes of values of a file of a release; raise `ReleaseError` if one of them is
+    outside the domain, where `Attribute.encode` gives the code 0.
+    """
+    found, outside = attribute.encode(values)
+    if outside.any():
+        raise ReleaseError(DAMAGED)
+    return found
 
 
 def read_regular(path: Path, limit: int = LARGEST_FILE) -> bytes:
