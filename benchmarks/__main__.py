@@ -2,6 +2,7 @@
 
 python -m benchmarks                 all of them
 python -m benchmarks answer noise    those named
+python -m benchmarks spark.memory    one part of a long one: of spark and growth
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import math
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ NAMES = (
     "spark",
     "tumult",
     "growth",
+    "relation",
     "answer",
     "bounds",
     "questions",
@@ -60,18 +63,30 @@ def main() -> None:
         "names", nargs="*", help=f"which to run, of {', '.join(NAMES)}; all by default"
     )
     names = parser.parse_args().names or list(NAMES)
-    if unknown := set(names) - set(NAMES):
+    if unknown := {name.partition(".")[0] for name in names} - set(NAMES):
         parser.error(
             f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}"
         )
     console, results = Console(), []
     for name in names:
         with console.status(f"Measuring {name}"):
-            results += importlib.import_module(f"benchmarks.{name}").run()
+            results += _chosen(parser, name)()
     console.print(as_table(results))
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(as_json(results), "utf-8")
     console.print(f"Written to {OUTPUT}")
+
+
+def _chosen(parser: argparse.ArgumentParser, name: str) -> Callable[[], list[dict[str, Any]]]:
+    """Return the function that runs a benchmark, or the part of it after a dot."""
+    name, dot, part = name.partition(".")
+    module = importlib.import_module(f"benchmarks.{name}")
+    parts: dict[str, Any] = getattr(module, "PARTS", {})
+    if dot and part not in parts:
+        listed = ", ".join(f"{name}.{each}" for each in parts) or "none"
+        parser.error(f"{name} has no part called {part}; there are {listed}")
+    found: Callable[[], list[dict[str, Any]]] = parts[part] if dot else module.run
+    return found
 
 
 def as_table(results: list[dict[str, Any]]) -> Table:

@@ -9,6 +9,7 @@ is measured.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import statistics
@@ -31,21 +32,47 @@ REPEATS = 3
 
 
 def run() -> list[dict[str, Any]]:
+    return [result for part in PARTS.values() for result in part()]
+
+
+def uniform() -> list[dict[str, Any]]:
+    """Rows are perturbed, sorted and written."""
+    with started() as cluster:
+        words = f"uniform, {UNIFORM // 10**6}M rows"
+        return _compared(cluster, words, sc.Uniform(epsilon=1), UNIFORM) if cluster else []
+
+
+def count() -> list[dict[str, Any]]:
+    """Rows are counted."""
+    histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
+    with started() as cluster:
+        words = f"count, {COUNTED // 10**6}M rows, 40,200 cells"
+        return _compared(cluster, words, histogram, COUNTED) if cluster else []
+
+
+def memory() -> list[dict[str, Any]]:
+    """The memory of tasks for few rows and for many."""
+    with started() as cluster:
+        return [_flat(cluster)] if cluster else []
+
+
+PARTS = {"uniform": uniform, "count": count, "memory": memory}
+
+
+@contextmanager
+def started() -> Iterator[Any]:
+    """A cluster of two workers; None where pyspark or Java is missing."""
     if find_spec("pyspark") is None or shutil.which("java") is None:
-        return []
+        yield None
+        return
     from tests.support import spark as clusters
 
-    histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
-    with closing(clusters.started(f"bench-{os.getpid()}")) as cluster:
-        return [
-            *_compared(
-                cluster, f"uniform, {UNIFORM // 10**6}M rows", sc.Uniform(epsilon=1), UNIFORM
-            ),
-            *_compared(
-                cluster, f"count, {COUNTED // 10**6}M rows, 40,200 cells", histogram, COUNTED
-            ),
-            _flat(cluster),
-        ]
+    found = clusters.started(f"bench-{os.getpid()}-{next(_NUMBERS)}")
+    yield next(found)
+    next(found, None)
+
+
+_NUMBERS = itertools.count()
 
 
 def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[str, Any]]:
@@ -164,12 +191,6 @@ def session_of(cluster: Any) -> Iterator[Any]:
         yield session
     finally:
         clusters.stop(session)
-
-
-@contextmanager
-def closing(cluster: Iterator[Any]) -> Iterator[Any]:
-    yield next(cluster)
-    next(cluster, None)
 
 
 def clock(folder: Path) -> float:

@@ -95,6 +95,10 @@ def test_a_journal_tells_how_far_it_is_read(place, tmp_path):
             told = shares(work)
             assert len(told) > 2
             assert told[-1] == 1
+        *first, full = (share for share in shares(reading.history) if share <= 1 / 8)
+        assert len(first) >= 3, "both passes are told: entries are read"
+        assert full == 1 / 8
+        assert len({share for share in shares(reading.history) if share > 1 / 8}) >= 3
 
 
 def test_steps_are_counted_before(tmp_path):

@@ -34,6 +34,21 @@ def test_a_page_needs_a_login(front):
         assert (response.status_code, response.headers["location"]) == (303, "/login"), route.name
 
 
+def test_a_browser_at_the_address_of_connect_finds_the_page(front, browsers):
+    """`serve --demo` prints it; any name leads on, so that nobody learns which there are."""
+    seen = {"accept": "text/html,application/xhtml+xml"}
+    for name in ("people", "nothing"):
+        response = front.http.get(f"/{name}", headers=seen)
+        assert (response.status_code, response.headers["location"]) == (303, f"/data/{name}")
+        assert front.http.get(f"/data/{name}", headers=seen).headers["location"] == "/login"
+    assert browsers["analyst"].get("/data/people").status_code == 200
+    for path in ("/people/x", "/api/v1/people", "/People", "/%2f%2fevil.example", "/..%2fx"):
+        response = front.http.get(path, headers=seen)
+        assert (response.status_code, response.json()["status"]) == (404, 404)
+    assert front.http.get("/people", headers={"accept": "*/*"}).status_code == 404
+    assert front.http.post("/people", headers=seen).status_code == 404
+
+
 def test_a_wrong_token_does_not_log_in(front):
     front.service.login_delay = 0.0
     response = front.http.post("/login", data={"token": "scb_0_0"})

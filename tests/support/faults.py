@@ -1,9 +1,11 @@
 """Jobs of the pool that go wrong once at every unit, after its noise was drawn and written; and a
 process that publishes slowly, to be stopped from outside.
 
-faults.py FOLDER             publishes FOLDER/people.parquet with a ledger; names its processes
-faults.py FOLDER MASTER      the same on Spark, after one that is saved as FOLDER/first
+faults.py FOLDER             publishes FOLDER/people.parquet with a ledger; names its processes.
+                             Before, a release is saved as FOLDER/first
+faults.py FOLDER MASTER      the same on Spark
 faults.py FOLDER MASTER SECONDS   ... which waits so long for a sign of life
+faults.py FOLDER MASTER SECONDS frame   ... while the plan of a DataFrame takes forever
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.private.engines import persons, tasks, workers
+from scumble.private.engines import persons, spark_wait, tasks, workers
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
@@ -144,6 +146,14 @@ class Waits(tasks.MapJob):
         return answer
 
 
+def waiting(batches: Any) -> Any:
+    """Of a DataFrame: tell which process it is in, and take forever after the first rows."""
+    for batch in batches:
+        yield batch
+        (Path(batch["place"][0].as_py()) / f"worker-{os.getpid()}").touch()
+        time.sleep(600)
+
+
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     source.UNIT_ROWS = 100
@@ -153,17 +163,18 @@ if __name__ == "__main__":
     else:
         from pyspark.sql import SparkSession
 
-        from scumble.private.engines import spark_wait
-
-        options["engine"] = sc.Spark(SparkSession.builder.master(sys.argv[2]).getOrCreate())
-        table = place / "people.parquet"
-        sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
-        if len(sys.argv) == 4:
-            spark_wait.PATIENCE = float(sys.argv[3])
+        session = SparkSession.builder.master(sys.argv[2]).getOrCreate()
+        options["engine"] = sc.Spark(session)
+    table = place / "people.parquet"
+    sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
+    if len(sys.argv) >= 4:
+        spark_wait.PATIENCE = float(sys.argv[3])
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
     tasks.MapJob = faults.Waits  # type: ignore[misc]
-    sc.publish(place / "people.parquet", schema(), sc.Frapp(epsilon=2), **options).save(
-        place / "release"
-    )
+    given: Any = table
+    if sys.argv[4:] == ["frame"]:
+        frame = session.read.parquet(str(given)).selectExpr("*", f"'{place}' AS place")
+        given = frame.mapInArrow(faults.waiting, frame.schema)
+    sc.publish(given, schema(), sc.Frapp(epsilon=2), **options).save(place / "release")

@@ -47,6 +47,7 @@ from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_mo
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.private.hooks import SECRET_VALUES
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.publish import publish
@@ -171,12 +172,12 @@ def shown_counts(release: Release, target: str) -> Floats:
     table = pq.read_table(release.folder / evidence.files[0])
     if isinstance(evidence, Tuples) and InclusionProbabilities.occurrence in table.column_names:
         table = table.filter(pc.equal(table[InclusionProbabilities.occurrence], 0))
-    who = schema[target].encode(table[target])[0].astype(np.int64)
+    who = known_codes(schema[target], table[target]).astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], MultisetChannel):
         found[who] = multiset_counts(evidence.channels[0], table, sensitive.size)
     elif isinstance(evidence, (Records, Tuples)):
-        codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
+        codes = known_codes(sensitive, table[sensitive.name]).astype(np.int64)
         np.add.at(found, (who, codes), 1.0)
     else:
         raise ParameterError("The exposure test is about publishers; this release shows no rows.")
@@ -193,9 +194,9 @@ def _by_group(release: Release, evidence: Groups, target: str, rng: np.random.Ge
     """Guess the value with the largest part of its rows in the group of the target."""
     [sensitive] = release.schema.sensitive
     table = pq.read_table(release.folder / evidence.file)
-    who = release.schema[target].encode(table[target])[0].astype(np.int64)
+    who = known_codes(release.schema[target], table[target]).astype(np.int64)
     values = pq.read_table(release.folder / evidence.values)
-    codes = sensitive.encode(values[sensitive.name])[0].astype(np.int64)
+    codes = known_codes(sensitive, values[sensitive.name]).astype(np.int64)
     groups, counts = (values[name].to_numpy() for name in (evidence.group, evidence.count))
     whole = np.bincount(codes, counts, sensitive.size)
     likelihood = np.zeros((int(groups.max(initial=0)) + 1, sensitive.size))

@@ -34,6 +34,7 @@ from scumble.model.evidence.evidence import Groups, Records
 from scumble.model.evidence.generalised import Generalised
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
 from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
@@ -147,7 +148,7 @@ def _alike(
     release: Release, table: pa.Table, columns: Sequence[str]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the group of each row (rows that agree), and a row and the size of each group."""
-    codes = [release.schema[name].encode(table[name])[0].astype(np.int64) for name in columns]
+    codes = [known_codes(release.schema[name], table[name]).astype(np.int64) for name in columns]
     group = np.zeros(table.num_rows, np.int64)
     for name, column in zip(columns, codes, strict=True):
         _, group = np.unique(group * release.schema[name].size + column, return_inverse=True)
@@ -179,7 +180,7 @@ def _likelihood(channel: Channel, table: pa.Table, sensitive: Attribute) -> Floa
     """Return P(shown | value) of each row, up to a factor for each row."""
     if isinstance(channel, MultisetChannel):
         return _multiset_likelihood(channel, multiset_counts(channel, table, sensitive.size))
-    codes = sensitive.encode(table[sensitive.name])[0].astype(np.int64)
+    codes = known_codes(sensitive, table[sensitive.name]).astype(np.int64)
     alone: Floats = np.eye(sensitive.size)[codes]
     if isinstance(channel, UniformChannel):
         kept = float(channel.keep)
@@ -208,7 +209,7 @@ def _grouped(
 ) -> tuple[Floats, Floats]:
     """Return the shares of all values in the table, and in the group of each row."""
     shown = pq.read_table(release.folder / evidence.values)
-    codes = sensitive.encode(shown[sensitive.name])[0].astype(np.int64)
+    codes = known_codes(sensitive, shown[sensitive.name]).astype(np.int64)
     group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
     shares = np.zeros((int(group.max(initial=0)) + 1, sensitive.size))
     shares[group, codes] = count
@@ -273,7 +274,7 @@ def _ranks(column: pa.ChunkedArray, name: str, schema: Schema) -> npt.NDArray[np
     publisher has added.
     """
     found: npt.NDArray[np.integer[Any]] = (
-        schema[name].encode(column)[0] if name in schema else column.to_numpy()
+        known_codes(schema[name], column) if name in schema else column.to_numpy()
     )
     return found
 

@@ -31,6 +31,7 @@ from scumble.model.privacy.guarantee import (
     format_parameter,
     posterior_at_most,
 )
+from scumble.model.stored import known_codes
 from scumble.public.release import Release
 
 CONFIDENCE = 0.9999
@@ -368,7 +369,7 @@ class Parts:
         table = pq.read_table(
             self.release.folder / self.file, columns=[*channel.attributes, channel.column]
         )
-        codes = [schema[name].encode(table[name])[0] for name in channel.attributes]
+        codes = [known_codes(schema[name], table[name]) for name in channel.attributes]
         cells = schema.cell_keys(channel.attributes).pack(codes).astype(np.int64)
         parts = table[channel.column].to_numpy()
         for number, domain in enumerate(channel.domains):
@@ -401,7 +402,7 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     """
     schema, names = release.schema, channel.attributes
     table = pq.read_table(release.folder / file, columns=list(names))
-    codes = [schema[name].encode(table[name])[0] for name in names]
+    codes = [known_codes(schema[name], table[name]) for name in names]
     values, rows = schema.size(names), table.num_rows
     found = np.unique(schema.cell_keys(names).pack(codes), return_counts=True)[1]
     fewest = int(found.min()) if len(found) == values else 0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from scumble.model.schema.attribute import Attribute
+
 # Control characters, line and paragraph separators, bidirectional marks and lone surrogates.
 CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -66,6 +68,16 @@ def counts(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
     if column.null_count or not types.is_integer(column.type):
         raise ReleaseError(DAMAGED)
     found: npt.NDArray[np.float64] = column.to_numpy().astype("f8")
+    return found
+
+
+def known_codes(attribute: Attribute, values: Any) -> npt.NDArray[Any]:
+    """Return the codes of values of a file of a release; raise `ReleaseError` if one of them is
+    outside the domain, where `Attribute.encode` gives the code 0.
+    """
+    found, outside = attribute.encode(values)
+    if outside.any():
+        raise ReleaseError(DAMAGED)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 from scumble.model.errors import ParameterError
 from scumble.model.relational import is_address
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+DATASET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _PUBLIC = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(?P<port>[0-9]{1,5})")
 
@@ -225,7 +225,7 @@ def _named_source(name: str, table: Mapping[str, Any], base: Path) -> SourceSett
 
 def check_name(name: str, what: str = "data set") -> None:
     """Refuse a name of a data set or a source that would be awkward in addresses and folders."""
-    if not _NAME.fullmatch(name):
+    if not DATASET_NAME.fullmatch(name):
         allowed = "a small letter, then at most 39 small letters, digits, - and _"
         raise ParameterError.of("serve", f"name of a {what}", allowed, name)
 

@@ -241,29 +241,36 @@ def test_a_release_in_postgresql(engine, postgresql, tmp_path, cluster) -> None:
     assert [sc.open(place).evidence.rows for place in places] == [400, 400]
 
 
+def reverse(monkeypatch) -> None:
+    """Hand out the tasks of every job from the last to the first."""
+    init = SparkExecutor.__init__
+
+    def reversed_(self, *given):
+        init(self, *given)
+        self.order = lambda tasks: tasks[::-1]
+
+    monkeypatch.setattr(SparkExecutor, "__init__", reversed_)
+
+
 @pytest.mark.slow
 class TestFaults:
     @pytest.mark.parametrize("name", PUBLISHERS)
     def test_every_unit_fails_once_after_its_draw(
         self, name: str, engine, tmp_path, monkeypatch
     ) -> None:
+        """... and the last unit comes first."""
         path = parquet(name, tmp_path)
         local = digest(published(name, path))
         monkeypatch.setattr(tasks, "MapJob", faults.Fails)
         monkeypatch.setattr(tasks, "DrawJob", faults.FailsDraw)
+        reverse(monkeypatch)
         assert digest(published(name, path, engine=engine)) == local
 
     @pytest.mark.parametrize("name", ["uniform", "partition"])
     def test_another_order(self, name: str, engine, tmp_path, monkeypatch) -> None:
         path = parquet(name, tmp_path)
         local = digest(published(name, path))
-        init = SparkExecutor.__init__
-
-        def reversed_(self, *given):
-            init(self, *given)
-            self.order = lambda tasks: tasks[::-1]
-
-        monkeypatch.setattr(SparkExecutor, "__init__", reversed_)
+        reverse(monkeypatch)
         assert digest(published(name, path, engine=engine)) == local
         other = digest(published(name, path, engine=engine, seed=2))
         assert (other != local) == CASES[name].random

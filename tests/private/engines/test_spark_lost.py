@@ -45,7 +45,7 @@ def publishing(place: Path, cluster, *patience: str) -> Iterator[subprocess.Pope
     java: list[psutil.Process] = []
     try:
         wait(lambda: list(place.glob("worker-*")) or driver.poll() is not None, 600)
-        assert list(place.glob("scumble-staging-*/staging-*"))
+        assert list(place.glob("scumble-staging-*/*"))
         java += [each for each in psutil.Process(driver.pid).children() if each.name() == "java"]
         yield driver
     finally:
@@ -110,6 +110,20 @@ def test_a_reply_that_never_comes(answers: bool, cluster, tmp_path) -> None:
             java.suspend()
         driver.wait(120)
     assert "no task has begun, read on or ended for 0.2 minutes" in sentence_of(tmp_path)
+    assert_nothing_but_the_charge(tmp_path)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_java_is_lost_while_a_frame_is_written(ends: bool, cluster, tmp_path) -> None:
+    """It ends, or does not answer any more. Tasks of a plan leave no signs of life."""
+    with publishing(tmp_path, cluster, "12", "frame") as driver:
+        [java] = (each for each in psutil.Process(driver.pid).children() if each.name() == "java")
+        assert driver.poll() is None
+        java.kill() if ends else java.suspend()
+        driver.wait(120)
+    lost = "the Java process of the session "
+    lost += "ended, perhaps" if ends else "has not answered for 0.2 minutes, perhaps"
+    assert f"could not do its work: {lost}" in sentence_of(tmp_path)
     assert_nothing_but_the_charge(tmp_path)
 
 

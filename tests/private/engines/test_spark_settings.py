@@ -7,6 +7,7 @@ import pickle
 import queue
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -137,24 +138,84 @@ def test_an_answer_is_waited_for_while_there_are_signs_of_life(tmp_path, monkeyp
     spark_wait.beat(tmp_path)
     assert sign.stat().st_mtime_ns > 0
     monkeypatch.setattr(spark_wait, "PATIENCE", -1)
-    assert isinstance(spark_wait._awaited(box, sign)[1], spark_wait._SilenceError)
-    assert isinstance(spark_wait._awaited(box, tmp_path / "none")[1], spark_wait._SilenceError)
+    for folder in (tmp_path, tmp_path / "none"):
+        found = spark_wait._awaited(box, spark_wait.TaskSigns(folder))[1]
+        assert isinstance(found, spark_wait._SilenceError)
     box.put((7, None))
-    assert spark_wait._awaited(box, sign) == (7, None)
+    assert spark_wait._awaited(box, spark_wait.TaskSigns(tmp_path)) == (7, None)
     spark_wait.beat(tmp_path / "removed")
     assert not (tmp_path / "removed").exists(), "a late task makes nothing"
 
 
-def test_errors_of_spark_are_not_kept(tmp_path, monkeypatch) -> None:
+class Context:
+    """What looks like the context of a session, on which one job runs until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.tag, self.asked = "", 0
+        self.job = threading.Event()
+        self.cancelled = threading.Event()
+
+    def addJobTag(self, tag: str) -> None:  # noqa: N802
+        self.tag = tag
+
+    def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802
+        assert tag == self.tag
+        self.asked += 1
+        if self.job.is_set():
+            self.cancelled.set()
+
+
+def test_errors_of_spark_are_not_kept(tmp_path) -> None:
     """They may quote values and keys, and notebooks print the context of an exception."""
+    pytest.importorskip("pyspark", reason="needs scumble[spark]")
+
+    def fails() -> None:
+        raise OSError("age 91")
+
     spark_wait.begin_beats(tmp_path)
-    monkeypatch.setattr(spark_wait, "_started", lambda call: box)
-    box: queue.SimpleQueue = queue.SimpleQueue()
-    box.put((None, OSError("age 91")))
     with pytest.raises(sc.ScumbleError, match="see the logs of Spark") as error:
-        spark_wait.answer_of(None, tmp_path, lambda: None)
+        spark_wait.answer_of(Context(), spark_wait.TaskSigns(tmp_path), fails)
     assert error.value.__context__ is None
     assert error.value.__cause__ is None
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_job_that_begins_after_ctrl_c_is_cancelled(begun: bool, tmp_path, monkeypatch) -> None:
+    """Ctrl-C comes between two calls of Java, when there is no job to cancel yet."""
+    pytest.importorskip("pyspark", reason="needs scumble[spark]")
+    context = Context()
+
+    def call() -> None:
+        while not context.asked:  # the first cancellation is too early
+            time.sleep(0.01)
+        context.job.set()
+        assert context.cancelled.wait(60)
+
+    def interrupted(*_: object) -> None:
+        while begun and not context.tag:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(spark_wait, "_awaited", interrupted)
+    if not begun:
+        monkeypatch.setattr(spark_wait._Call, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        spark_wait.answer_of(context, spark_wait.TaskSigns(tmp_path), call)
+    assert context.cancelled.is_set() == begun
+    assert bool(context.asked) == begun, "nobody waits for a call that never began"
+
+
+def test_java_that_does_not_answer_is_noticed(monkeypatch) -> None:
+    answers = threading.Semaphore(2)
+    java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=answers.acquire))
+    monkeypatch.setattr(spark_wait, "PATIENCE", 0.9)
+    begun = time.monotonic()
+    signs = spark_wait.JavaSigns(SimpleNamespace(_jsc=java))
+    with signs:
+        _, error = spark_wait._awaited(queue.SimpleQueue(), signs)
+    assert isinstance(error, spark_wait._SilenceError)
+    assert signs.last() == 2, "it was waited for as long as there were answers"
+    assert time.monotonic() - begun > 1.5 * 0.9
 
 
 class TestCommand:

@@ -62,4 +62,6 @@ def test_a_driver_that_is_stopped(number: signal.Signals, tmp_path) -> None:
     if number == signal.SIGINT:
         assert not list(tmp_path.glob("scumble-*"))
     assert not (tmp_path / "release").exists()
-    assert len(sc.Ledger.open(tmp_path / "ledger").charges) == 1
+    assert sc.open(tmp_path / "first").evidence.rows == 400, "what was committed before stays"
+    history = sc.Ledger.open(tmp_path / "ledger").history()
+    assert [each["state"] for each in history] == ["made", "begun"]

@@ -14,6 +14,8 @@ import pytest
 
 import scumble as sc
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.private.perturbation import partition_groups
+from scumble.private.tables import source as sources
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
 from scumble.private.tables.relations import Relation
@@ -82,6 +84,28 @@ def test_all_passes_read_one_snapshot(postgresql, address, file) -> None:
         assert weights.sum() == 400
         del source
         gc.collect()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_rows_that_are_updated_between_the_passes(jobs, postgresql, address, monkeypatch) -> None:
+    """Partition counts, then deals values: both see the table as it was."""
+    mechanism, shares = sc.Partition(rho1=0.3, rho2=0.8), partition_groups.Deal.shares
+    updated: list[str] = []
+
+    def updating(*given):
+        updated.append("UPDATE people SET job = 'cook', age = 9")
+        postgresql.run(address, updated[-1], "DELETE FROM people WHERE sex = 'f'")
+        return shares(*given)
+
+    monkeypatch.setattr(sources, "UNIT_ROWS", 100)
+    monkeypatch.setattr(partition_groups.Deal, "shares", updating)
+    found = sc.publish(address, schema(), mechanism, table="people", seed=1, jobs=jobs)
+    assert updated, "there are two passes, and a change between them"
+    monkeypatch.setattr(partition_groups.Deal, "shares", shares)
+    expected = digest(sc.publish(people(400, schema()), schema(), mechanism, seed=1))
+    assert digest(found) == expected
+    now = sc.publish(address, schema(), mechanism, table="people", seed=1)
+    assert now.evidence.rows < 400, "the next release sees the change"
 
 
 def _together(found):

@@ -17,7 +17,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.database import tables
 from scumble.private.database.answers import EstimateBuilder
 from scumble.private.database.inspect import (
-    events,
+    history,
     links,
     own_summary,
     summary,
@@ -355,7 +355,7 @@ class Database:
 
     def history(self) -> list[dict[str, Any]]:
         """Return one dictionary for each question and each appended batch, in order."""
-        return events(self._journal.entries(after=1))
+        return history(self._journal)
 
     @property
     def seal(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.model.long_work import told
+from scumble.model.long_work import portion, told
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Dates
@@ -34,6 +34,8 @@ from scumble.private.journal.journal import Journal, Turn
 if TYPE_CHECKING:
     from scumble.public.plot.database import Axis, Bound
     from scumble.public.plot.figures import Figure
+
+_READING = 1 / 8  # of the time for the history; the rest is for hashes and contents of entries
 
 
 class DatabaseInspection:
@@ -65,7 +67,7 @@ class DatabaseInspection:
         return summary(self._caught_up())
 
     def history(self) -> list[dict[str, Any]]:
-        return events(self._journal.entries(after=1))
+        return history(self._journal)
 
     def usage(self) -> list[dict[str, Any]]:
         """Return what each analyst asked, was charged and may use, by name."""
@@ -179,19 +181,22 @@ def used_shares(state: DatabaseState) -> list[tuple[Attribute, list[float]]]:
     return found
 
 
-def events(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def history(journal: Journal) -> list[dict[str, Any]]:
     """Return one dictionary for each question and each appended batch, in order."""
-    return [
-        {
-            "number": entry.number,
-            "time": entry.time,
-            "analyst": entry.analyst,
-            "key": entry.key,
-            **_event(entry.unchanged()),
-        }
-        for entry in told(entries)
-        if entry.kind in (ANSWER, APPEND)
-    ]
+    with portion(0, _READING):
+        entries = journal.entries(after=1)
+    with portion(_READING, 1):
+        return [
+            {
+                "number": entry.number,
+                "time": entry.time,
+                "analyst": entry.analyst,
+                "key": entry.key,
+                **_event(entry.unchanged()),
+            }
+            for entry in told(entries)
+            if entry.kind in (ANSWER, APPEND)
+        ]
 
 
 def own_summary(state: DatabaseState, analyst: str) -> dict[str, Any]:

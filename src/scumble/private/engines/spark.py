@@ -186,7 +186,8 @@ class SparkExecutor:
             self._parallelism = self._cores()  # there may be more executors by now
             return found
 
-        return spark_wait.answer_of(self._context, self._staging.path, answers)
+        signs = spark_wait.TaskSigns(self._staging.path)
+        return spark_wait.answer_of(self._context, signs, answers)
 
     def _cores(self) -> int:
         return max(1, int(self._context.defaultParallelism))

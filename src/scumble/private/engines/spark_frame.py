@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from scumble.model.errors import SourceError
+from scumble.private.engines import spark_wait
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables import source
 from scumble.private.tables.files import ParquetFiles
@@ -45,20 +46,25 @@ class SparkFrame(Source):
     @cached_property
     def _files(self) -> ParquetFiles:
         """Run the plan, and write its rows."""
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         folder = self._staging.path / "rows"
         names = [name for name in self.columns if name in self._wanted]
         chosen = self._frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
         written = chosen.write.option("maxRecordsPerFile", source.UNIT_ROWS)
-        try:
-            written.parquet(folder.as_uri())
-        except (PySparkException, Py4JError):
-            failed = True
-        else:
-            failed = False
-        if failed:  # raised here, so that the error of Spark, which may quote values, is not kept
+        context = self._frame.sparkSession.sparkContext
+
+        def write() -> bool:
+            try:
+                written.parquet(folder.as_uri())
+            except (PySparkException, Py4JJavaError):  # may quote values, and is not kept
+                if spark_wait.java_ended(context):
+                    raise
+                return False
+            return True
+
+        if not spark_wait.answer_of(context, spark_wait.JavaSigns(context), write):
             raise SourceError(
                 f"{self.description} cannot be computed. The message of Spark may quote values: "
                 "frame.count() shows it."

@@ -3,7 +3,8 @@
 Java that runs out of memory can lose one thread of Spark and go on without it. Then a job never
 ends, and a call of Java does not return. So Spark is called in a thread of its own, while the
 thread that publishes looks for signs of life: tasks touch a file in the staging folder when they
-begin, while they read, and when they end.
+begin, while they read, and when they end. While a DataFrame is written, which is Spark's own work,
+Java is asked for a sign.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from scumble.model.errors import ScumbleError
 
@@ -36,8 +37,8 @@ _GONE = (
     "spark.driver.memory may help"
 )
 _SILENT = (
-    "no task has begun, read on or ended for {} minutes, perhaps because the Java process of the "
-    "session lost a message for lack of memory; a larger spark.driver.memory may help"
+    "{} for {} minutes, perhaps because the Java process of the session lost a message for lack of "
+    "memory; a larger spark.driver.memory may help"
 )
 # What a message of Spark contains, and what is told.
 _REASONS = (
@@ -66,49 +67,74 @@ def beat(staging: Path) -> None:
         os.utime(staging / _BEAT)
 
 
-def answer_of(context: Any, staging: Path, call: Callable[[], _Answer]) -> _Answer:
+def answer_of(context: Any, sign: Sign, call: Callable[[], _Answer]) -> _Answer:
     """Return what `call` returns, which may use the context.
 
     If it raises an error of Spark, which may quote values and keys, or if there is no sign of life
     for too long, ScumbleError has one sentence. The tasks of this call are cancelled then, and
     after any other exception, such as that of Ctrl-C.
     """
-    tag = f"scumble-{secrets.token_hex(8)}"
-
-    def tagged() -> _Answer:
-        context.addJobTag(tag)  # of this thread, which ends with the call
-        return call()
-
+    running = _Call(context, call)
     try:
-        answer, error = _awaited(_started(tagged), staging / _BEAT)
+        with sign:
+            running.start()
+            answer, error = _awaited(running.box, sign)
     except BaseException:
-        _cancel(context, tag)
+        running.cancel()
         raise
     if error is None:
         found: _Answer = answer
         return found
-    _cancel(context, tag)
+    running.cancel()
     # Raised outside of any except clause, so that no exception keeps the error of Spark.
     raise _told(error, context)
 
 
-def _started(call: Callable[[], _Answer]) -> _Box:
-    """Begin a call in another thread, which has the properties that Spark keeps for this one."""
-    from pyspark import InheritableThread
+class _Call:
+    """A call in a thread of its own. The jobs of Spark that it begins have a tag."""
 
-    box: _Box = queue.SimpleQueue()
+    def __init__(self, context: Any, call: Callable[[], Any]) -> None:
+        self.box: _Box = queue.SimpleQueue()
+        self._context, self._call = context, call
+        self._tag = f"scumble-{secrets.token_hex(8)}"
+        self._begun, self._left, self._ended = (threading.Event() for _ in range(3))
 
-    def work() -> None:
+    def start(self) -> None:
+        """Begin the call; its thread has the properties that Spark keeps for this one."""
+        from pyspark import InheritableThread
+
+        InheritableThread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        self._begun.set()
+        if self._left.is_set():
+            return
         try:
-            box.put((call(), None))
+            self._context.addJobTag(self._tag)  # of this thread, which ends with the call
+            self.box.put((self._call(), None))
         except BaseException as error:
-            box.put((None, error))
+            self.box.put((None, error))
+        finally:
+            self._ended.set()
 
-    InheritableThread(target=work, daemon=True).start()
-    return box
+    def cancel(self) -> None:
+        """Cancel the jobs, if Java still answers."""
+        self._left.set()
+        if self._begun.is_set():
+            thread = threading.Thread(target=self._cancel, daemon=True)
+            thread.start()
+            thread.join(_CANCEL_SECONDS)
+
+    def _cancel(self) -> None:
+        """Cancel until the call has ended: it may be about to begin a job."""
+        while True:
+            with suppress(Exception):  # Spark itself may have ended
+                self._context.cancelJobsWithTag(self._tag)
+            if self._ended.wait(_LOOK_SECONDS):
+                return
 
 
-def _awaited(box: _Box, sign: Path) -> tuple[Any, BaseException | None]:
+def _awaited(box: _Box, sign: Sign) -> tuple[Any, BaseException | None]:
     """Return what the thread puts into the box: an answer or an error. It is `_SilenceError` if
     there are no signs of life for too long.
     """
@@ -116,29 +142,72 @@ def _awaited(box: _Box, sign: Path) -> tuple[Any, BaseException | None]:
     while True:
         with suppress(queue.Empty):
             return box.get(timeout=_LOOK_SECONDS)
-        now = seen
-        with suppress(OSError):  # a shared folder may be out of reach for a moment
-            now = sign.stat().st_mtime_ns
-        if now != seen:
+        now = sign.last()
+        if now not in (seen, None):
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
-            return None, _SilenceError()
+            return None, _SilenceError(sign.silent)
+
+
+class Sign(Protocol):
+    """Signs of life, inside of the `with` block."""
+
+    silent: str  # what there was none of, in words
+
+    def last(self) -> int | None:
+        """Return a number that changes with every sign; None if it is not known."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class TaskSigns:
+    """The signs that tasks leave in the staging folder."""
+
+    silent = "no task has begun, read on or ended"
+
+    def __init__(self, staging: Path) -> None:
+        self._file = staging / _BEAT
+
+    def last(self) -> int | None:
+        with suppress(OSError):  # a shared folder may be out of reach for a moment
+            return self._file.stat().st_mtime_ns
+        return None
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class JavaSigns:
+    """Java answers a question, whatever tasks do: those of a plan leave no signs."""
+
+    silent = "the Java process of the session has not answered"
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._answers = 0
+        self._ended = threading.Event()
+
+    def last(self) -> int:
+        return self._answers
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._ask, daemon=True).start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+
+    def _ask(self) -> None:
+        with suppress(Exception):  # then there are no more answers
+            while not self._ended.wait(min(BEAT_SECONDS, PATIENCE / 3)):
+                self._context._jsc.sc().isStopped()
+                self._answers += 1
 
 
 class _SilenceError(Exception):
     """There was no sign of life for too long."""
-
-
-def _cancel(context: Any, tag: str) -> None:
-    """Cancel tasks, if Java still answers."""
-
-    def cancel() -> None:
-        with suppress(Exception):  # Spark itself may have ended
-            context.cancelJobsWithTag(tag)
-
-    thread = threading.Thread(target=cancel, daemon=True)
-    thread.start()
-    thread.join(_CANCEL_SECONDS)
 
 
 def _told(error: BaseException, context: Any) -> BaseException:
@@ -151,7 +220,7 @@ def _told(error: BaseException, context: Any) -> BaseException:
     text = str(error)
     reason = next((told for sign, told in _REASONS if sign in text), "see the logs of Spark")
     if isinstance(error, _SilenceError):
-        reason = _SILENT.format(round(PATIENCE / 60, 1))
+        reason = _SILENT.format(text, round(PATIENCE / 60, 1))
     if java_ended(context):
         reason = _GONE
     return ScumbleError(f"The Spark cluster could not do its work: {reason}.")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from scumble.model.errors import LedgerError, ParameterError
+from scumble.model.long_work import tell
 from scumble.private.journal import store
 from scumble.private.journal.chain import (
     START,
@@ -169,7 +170,13 @@ class Journal:
     def entries(self, after: int = 0, kind: str | None = None) -> list[Entry]:
         """Return the entries with a number above `after`, in order: all, or those of one kind."""
         with self._read() as reader:
-            return list(reader.entries(after + 1, kind))
+            if kind is not None:
+                return list(reader.entries(after + 1, kind))
+            found, last = [], reader.last
+            for entry in reader.entries(after + 1):
+                tell(entry.number - after, last - after)
+                found.append(entry)
+            return found
 
     @property
     def head(self) -> Head:

@@ -22,6 +22,7 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
+from scumble.public.archive.row_values import check_values
 from scumble.public.release import FORMAT, Manifest, Release
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def _read_folder(folder: str | Path) -> tuple[Manifest, Path]:
     if not set(manifest.evidence.files) <= set(files):
         raise ReleaseError(f"{path} is damaged: its {MANIFEST} does not list its data.")
     verify(path, files)
+    check_values(str(path), manifest.schema, manifest.evidence, path)
     return manifest, path
 
 

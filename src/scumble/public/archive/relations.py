@@ -27,6 +27,7 @@ from scumble.model.relational import (
 )
 from scumble.public.archive.archive import manifest_from_json, manifest_to_json, refuse_seeded
 from scumble.public.archive.dialects import DIALECTS
+from scumble.public.archive.row_values import check_values
 from scumble.public.release import FORMAT, Manifest, Release
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def _copy_release(connection: ReleaseConnection, folder: Path) -> Manifest:
             connection.copy_to(folder / name, described)
     except stored.MALFORMED:
         raise damaged(connection.target) from None
+    place = f"The release in {connection.target}"
+    check_values(place, manifest.schema, manifest.evidence, folder)
     return manifest
 
 

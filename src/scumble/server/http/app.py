@@ -17,11 +17,12 @@ from typing import Any, BinaryIO
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from scumble.model import stored
+from scumble.server.config import DATASET_NAME
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
 from scumble.server.problems import MEDIA_TYPE, Problem, problem_of, trace
@@ -294,11 +295,19 @@ def problem_response(problem: Problem) -> Response:
     return JSONResponse(problem.to_dict(), problem.status, headers, MEDIA_TYPE)
 
 
-async def _not_found(_: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
+    """Return a problem; a browser at the address for `connect` gets the page of the data set."""
     status = error.status_code if isinstance(error, HTTPException) else 404
     details = {404: "There is nothing here.", 405: "This address does not take this method."}
     allowed = dict(getattr(error, "headers", None) or {})
-    response = problem_response(Problem(status, details.get(status, "Not possible."), {}, allowed))
+    name = request.url.path.removeprefix("/")
+    browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    response: Response
+    if status == 404 and browser and DATASET_NAME.fullmatch(name):
+        response = RedirectResponse(f"/data/{name}", 303)
+    else:
+        problem = Problem(status, details.get(status, "Not possible."), {}, allowed)
+        response = problem_response(problem)
     response.headers.update(HEADERS)
     return response
 

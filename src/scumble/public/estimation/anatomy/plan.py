@@ -25,6 +25,7 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.domains import lookup
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.public.sandbox import Sandbox
 
 
@@ -308,7 +309,7 @@ class GroupTable:
             attribute = self._schema[name]
             text = [name] if pa.types.is_string(attribute.arrow_type) else []
             column = pq.read_table(self._path, columns=[name], read_dictionary=text)[name]
-            self._codes[name] = self._sorted(attribute.encode(column)[0])
+            self._codes[name] = self._sorted(known_codes(attribute, column))
         return self._codes[name]
 
     def _sorted(self, column: Codes) -> Codes:

@@ -20,6 +20,7 @@ from scumble.model.evidence.evidence import Measurements
 from scumble.model.long_work import told
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.domain_counting import Domain, domain_of
 from scumble.public.estimation.measurements.sparse_laws import (
@@ -226,7 +227,7 @@ def _published_sums(design: Sparse, schema: Schema, query: Query | None, engine:
     table = aggregated(engine, [quoted(name) for name in groups], sums, filters)
     sizes = [schema[name].size for name in groups]
     codes = [
-        schema[name].encode(table[f"c{i}"])[0].astype(np.intp) for i, name in enumerate(groups)
+        known_codes(schema[name], table[f"c{i}"]).astype(np.intp) for i, name in enumerate(groups)
     ]
     place = np.ravel_multi_index(codes, sizes) if groups else np.zeros(table.num_rows, np.intp)
     found = np.zeros((len(sums), prod(sizes)))
@@ -307,7 +308,7 @@ class PublishedCells:
         table = engine.rows(f"SELECT {columns} FROM view")
         self._schema = schema
         self._codes = {
-            name: schema[name].encode(table[f"c{place}"])[0].astype(np.int32)
+            name: known_codes(schema[name], table[f"c{place}"]).astype(np.int32)
             for place, name in enumerate(names)
         }
         self._terms = np.stack([floats(each) for each in table.columns[len(names) :]])

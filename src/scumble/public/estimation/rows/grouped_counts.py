@@ -19,7 +19,7 @@ from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import indices
+from scumble.model.stored import indices, known_codes
 from scumble.public.sandbox import Sandbox
 
 if TYPE_CHECKING:  # noisy counts need neither
@@ -235,7 +235,7 @@ def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
     """Return the first occurrence of each distinct row, in the order of the domains, and the place
     of each row of `table` among them.
     """
-    codes = [schema[name].encode(table[name])[0] for name in table.column_names]
+    codes = [known_codes(schema[name], table[name]) for name in table.column_names]
     keys = schema.cell_keys(table.column_names).pack(codes)
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return first, inverse.reshape(-1)
@@ -244,7 +244,7 @@ def distinct(schema: Schema, table: pa.Table) -> tuple[Indices, Indices]:
 def _cells(schema: Schema, names: Sequence[str], table: pa.Table) -> Indices:
     if not names:
         return np.zeros(table.num_rows, np.intp)
-    codes = [schema[name].encode(table.column(i))[0] for i, name in enumerate(names)]
+    codes = [known_codes(schema[name], table.column(i)) for i, name in enumerate(names)]
     sizes = [schema[name].size for name in names]
     return np.ravel_multi_index([code.astype(np.intp) for code in codes], sizes)
 

@@ -17,6 +17,7 @@ from scumble.model.evidence.channels import MultisetChannel, PartitionChannel, U
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.public.estimation.rows.grouped_counts import GroupedCounts, Indices
 from scumble.public.estimation.rows.inverse_channels import (
     InverseChannel,
@@ -122,7 +123,7 @@ class RowsPlan:
 
     def _parts(self, channel: PartitionChannel | StagedChannel, counted: GroupedCounts) -> Indices:
         """Return the part or stage that each combination of unperturbed values lies in."""
-        codes, _ = self.schema[channel.column].encode(counted.combinations[channel.column])
+        codes = known_codes(self.schema[channel.column], counted.combinations[channel.column])
         return codes.astype(np.intp)
 
     def _met(self, attributes: tuple[str, ...]) -> bool:

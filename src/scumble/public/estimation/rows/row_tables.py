@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import indices
+from scumble.model.stored import indices, known_codes
 from scumble.public.estimation.tables import Integers, Names
 
 Codes = npt.NDArray[Any]
@@ -145,7 +145,7 @@ def batches(
 
 def codes_of(batch: pa.RecordBatch, schema: Schema, columns: Sequence[str]) -> Codes:
     """Return the codes of a batch, one row for each attribute."""
-    codes = [schema[name].encode(batch.column(name))[0] for name in columns]
+    codes = [known_codes(schema[name], batch.column(name)) for name in columns]
     if not codes:
         return np.zeros((0, batch.num_rows), np.uint8)
     return np.stack(codes, dtype=np.result_type(*codes))

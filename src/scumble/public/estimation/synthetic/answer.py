@@ -25,6 +25,7 @@ from scumble.model.evidence.evidence import Synthetic
 from scumble.model.laws.polya_urn import count_limits
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.interval_laws import Ratio, WeightedSum, clipped
 from scumble.public.estimation.tables import Clauses
@@ -98,7 +99,7 @@ class Urns:
         shown[places, _keys(schema, target, rows).astype(np.int64)] = rows["n"].to_numpy()
         if (shown.sum(axis=1) != sizes).any() or (sizes < 1).any():
             raise ReleaseError("The release is damaged: its rows do not fit its strata.")
-        own = [schema[name].encode(strata[name])[0][order] for name in given]
+        own = [known_codes(schema[name], strata[name])[order] for name in given]
         others = schema.cell_keys(target).unpack(np.arange(values, dtype=np.uint64))
         shaped = [*(each[:, None] for each in own), *(each[None, :] for each in others)]
         named_codes = zip(evidence.columns, shaped, strict=True)
@@ -128,7 +129,7 @@ def _keys(schema: Schema, names: Sequence[str], table: Any) -> npt.NDArray[np.ui
     if not names:
         return np.zeros(table.num_rows, np.uint64)
     found: npt.NDArray[np.uint64] = schema.cell_keys(names).pack(
-        [schema[name].encode(table[name])[0] for name in names]
+        [known_codes(schema[name], table[name]) for name in names]
     )
     return found
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import known_codes
 from scumble.public.estimate import Law
 from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
@@ -92,7 +93,7 @@ def tuple_counts(
     amount = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else None
     sums = ["count(*)", *([f"sum({amount})", f"sum({amount} * {amount})"] if amount else [])]
     table = aggregated(engine, columns, sums, [clause.sql for clause in query.clauses])
-    codes = {name: schema[name].encode(table[f"c{i}"])[0] for i, name in enumerate(names)}
+    codes = {name: known_codes(schema[name], table[f"c{i}"]) for i, name in enumerate(names)}
     if views:
         codes[views] = table[f"c{len(names)}"].to_numpy()
     count, *amounts = (floats(table[f"c{len(columns) + place}"]) for place in range(len(sums)))
