@@ -134,7 +134,9 @@ class Missing:
 
 
 class Waits(tasks.MapJob):
-    """Tells which process it is in, and takes forever after the first unit."""
+    """Tells which process it is in, and takes forever after the first unit. No thread does it."""
+
+    releases_lock = False
 
     def run(self, content: tasks.UnitToMap, note: Any) -> Any:
         answer = super().run(content, note)
