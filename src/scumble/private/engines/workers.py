@@ -24,8 +24,8 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
-from scumble.private.engines.helper import Helper
 from scumble.private.engines.staging import StagingFolder
+from scumble.private.engines.thread_worker import ThreadWorker
 from scumble.private.engines.worker import (
     BOOT,
     keep_freed_memory,
@@ -160,7 +160,7 @@ class Workers:
         self.order: Callable[[list[Task]], list[Task]] | None = None
         self.takes_part = True
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.running: list[_Worker | Helper] = []
+        self.running: list[_Worker | ThreadWorker] = []
         self.divides_people = False
         self._staging = StagingFolder()
 
@@ -185,11 +185,11 @@ class Workers:
         """Start one more worker."""
         self.running.append(_Worker(self.inbox))
 
-    def help(self) -> None:
+    def start_thread(self) -> None:
         """Start a second thread of the driver."""
-        self.running.append(Helper(self.inbox))
+        self.running.append(ThreadWorker(self.inbox))
 
-    def stop(self, workers: Iterable[_Worker | Helper]) -> None:
+    def stop(self, workers: Iterable[_Worker | ThreadWorker]) -> None:
         """End these workers, such as those whose answers nobody waits for any more."""
         for worker in list(workers):
             self.running.remove(worker)
@@ -232,7 +232,9 @@ class _Run:
                     yield self._done.popleft()
         finally:
             running = self._workers.running
-            self._workers.stop(each for each in running if each.tasks or isinstance(each, Helper))
+            self._workers.stop(
+                each for each in running if each.tasks or isinstance(each, ThreadWorker)
+            )
         if self._failures:
             raise self._failures[min(self._failures)]
 
@@ -261,8 +263,8 @@ class _Run:
         while another process has nothing to do.
         """
         running, most = self._workers.running, self._workers.jobs - self._workers.takes_part
-        if len(running) < most and self._may_help():
-            self._workers.help()
+        if len(running) < most and self._thread_pays():
+            self._workers.start_thread()
         while len(running) < most and self._pays():
             self._workers.start()
         for worker in [each for each in running if not each.tasks]:
@@ -272,11 +274,11 @@ class _Run:
             if self._left() > len(running) + 1 and (task := self._next()):
                 worker.give(task, self._job)
 
-    def _may_help(self) -> bool:
+    def _thread_pays(self) -> bool:
         """Return whether a second thread of this process has something to do."""
         if not (self._workers.takes_part and getattr(self._job, "releases_lock", False)):
             return False
-        if any(isinstance(each, Helper) for each in self._workers.running):
+        if any(isinstance(each, ThreadWorker) for each in self._workers.running):
             return False
         self._fill(2)
         return not self._failures and len(self._ahead) > 1
@@ -330,7 +332,7 @@ class _Run:
             while True:
                 self._hear(*self._workers.inbox.get_nowait())
 
-    def _hear(self, worker: _Worker | Helper, message: tuple[str, Any]) -> None:
+    def _hear(self, worker: _Worker | ThreadWorker, message: tuple[str, Any]) -> None:
         kind, content = message
         if worker not in self._workers.running:
             return

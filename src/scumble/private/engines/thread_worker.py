@@ -1,4 +1,4 @@
-"""A helper: a second thread of the driver that does tasks, as a worker process does.
+"""A second thread of the driver that does tasks, as a worker process does.
 
 It starts at once and has everything in memory that the driver has. Two threads are as fast as two
 processes where a job spends its time in numpy, Arrow and compiled loops, which release the lock of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scumble.private.engines.workers import Job, Task
 
 
-class Helper:
+class ThreadWorker:
     """A thread that puts its answers into the common inbox.
 
     `tasks` are those that it was given, the one that it works on first.

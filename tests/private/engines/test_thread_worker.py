@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.engines import helper, tasks, workers
+from scumble.private.engines import tasks, thread_worker, workers
 from scumble.private.engines.workers import Task, Workers
 from scumble.private.perturbation import tuple_views
 from scumble.private.tables import source, writer
@@ -27,15 +27,15 @@ CASES = cases()
 
 @pytest.fixture
 def given(monkeypatch) -> list[int]:
-    """The tasks that helpers were given, by their numbers."""
+    """The tasks that threads were given, by their numbers."""
     found: list[int] = []
-    give = helper.Helper.give
+    give = thread_worker.ThreadWorker.give
 
     def counted(self, task, job):
         found.append(task.number)
         give(self, task, job)
 
-    monkeypatch.setattr(helper.Helper, "give", counted)
+    monkeypatch.setattr(thread_worker.ThreadWorker, "give", counted)
     return found
 
 
@@ -96,7 +96,7 @@ def test_the_first_error_is_raised(given) -> None:
 
 @dataclass(frozen=True)
 class Endless:
-    """A task of a helper goes on until it is stopped; one of the driver raises an error."""
+    """A task of a second thread goes on until it is stopped; one of the driver raises an error."""
 
     error: BaseException
     staging: None = None
@@ -111,7 +111,7 @@ class Endless:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
-def test_a_helper_ends_with_the_driver(error: BaseException) -> None:
+def test_the_thread_ends_with_the_driver(error: BaseException) -> None:
     before = threading.enumerate()
     with Workers(2) as found:
         run = found.run(Endless(error), [Task(number, int) for number in range(6)])
@@ -121,19 +121,19 @@ def test_a_helper_ends_with_the_driver(error: BaseException) -> None:
     assert threading.enumerate() == before
 
 
-def test_a_helper_takes_the_place_of_one_process(given, monkeypatch) -> None:
+def test_a_thread_takes_the_place_of_one_process(given, monkeypatch) -> None:
     """Two jobs need no process, whatever the work; three need one."""
     monkeypatch.setattr(workers, "WORTH", 0)
     started: list[int] = []
     for jobs in (2, 3):
         with Workers(jobs) as found:
-            monkeypatch.setattr(found, "start", lambda: started.append(1) or found.help())
+            monkeypatch.setattr(found, "start", lambda: started.append(1) or found.start_thread())
             monkeypatch.setattr(workers, "Workers", lambda _, own=found: nullcontext(own))
             sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=jobs)
         assert bool(started) == (jobs == 3)
 
 
-def test_jobs_that_hold_the_lock_get_no_helper(given) -> None:
+def test_jobs_that_hold_the_lock_get_no_thread(given) -> None:
     job = faults.Missing()
     assert not getattr(job, "releases_lock", False)
     with Workers(2) as found, pytest.raises(FileNotFoundError):
