@@ -1,8 +1,8 @@
 """A second thread of the driver that does tasks, as a worker process does.
 
-It starts at once and has everything in memory that the driver has. Two threads are as fast as two
-processes where a job spends its time in numpy, Arrow and compiled loops, which release the lock of
-the interpreter; a job says so by `releases_lock`.
+It starts at once and has everything in memory that the driver has. It is for jobs that spend their
+time in numpy, Arrow and compiled loops, which release the lock of the interpreter; a job says so by
+`releases_lock`.
 """
 
 from __future__ import annotations
