@@ -1,8 +1,8 @@
-"""The same release with one process and with two: processor time for a row, and the clock.
+"""The same release with one job and with two: processor time for a row, and the clock.
 
 Processor time is that of the driver and of its workers, their start included. The clock says
 something about two processes only while two cores are free, so the load of the machine is part of
-the detail. One process reads ahead in a second thread, so that it uses more than one core itself:
+the detail. One job reads ahead in a second thread, so that it uses more than one core itself:
 the time that it takes on a single core is given too. Workers have sessions of their own: where the
 system shares cores by session, a priority that was given to the session of the benchmark is not
 theirs.
@@ -66,12 +66,12 @@ def _compared(words: str, mechanism: Any) -> list[dict[str, Any]]:
     )
     local, pool, alone = spent["local"], spent["pool"], spent["one core"]
     detail = (
-        f"two processes {pool}; one {local}, on one core {alone.wall:.2f} s; load "
+        f"two jobs {pool}; one {local}, on one core {alone.wall:.2f} s; load "
         f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
     return [
-        at_most(f"{words}: CPU of two processes / of one", CPU, pool.cpu / local.cpu, detail),
-        at_least(f"{words}: clock of one process / of two", CLOCK, local.wall / pool.wall, detail),
+        at_most(f"{words}: CPU of two jobs / of one", CPU, pool.cpu / local.cpu, detail),
+        at_least(f"{words}: clock of one job / of two", CLOCK, local.wall / pool.wall, detail),
     ]
 
 

@@ -14,6 +14,7 @@ import os
 import secrets
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,13 +137,29 @@ class Missing:
 
 
 class Waits(tasks.MapJob):
-    """Tells which process it is in, and takes forever after the first unit."""
+    """Tells which process it is in, and takes forever after the first unit. No thread does it."""
+
+    releases_lock = False
 
     def run(self, content: tasks.UnitToMap, note: Any) -> Any:
         answer = super().run(content, note)
         if content.unit.number:
             (self.staging.parent.parent / f"worker-{os.getpid()}").touch()
             time.sleep(600)
+        return answer
+
+
+class WaitsInThreads(tasks.MapJob):
+    """Tells which thread it is in, and takes forever after the first unit, a piece at a time."""
+
+    def run(self, content: tasks.UnitToMap, note: Any) -> Any:
+        answer = super().run(content, note)
+        if content.unit.number:
+            name = f"worker-{os.getpid()}-{threading.get_ident()}"
+            (self.staging.parent.parent / name).touch()
+            while True:
+                time.sleep(0.01)
+                note(None)
         return answer
 
 
@@ -158,7 +175,8 @@ if __name__ == "__main__":
     place = Path(sys.argv[1])
     source.UNIT_ROWS = 100
     options: dict[str, Any] = {"ledger": place / "ledger"}
-    if len(sys.argv) == 2:
+    threads = sys.argv[2:] == ["threads"]
+    if len(sys.argv) == 2 or threads:
         options["jobs"] = 2
     else:
         from pyspark.sql import SparkSession
@@ -172,7 +190,7 @@ if __name__ == "__main__":
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
-    tasks.MapJob = faults.Waits  # type: ignore[misc]
+    tasks.MapJob = faults.WaitsInThreads if threads else faults.Waits  # type: ignore[misc]
     given: Any = table
     if sys.argv[4:] == ["frame"]:
         frame = session.read.parquet(str(given)).selectExpr("*", f"'{place}' AS place")

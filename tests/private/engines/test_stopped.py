@@ -15,6 +15,8 @@ import scumble as sc
 from tests.support import faults
 from tests.support.people import people, schema
 
+STAGING = "scumble-*/scumble-staging-*"
+
 
 def _wait(condition, seconds: float) -> bool:
     end = time.monotonic() + seconds
@@ -24,7 +26,7 @@ def _wait(condition, seconds: float) -> bool:
 
 
 def _named(folder) -> list[int]:
-    """The processes that have said that they are there, the driver among them."""
+    """The processes of the workers that have said that they are there, the driver among them."""
     return [int(path.name.split("-")[1]) for path in folder.glob("worker-*")]
 
 
@@ -37,12 +39,13 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_driver_that_is_stopped(number: signal.Signals, tmp_path) -> None:
+@pytest.mark.parametrize("threads", [False, True], ids=["processes", "threads"])
+def test_a_driver_that_is_stopped(number: signal.Signals, threads: bool, tmp_path) -> None:
     pq.write_table(people(400, schema()), tmp_path / "people.parquet", row_group_size=100)
     sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     driver = subprocess.Popen(
-        [sys.executable, faults.__file__, str(tmp_path)],
+        [sys.executable, faults.__file__, str(tmp_path), *(["threads"] if threads else [])],
         env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
         stderr=subprocess.DEVNULL,
     )
@@ -51,14 +54,15 @@ def test_a_driver_that_is_stopped(number: signal.Signals, tmp_path) -> None:
         processes = _named(tmp_path)
         assert len(processes) == 2
         assert driver.pid in processes
-        assert list(tmp_path.glob("scumble-*/staging-*"))
+        assert len(set(processes)) == (1 if threads else 2)
+        assert list(tmp_path.glob(STAGING))
         driver.send_signal(number)
         driver.wait(5 if number == signal.SIGINT else 1)
     finally:
         driver.kill()
         driver.wait()
     assert _wait(lambda: not any(map(_alive, processes)), 5)
-    assert not list(tmp_path.glob("scumble-*/staging-*"))
+    assert _wait(lambda: not list(tmp_path.glob(STAGING)), 5)
     if number == signal.SIGINT:
         assert not list(tmp_path.glob("scumble-*"))
     assert not (tmp_path / "release").exists()

@@ -44,6 +44,7 @@ from scumble.private.engines.persons import (
     SurplusJob,
     UnitOfPeople,
 )
+from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
@@ -75,7 +76,7 @@ class PoolEngine:
         self._workers = workers
         self._fingerprints = Fingerprints()
         self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
-        self._staging: Path | None = None
+        self._staging: StagingFolder | None = None
         self._runs: dict[Output, list[StoredRun]] = {}
         self._surplus: dict[tuple[str, int], dict[int, list[Section]]] = {}
 
@@ -220,11 +221,9 @@ class PoolEngine:
 
     def _stage(self, outputs: Sequence[Output]) -> Path:
         """Make the folder in which tasks write the rows of these outputs."""
-        place = self._workers.staging(outputs[0].path.parent)
-        staging = Path(tempfile.mkdtemp(prefix="staging-", dir=place))
-        self._staging = staging
+        self._staging = StagingFolder(self._workers.staging(outputs[0].path.parent))
         self._runs = {output: [] for output in outputs}
-        return staging
+        return self._staging.path
 
     def sort(self, output: Output) -> int:
         try:
@@ -360,7 +359,7 @@ class PoolEngine:
     def _clear(self) -> None:
         """Remove the staging folder."""
         if self._staging is not None:
-            shutil.rmtree(self._staging, ignore_errors=True)
+            self._staging.remove()
         self._staging = None
 
 

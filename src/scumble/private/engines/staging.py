@@ -62,6 +62,10 @@ class StagingFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder, if there is one."""
         folder, self._folder = self._folder, None
         if folder is None or self._watching is None:
             return

@@ -100,6 +100,7 @@ class CountJob:
     reading: Reading
     sets: tuple[tuple[str, ...], ...]
     staging: None = None
+    releases_lock: ClassVar[bool] = True
 
     @property
     def answer_bytes(self) -> int:
@@ -126,6 +127,7 @@ class OccupiedJob:
     reading: Reading
     names: tuple[str, ...]
     staging: None = None
+    releases_lock: ClassVar[bool] = True
 
     def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, Seen]:
         rows, seen = self.reading.rows(content, note)
@@ -139,6 +141,7 @@ class CodesJob:
     reading: Reading
     names: tuple[str, ...]
     staging: None = None
+    releases_lock: ClassVar[bool] = True
 
     def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
         rows, seen = self.reading.rows(content, note)
@@ -152,6 +155,7 @@ class SortedRowsJob:
     reading: Reading
     names: tuple[str, ...]
     staging: None = None
+    releases_lock: ClassVar[bool] = True
 
     def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
         rows, seen = self.reading.rows(content, note)
@@ -196,6 +200,7 @@ class UnitCellsJob:
     names: tuple[str, ...]
     others: tuple[str, ...]
     staging: None = None
+    releases_lock: ClassVar[bool] = True
 
     def run(
         self, content: tuple[Unit, bytes], note: Note
@@ -234,6 +239,7 @@ class MapJob:
     staging: Path
     seconds: float = 0.0  # that a unit takes at least
     followers: ClassVar[int] = 1  # `WriteJob`
+    releases_lock: ClassVar[bool] = True
 
     @property
     def answer_bytes(self) -> int:
@@ -267,6 +273,7 @@ class DrawJob:
     kernel: RangeKernel
     output: tuple[Attribute, ...]
     staging: Path
+    releases_lock: ClassVar[bool] = True
 
     @property
     def answer_bytes(self) -> int:
@@ -342,6 +349,7 @@ class WriteJob:
     output: Output
     chunk: int
     answer_bytes: ClassVar[int] = _SHORT
+    releases_lock: ClassVar[bool] = True
 
     def run(self, content: RangeToWrite, note: Note) -> Path:
         runs = [Run(*each) for each in content.runs]

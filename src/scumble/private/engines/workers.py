@@ -1,9 +1,9 @@
 """Worker processes: tasks are handed out, repeated if a worker dies, and answered in any order.
 
-This process, the driver, works too, and hands out tasks in between. Workers are started with a
-fresh interpreter, not forked, and only when enough work is left to pay for their start: of a large
-table that is known before its first unit. A script that publishes needs no `if __name__ ==
-"__main__"`.
+This process, the driver, works too, and hands out tasks in between. Where a job allows it, a second
+thread of the driver takes the place of the first worker. Workers are started with a fresh
+interpreter, not forked, and only when enough work is left to pay for their start: of a large table
+that is known before its first unit. A script that publishes needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
 from scumble.private.engines.staging import StagingFolder
+from scumble.private.engines.thread_worker import ThreadWorker
 from scumble.private.engines.worker import (
     BOOT,
     keep_freed_memory,
@@ -46,6 +47,8 @@ class Job(Protocol):
     `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
     `seconds` is what a task takes at least, as far as that is known before the first one is done.
     `answer_bytes` is about the size of the longest answer, for jobs that know it beforehand.
+    `releases_lock` is true for jobs that spend their time in numpy, Arrow and compiled loops, and
+    of which two tasks may run in two threads.
     """
 
     @property
@@ -144,7 +147,8 @@ class _Worker:
 
 
 class Workers:
-    """The driver and at most `jobs - 1` workers, until the end of the `with` block.
+    """The driver and at most `jobs - 1` workers, until the end of the `with` block. The first of
+    them is a thread of the driver while a job runs that allows it.
 
     Tests use three attributes: `order` rearranges the tasks of a job before they are handed out;
     without `takes_part` all tasks are done by up to `jobs` workers; with `divides_people` they find
@@ -156,7 +160,7 @@ class Workers:
         self.order: Callable[[list[Task]], list[Task]] | None = None
         self.takes_part = True
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.running: list[_Worker] = []
+        self.running: list[_Worker | ThreadWorker] = []
         self.divides_people = False
         self._staging = StagingFolder()
 
@@ -175,14 +179,18 @@ class Workers:
 
     def processes(self) -> list[int]:
         """Return the numbers of the worker processes that are running."""
-        return [worker.process.pid for worker in self.running]
+        return [each.process.pid for each in self.running if isinstance(each, _Worker)]
 
     def start(self) -> None:
         """Start one more worker."""
         self.running.append(_Worker(self.inbox))
 
-    def stop(self, workers: list[_Worker]) -> None:
-        """End these processes, such as those whose answers nobody waits for any more."""
+    def start_thread(self) -> None:
+        """Start a second thread of the driver."""
+        self.running.append(ThreadWorker(self.inbox))
+
+    def stop(self, workers: Iterable[_Worker | ThreadWorker]) -> None:
+        """End these workers, such as those whose answers nobody waits for any more."""
         for worker in list(workers):
             self.running.remove(worker)
             worker.stop()
@@ -223,7 +231,10 @@ class _Run:
                 while self._done:
                     yield self._done.popleft()
         finally:
-            self._workers.stop([each for each in self._workers.running if each.tasks])
+            running = self._workers.running
+            self._workers.stop(
+                each for each in running if each.tasks or isinstance(each, ThreadWorker)
+            )
         if self._failures:
             raise self._failures[min(self._failures)]
 
@@ -251,8 +262,10 @@ class _Run:
         Those that have one get the next one ahead, unless so few are left that it would wait there
         while another process has nothing to do.
         """
-        running = self._workers.running
-        while len(running) < self._workers.jobs - self._workers.takes_part and self._pays():
+        running, most = self._workers.running, self._workers.jobs - self._workers.takes_part
+        if len(running) < most and self._thread_pays():
+            self._workers.start_thread()
+        while len(running) < most and self._pays():
             self._workers.start()
         for worker in [each for each in running if not each.tasks]:
             if task := self._next():
@@ -260,6 +273,15 @@ class _Run:
         for worker in [each for each in running if len(each.tasks) == 1]:
             if self._left() > len(running) + 1 and (task := self._next()):
                 worker.give(task, self._job)
+
+    def _thread_pays(self) -> bool:
+        """Return whether a second thread of this process has something to do."""
+        if not (self._workers.takes_part and getattr(self._job, "releases_lock", False)):
+            return False
+        if any(isinstance(each, ThreadWorker) for each in self._workers.running):
+            return False
+        self._fill(2)
+        return not self._failures and len(self._ahead) > 1
 
     def _left(self) -> int:
         """Return how many tasks are known to be left."""
@@ -310,7 +332,7 @@ class _Run:
             while True:
                 self._hear(*self._workers.inbox.get_nowait())
 
-    def _hear(self, worker: _Worker, message: tuple[str, Any]) -> None:
+    def _hear(self, worker: _Worker | ThreadWorker, message: tuple[str, Any]) -> None:
         kind, content = message
         if worker not in self._workers.running:
             return

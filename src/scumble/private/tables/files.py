@@ -256,14 +256,16 @@ class _Part:
             rows += self.metadata.row_group(group).num_rows
         return runs
 
-    def read(self, groups: list[int], columns: list[str]) -> list[pa.RecordBatch]:
-        """Return these columns of some row groups."""
+    def read(
+        self, groups: list[int], columns: list[str], *, threads: bool = True
+    ) -> list[pa.RecordBatch]:
+        """Return these columns of some row groups. With `threads`, Arrow may use several cores."""
         inside = [name for name in columns if name not in self.given]
         rows = self.rows_of(groups)
         with self._open(metadata=self.metadata, read_dictionary=self.text) as file:
             small = rows < _SMALL_GROUP * len(groups)
             read = file.iter_batches(
-                BATCH_ROWS, row_groups=groups, columns=inside, use_threads=not small
+                BATCH_ROWS, row_groups=groups, columns=inside, use_threads=threads and not small
             )
             found = [batch.select(inside) for batch in read]
         if len(groups) > 1 and small and inside:  # every batch costs the caller time
@@ -334,7 +336,9 @@ class RowGroups(Unit):
             self._part = read_safely(self.description, lambda: _opened(path, base, _version(path)))
         part, names = self._part, list(columns)
         for piece in part.pieces(self._groups):
-            found = iter(read_safely(self.description, partial(part.read, piece, names)))
+            # Other units are read at the same time.
+            read = partial(part.read, piece, names, threads=False)
+            found = iter(read_safely(self.description, read))
             yield from read_batches(self.description, found)
 
     def __getstate__(self) -> dict[str, Any]:
