@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.model.errors import nearest_name
 from scumble.model.parameters import free_name, one_of, whole
 from scumble.private.mechanism import Mechanism, create
 from tests.support.people import JOBS, people, schema
@@ -112,3 +113,24 @@ def test_a_name_that_is_taken(case: str, tmp_path) -> None:
     jobs, others = private["job"].to_pylist(), private[taken[0]].to_pylist()
     truth = sum(j == "cook" and other < 2 for j, other in zip(jobs, others, strict=True))
     assert low <= truth <= high
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("Agee", ["Gender", "AgeInYearsAtScreening"], "AgeInYearsAtScreening"),
+        ("coun", ["round", "count", "countdown"], "count"),
+        ("rand", ["rpad", "random"], "random"),
+        ("--epsilonn", ["--epsilon", "--json", "--person"], "--epsilon"),
+        ("unifrom", ["uniform", "subset"], "uniform"),
+        ("DIABETES", ["Gender", "ToldYouHaveDiabetes"], "ToldYouHaveDiabetes"),
+        ("told", ["EverTold", "DoctorTold"], None),  # either of them
+        ("x", ["y", "z"], None),
+        ("height", ["weight", "region"], "weight"),
+        ("income", ["region", "person"], None),
+    ],
+)
+def test_the_nearest_name_is_a_slip_or_a_part_away(
+    word: str, known: list[str], meant: str | None
+) -> None:
+    assert nearest_name(word, known) == meant

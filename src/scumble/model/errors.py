@@ -1,4 +1,5 @@
-"""The exceptions of scumble, and the dialect in which a message names a parameter.
+"""The exceptions of scumble, the dialect in which a message names a parameter, and which known
+name a user probably meant.
 
 The error tree, with the exit code of each class on the command line:
 
@@ -18,7 +19,7 @@ No message contains a private value or an exact count, unless the owner asked fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -194,3 +195,47 @@ def named(parameter: str) -> str:
 def setting(parameter: str, value: object) -> str:
     """Return a parameter with a value in the current dialect."""
     return current_dialect().setting(parameter, value)
+
+
+# Which name was meant.
+
+_SHORTEST = 3  # letters of a word that may be a part of a longer name
+
+
+def nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a user probably meant by a word; None if none is near.
+
+    A name is near if a slip or two (of one letter, or two exchanged ones) lie between, if it begins
+    with the word up to a slip, or if it is the only one that contains the word. Case is ignored.
+
+    >>> nearest_name("Agee", ["Gender", "AgeInYears"])
+    'AgeInYears'
+    """
+    names, lower = list(known), word.casefold()
+    slips = 1 + len(lower) // 6
+    ranked: list[tuple[float, int]] = []
+    for place, name in enumerate(names):
+        other = name.casefold()
+        whole = _slips(lower, other)
+        if whole <= slips and whole < len(lower):
+            ranked.append((whole, place))
+        elif len(lower) >= _SHORTEST and (begins := _slips(lower, other[: len(lower)])) <= 1:
+            ranked.append((slips + begins + len(other) / 1e4, place))  # the shortest of them
+    if ranked:
+        return names[min(ranked)[1]]
+    inside = [name for name in names if lower in name.casefold()]
+    return inside[0] if len(inside) == 1 and len(lower) >= _SHORTEST else None
+
+
+def _slips(one: str, other: str) -> int:
+    """Return how many letters must be put in, left out, replaced or exchanged with the next."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, wanted in enumerate(other, 1):
+            least = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                least = min(least, earlier[j - 2] + 1)
+            row.append(least)
+    return row[-1]

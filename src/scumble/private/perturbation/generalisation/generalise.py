@@ -145,8 +145,9 @@ class Generalise(Publisher):
 
     def check(self, schema: Schema) -> None:
         if not schema.quasi:
-            raise SchemaError(
-                f"{_OWNER} needs at least one attribute with the role quasi; the schema has none."
+            need = f"{_OWNER} needs at least one attribute with the role quasi"
+            raise parameters.without_attribute(
+                f"{need}; the schema has none.", need, schema, "quasi"
             )
         if self._criteria.about_values:
             parameters.require_sensitive(_OWNER, schema)
