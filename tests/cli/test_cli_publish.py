@@ -246,13 +246,28 @@ def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, words,
 
 
 def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):
-    """Also of a table that is not there; but not to programs, which want one object."""
+    """Here of a table with a value outside its domain; not to programs, which want one object."""
     words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "1")
-    done = run("publish", tmp_path / "none.csv", *words)
+    table = (place / "people.csv").read_text().splitlines()
+    (tmp_path / "odd.csv").write_text(f"{table[0]}\n{'?,' * table[0].count(',')}?\n")
+    done = run("publish", tmp_path / "odd.csv", *words)
     assert done.code == 4
     assert done.err.startswith("To expect: among 10,000 rows, a count of 1,000 that have one value")
-    done = run("publish", tmp_path / "none.csv", *words, "--json")
+    done = run("publish", tmp_path / "odd.csv", *words, "--json")
     assert json.loads(done.err)["exit_code"] == 4
+
+
+def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
+    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "0.01")
+    for source, more, code in (
+        (tmp_path / "none.csv", (), 4),
+        (place / "people.csv", ("--outside", "foo"), 2),
+        (place / "people.csv", ("--ledger", tmp_path / "none"), 8),
+    ):
+        done = run("publish", source, *words, *more)
+        assert done.code == code, done.err
+        assert done.err.startswith("Error: ")
+        assert done.err.count("\n") == 1
 
 
 def test_cautions_are_told_once(place, tmp_path):

@@ -56,8 +56,10 @@ def publish(
 ) -> None:
     """Publish a table under a stated privacy promise."""
     from scumble.model.schema.schema import Schema
+    from scumble.private.ledger.ledger import open_ledger
     from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
+    from scumble.private.tables.rows import check_outside
 
     steps = None if levels is None else _numbers(levels)
     if steps and method == "aroma" and parameters.get("k") is None:
@@ -69,9 +71,12 @@ def publish(
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     _check_mechanism(mechanism, known, to, force)
+    check_outside(outside)
+    if ledger is not None:
+        open_ledger(ledger)
+    rows = open_source(source, table=table, query=query)
     # What to expect is computed for whole tables, not for a sample.
     said = () if as_json or sample is not None else _show_outlook(mechanism, known)
-    rows = open_source(source, table=table, query=query)
     warning = _noise_warning(mechanism, known, rows.rows)
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
@@ -150,10 +155,7 @@ def delete(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    try:
-        ids = identifiers.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
+    ids = options.read_text(identifiers).split("\n")
     with bars.working("Taking records out"):
         found = release.delete([line.strip() for line in ids if line.strip()])
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
@@ -226,8 +228,7 @@ def _check_place(
     output: Path | None, to: str | None, levels: list[int] | None, force: bool
 ) -> Path | str:
     """Return where the release goes. A folder is refused before any work is done."""
-    if (output is None) == (to is None):
-        raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
+    publish_options.check_one_place("release goes", output, to)
     if output is not None:
         _check_output(output, levels, force)
         return output
@@ -251,16 +252,19 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.archive.archive import check_replaceable
+    from scumble.public.archive.archive import check_folder, check_new_place, is_free
 
-    if output.exists() and not force:
-        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
-    new = {f"k{level}" for level in levels or ()}
-    for folder in [output] if levels is None else [output / name for name in new]:
-        if folder.exists():
-            check_replaceable(folder)
-    if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
+    if levels is None:
+        check_folder(output, force=force)
+        return
+    check_new_place(output)
+    if is_free(output):
+        return
+    new = {f"k{level}" for level in levels}
+    if not output.is_dir() or {path.name for path in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
+    for name in sorted(new):
+        check_folder(output / name, force=force)
 
 
 def _check_record(
@@ -309,8 +313,11 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(_option(method, name) for name in needed)
-        raise ParameterError(f"The method '{method}' needs {listed}.")
+        *others, last = (_option(method, name) for name in needed)
+        listed = f"{', '.join(others)} and {last}" if others else last
+        raise ParameterError(
+            f"The method '{method}' needs {listed}. Its options: scumble methods {method}."
+        )
     return create(method, **given)
 
 

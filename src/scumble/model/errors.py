@@ -3,7 +3,8 @@ name a user probably meant.
 
 The error tree, with the exit code of each class on the command line:
 
-    ScumbleError              1   base of all errors that scumble raises on purpose
+    ScumbleError              1   base of all errors that scumble raises on purpose; what the system
+                                  refuses while a result is written ends with 1 in all classes
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
     ├── SchemaError           3   a schema is invalid, or lacks a requested attribute
     ├── SourceError           4   a table cannot be read
@@ -121,6 +122,21 @@ def _pointer(text: str, line: int | None, column: int | None) -> str:
     begin = max(0, column - 1 - _SHOWN // 2)  # of a long line, show the part around the caret
     caret = " " * (column - 1 - begin) + "^"
     return f" (line {line}, column {column})\n  {source[begin : begin + _SHOWN]}\n  {caret}"
+
+
+@contextmanager
+def writing(place: object, kind: type[ScumbleError] = ScumbleError) -> Iterator[None]:
+    """Raise what the system refuses while `place` is written as one sentence that names `place`.
+
+    The exit code is that of all refusals of the system, whatever the `kind` of the error.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or "the system gave no reason"
+        refused = kind(f"'{place}' cannot be written: {reason}.")
+        refused.exit_code = ScumbleError.exit_code
+        raise refused from None
 
 
 # Dialects.
