@@ -347,3 +347,22 @@ def test_a_database_by_its_address(place, tmp_path):
     assert wrong.code != 0
     assert "password" in wrong.err
     assert "hush" not in wrong.err + wrong.out
+
+
+def test_a_table_without_rows_is_warned_of_where_the_number_of_rows_is_public(place, tmp_path):
+    """Whether a table is empty is private where people may be added or removed."""
+    header = (place / "people.csv").read_text().splitlines()[0]
+    (tmp_path / "empty.csv").write_text(f"{header}\n")
+    words = ("publish", tmp_path / "empty.csv", "-s", place / "people.toml")
+    counts = ("-m", "histogram", "-a", "sex", "-e", "1", "--neighbours")
+    for method in (("-m", "uniform", "-e", "1"), (*counts, "replace")):
+        done = run(*words, *method, "-o", tmp_path / method[1])
+        assert done.code == 0, done.err
+        assert "WARNING: The release has no rows." in done.err
+    told = {}
+    for name in ("empty", "people"):
+        source = (place if name == "people" else tmp_path) / f"{name}.csv"
+        done = run("publish", source, *words[2:], *counts, "add_remove", "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        told[name] = done.err.replace(name, "")
+    assert told["empty"] == told["people"]

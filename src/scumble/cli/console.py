@@ -396,8 +396,9 @@ class ShellDialect(Dialect):
 
 
 def _shown(option: Any) -> str:
+    """Return how help shows an option or argument, without the marks of optional arguments."""
     first = str(option.opts[0])
-    return first if first.startswith("-") else str(option.metavar or first.upper())
+    return first if first.startswith("-") else str(option.metavar or first.upper()).strip("[].")
 
 
 def _dashed(parameter: str) -> str:

@@ -348,6 +348,8 @@ def _short(value: object) -> str:
         parts = [" × ".join(map(_short, p)) if nested else _short(p) for p in value[:12]]
         mark = "; " if nested else ", "
         return mark.join([*parts, *(["..."] if len(value) > 12 else [])])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return "yes" if value is True else "no" if value is False else str(value)
 
 

@@ -183,12 +183,13 @@ def _show(
 ) -> None:
     """Print a new release, after the remarks for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
+    from scumble.private.manifest import NO_ROWS
 
     warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
         loud = remark.startswith(LOUD)
         if remark not in said and not (loud and warned):
-            console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
+            console.say(f"{'WARNING' if loud or remark == NO_ROWS else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(release)})
     else:

@@ -213,6 +213,19 @@ def setting(parameter: str, value: object) -> str:
     return current_dialect().setting(parameter, value)
 
 
+_LONGEST_COUNT = 10**12  # from here on, powers of ten
+
+
+def large(number: float | Fraction) -> str:
+    """Return a large number for a sentence, in three digits: with commas, or a power of ten.
+
+    >>> large(75_123_456), large(4e18)
+    ('75,100,000', '4e+18')
+    """
+    rounded = f"{float(number):.3g}"
+    return rounded if number >= _LONGEST_COUNT else f"{float(rounded):,.0f}"
+
+
 # Which name was meant.
 
 _SHORTEST = 3  # letters of a word that may be a part of a longer name

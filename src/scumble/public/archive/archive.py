@@ -80,7 +80,9 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
 def check_new_place(folder: Path) -> None:
     """Raise `ReleaseError` for the folder in which the command runs, as by an empty name."""
     if folder.absolute() == Path.cwd():
-        raise ReleaseError("A release goes to a folder of its own, not to the current one: name it.")
+        raise ReleaseError(
+            "A release goes to a folder of its own, not to the current one: name it."
+        )
 
 
 def is_free(folder: Path) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
-from scumble.model.errors import ParameterError, PromiseError, SchemaError, named
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, large, named
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import FILE, Generalised, nodes_of
 from scumble.model.privacy.accounting import Neighbours
@@ -164,7 +164,7 @@ class Generalise(Publisher):
         if self._recoding == "global" and combinations > lattice.MOST_COMBINATIONS:
             raise ParameterError(
                 f"Global recoding would search {combinations:.2g} combinations of levels, of at "
-                f"most {lattice.MOST_COMBINATIONS:.0e}. Take local recoding or fewer levels."
+                f"most {large(lattice.MOST_COMBINATIONS)}. Take local recoding or fewer levels."
             )
 
     def _check_values(self, schema: Schema) -> None:
