@@ -43,6 +43,10 @@ def sandbox() -> Iterator[Sandbox]:
             "age : A number is needed here, not 'abc'.",
         ),
         (
+            "SELECT COUNT(*) FROM t WHERE upper(sex) > 3",
+            "upper(sex) : Values of different types are compared here: write text",
+        ),
+        (
             "SELECT COUNT(*) FROM t\nWHERE age > 3 AND sex + 1 > 2",
             "sex : sex lists text, and arithmetic takes numbers.",
         ),

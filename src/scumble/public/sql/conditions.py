@@ -292,6 +292,7 @@ def _part(question: TokenizedSql, clause: Expression, span: Span, negated: bool)
 
 _ARITHMETIC = {T.PLUS, T.DASH, T.STAR, T.SLASH, T.DIV, T.MOD}
 _BETWEEN_LITERALS = {T.COMMA, T.AND}
+_REFUSED_TYPES = re.compile(r"Cannot (compare|mix) values of type")
 _REFUSED_TEXT = re.compile(r"Could not convert string '(.*)' to (\w+)")
 
 
@@ -319,6 +320,11 @@ def type_complaint(sql: str, schema: Schema, complaint: str) -> str:
     if refused := _REFUSED_TEXT.match(complaint):
         wanted = "True or false" if refused[2] == "BOOL" else "A number"
         return f"{wanted} is needed here, not '{refused[1]}'."
+    if _REFUSED_TYPES.match(complaint):
+        return (
+            "Values of different types are compared here: write text and dates in single quotes, "
+            "numbers without."
+        )
     return complaint
 
 
