@@ -229,6 +229,7 @@ def large(number: float | Fraction) -> str:
 # Which name was meant.
 
 _SHORTEST = 3  # letters of a word that may be a part of a longer name
+_LONGEST = 100  # letters of a word that may be a slip
 
 
 def nearest_name(word: str, known: Iterable[str]) -> str | None:
@@ -241,13 +242,17 @@ def nearest_name(word: str, known: Iterable[str]) -> str | None:
     'AgeInYears'
     """
     names, lower = list(known), word.casefold()
-    slips = 1 + len(lower) // 6
+    if len(lower) > _LONGEST:
+        return None
+    slips, letters = 1 + len(lower) // 6, set(lower)
     ranked: list[tuple[float, int]] = []
     for place, name in enumerate(names):
         other = name.casefold()
-        whole = _slips(lower, other)
-        if whole <= slips and whole < len(lower):
-            ranked.append((whole, place))
+        if len(letters.difference(other)) > slips or len(other) < len(lower) - slips:
+            continue
+        if len(other) <= len(lower) + slips and (whole := _slips(lower, other)) <= slips:
+            if whole < len(lower):
+                ranked.append((whole, place))
         elif len(lower) >= _SHORTEST and (begins := _slips(lower, other[: len(lower)])) <= 1:
             ranked.append((slips + begins + len(other) / 1e4, place))  # the shortest of them
     if ranked:
@@ -258,6 +263,8 @@ def nearest_name(word: str, known: Iterable[str]) -> str | None:
 
 def _slips(one: str, other: str) -> int:
     """Return how many letters must be put in, left out, replaced or exchanged with the next."""
+    one, other = _without_same_start(one, other)
+    one, other = _without_same_start(one[::-1], other[::-1])
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -268,3 +275,10 @@ def _slips(one: str, other: str) -> int:
                 least = min(least, earlier[j - 2] + 1)
             row.append(least)
     return row[-1]
+
+
+def _without_same_start(one: str, other: str) -> tuple[str, str]:
+    """Return two texts without the letters at their start that are the same."""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    same = min(len(one), len(other)) if same is None else same
+    return one[same:], other[same:]

@@ -32,7 +32,7 @@ BAD = {
     "SELECT MAX(age) FROM t": "MAX",
     "SELECT COUNT(*), MIN(age) FROM t": "QUANTILE_DISC(x, 0.01)",
     "SELECT COUNT(DISTINCT age) FROM t": "COUNT(DISTINCT",
-    "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING sex > 3": "of different types are compared",
+    "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING sex > 3": "of different types are",
     "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex ORDER BY m": "There is no column",
     "SELECT COUNT(*) OVER () FROM t": "Window functions",
     "SELECT COUNT(*) FROM t UNION SELECT COUNT(*) FROM t": "UNION",
