@@ -136,7 +136,7 @@ def test_a_method_tells_its_promise_and_options():
         "--epsilon",
         "--neighbours",
     ]
-    assert any(line.startswith("  • --contribution NUMBER: ") for line in options)
+    assert any(line.startswith("  • --contribution ROWS: ") for line in options)
     assert run("methods", "histogram", "--json").json["promises"].startswith("ε-DP")
     unknown = run("methods", "histogramm")
     assert (unknown.code, "Did you mean 'histogram'?" in unknown.err) == (2, True)

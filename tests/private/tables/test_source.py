@@ -266,7 +266,7 @@ REFUSED = {
     ),
     "other mark": (
         lambda folder: write_csv(folder, CSV.replace(",", "~")),
-        "It has 1 column. Check the spelling. Commas, semicolons, tabs or bars separate",
+        "header line? Commas, semicolons, tabs or bars separate the columns of a CSV file.",
     ),
     "long line": (
         lambda folder: write_csv(folder, f"age,job\n1,{'x' * 2_100_000}\n"),

@@ -224,7 +224,7 @@ def _description(path: Path) -> str:
 def refuse_existing_folder(folder: Path) -> None:
     """Raise `LedgerError` if there is a folder or file already."""
     with writing(folder, LedgerError):
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists():
             raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
 
 

@@ -83,7 +83,7 @@ class CsvFile(Source):
         self.delimiter, names = read_safely(self.description, lambda: _names(header))
         self.columns = check_distinct(self.description, names, self.hint)
         if len(names) == 1:
-            self.hint = f" {SEPARATORS}."
+            self.hint = f"{self.hint} {SEPARATORS}."
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns as text, read in parallel, in the order of the rows."""
