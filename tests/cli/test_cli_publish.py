@@ -259,7 +259,10 @@ def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):
 
 def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
     words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "0.01")
+    small = ("ledger", "create", tmp_path / "small", "-e", "0.001", "--neighbours", "replace")
+    assert run(*small).code == 0
     for source, more, code in (
+        (place / "people.csv", ("--ledger", tmp_path / "small"), 7),
         (tmp_path / "none.csv", (), 4),
         (place / "people.csv", ("--outside", "foo"), 2),
         (place / "people.csv", ("--ledger", tmp_path / "none"), 8),

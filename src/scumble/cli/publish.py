@@ -56,7 +56,6 @@ def publish(
 ) -> None:
     """Publish a table under a stated privacy promise."""
     from scumble.model.schema.schema import Schema
-    from scumble.private.ledger.ledger import open_ledger
     from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
     from scumble.private.tables.rows import check_outside
@@ -73,7 +72,8 @@ def publish(
     _check_mechanism(mechanism, known, to, force)
     check_outside(outside)
     if ledger is not None:
-        open_ledger(ledger)
+        whole = part is None and sample is None
+        _check_ledger(ledger, mechanism, known, outside, insecure_seed, whole=whole)
     rows = open_source(source, table=table, query=query)
     # What to expect is computed for whole tables, not for a sample.
     said = () if as_json or sample is not None else _show_outlook(mechanism, known)
@@ -245,6 +245,27 @@ def _check_mechanism(mechanism: Mechanism, schema: Schema, to: str | None, force
     mechanism.check(schema)
     if to is not None:
         check_address(to, mechanism, schema, force=force)
+
+
+def _check_ledger(
+    ledger: str,
+    mechanism: Mechanism,
+    schema: Schema,
+    outside: str,
+    seed: int | None,
+    *,
+    whole: bool,
+) -> None:
+    """Refuse a ledger that is not there, and for a `whole` table one that does not allow the
+    release, before anything is said about it.
+    """
+    from scumble.private.ledger.cost import bill_of
+    from scumble.private.ledger.ledger import open_ledger
+
+    found = open_ledger(ledger)
+    if whole:
+        seeded = seed is not None
+        found.check(bill_of(mechanism, schema, found.terms, outside=outside, seeded=seeded))
 
 
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
