@@ -58,7 +58,6 @@ def publish(
     from scumble.model.schema.schema import Schema
     from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
-    from scumble.private.tables.rows import check_outside
 
     steps = None if levels is None else _numbers(levels)
     if steps and method == "aroma" and parameters.get("k") is None:
@@ -70,10 +69,8 @@ def publish(
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     _check_mechanism(mechanism, known, to, force)
-    check_outside(outside)
-    if ledger is not None:
-        whole = part is None and sample is None
-        _check_ledger(ledger, mechanism, known, outside, insecure_seed, whole=whole)
+    whole = part is None and sample is None
+    _check_reading(mechanism, known, outside, ledger, whole=whole, seeded=insecure_seed is not None)
     rows = open_source(source, table=table, query=query)
     # What to expect is computed for whole tables, not for a sample.
     said = () if as_json or sample is not None else _show_outlook(mechanism, known)
@@ -81,14 +78,8 @@ def publish(
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {
-        "ledger": ledger,
-        "part": part,
-        "sample": sample,
-        "basket": basket,
-        "order": order,
-        "jobs": jobs,
-    }
+    named |= {"ledger": ledger, "part": part, "sample": sample}
+    named |= {"basket": basket, "order": order, "jobs": jobs}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
@@ -247,24 +238,25 @@ def _check_mechanism(mechanism: Mechanism, schema: Schema, to: str | None, force
         check_address(to, mechanism, schema, force=force)
 
 
-def _check_ledger(
-    ledger: str,
+def _check_reading(
     mechanism: Mechanism,
     schema: Schema,
     outside: str,
-    seed: int | None,
+    ledger: str | None,
     *,
     whole: bool,
+    seeded: bool,
 ) -> None:
-    """Refuse a ledger that is not there, and for a `whole` table one that does not allow the
-    release, before anything is said about it.
+    """Refuse a wrong `outside`, a ledger that is not there, and for a `whole` table one that does
+    not allow the release, before anything is said about it.
     """
     from scumble.private.ledger.cost import bill_of
     from scumble.private.ledger.ledger import open_ledger
+    from scumble.private.tables.rows import check_outside
 
-    found = open_ledger(ledger)
-    if whole:
-        seeded = seed is not None
+    check_outside(outside)
+    found = None if ledger is None else open_ledger(ledger)
+    if found is not None and whole:
         found.check(bill_of(mechanism, schema, found.terms, outside=outside, seeded=seeded))
 
 
