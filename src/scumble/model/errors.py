@@ -133,7 +133,8 @@ def writing(place: object, kind: type[ScumbleError] = ScumbleError) -> Iterator[
     try:
         yield
     except OSError as error:
-        reason = error.strerror or "the system gave no reason"
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "a file is in the way" if in_the_way else error.strerror or "no reason is given"
         refused = kind(f"'{place}' cannot be written: {reason}.")
         refused.exit_code = ScumbleError.exit_code
         raise refused from None
