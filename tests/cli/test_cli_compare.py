@@ -221,8 +221,8 @@ def test_the_folder_of_the_page_is_made_before_anything_else(
     assert page.exists()
     (tmp_path / "file").write_text("in the way")
     done = run(*words, "-m", "uniform", "-e", "1", "-o", tmp_path / "file" / "c.html")
-    assert done.code == 2
-    assert "cannot be made" in done.err
+    assert done.code == 1
+    assert "c.html' cannot be written: a file is in the way." in done.err
 
 
 def test_fewer_questions_than_wanted(words: list[str], tmp_path: Path) -> None:

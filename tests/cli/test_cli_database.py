@@ -315,7 +315,7 @@ def test_quotas_change_without_the_table(place, tmp_path):
 def test_status_needs_no_table(used):
     done = run("db", "status", used)
     assert done.code == 0
-    assert "3 of 3 at the most asked-about point (100%)" in done.out
+    assert "3 of 3 at the most asked-about point (100 %)" in done.out
     assert run("db", "status", used, "--json").json["share used"] == 1
 
 

@@ -122,7 +122,7 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     assert "not even --force replaces it" in taken.err
     assert run("ledger", "show", ledger, "--json").json["releases"] == []
     asked = run("query", place / "view", "--file", tmp_path / "none.sql")
-    assert (asked.code, "cannot be read: No such file" in asked.err) == (2, True)
+    assert (asked.code, "There is no file" in asked.err) == (2, True)
     marked = tmp_path / "marked.toml"
     marked.write_text((place / "people.toml").read_text("utf-8"), "utf-8-sig")
     done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")

@@ -218,3 +218,10 @@ def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
         assert done.code != 0
         assert sentence in done.err
     assert not (tmp_path / "v").exists()
+
+
+def test_an_unknown_option_names_the_nearest_one_only(place):
+    done = publish(place, "-m", "uniform", "--epsilonn", "1")
+    assert done.code == 2
+    assert "--epsilon)" in done.err
+    assert "--json" not in done.err

@@ -75,7 +75,8 @@ def test_next(folder) -> None:
     found = json.loads(run("next", str(folder / "pages"), "a", "--json").out)
     assert found["next"][0]["next"] == "b"
     assert "(end)" in run("next", str(folder / "pages"), "b").out
-    assert "must be values of 'pages'" in run("next", str(folder / "pages"), "zebra").err
+    refused = run("next", str(folder / "pages"), "zebra").err
+    assert refused == "Error: VALUES must be values of 'pages' (a, b, c). Got 'zebra' instead.\n"
     assert run("next", str(folder / "baskets")).code == 2
 
 

@@ -246,13 +246,31 @@ def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, words,
 
 
 def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):
-    """Also of a table that is not there; but not to programs, which want one object."""
+    """Here of a table with a value outside its domain; not to programs, which want one object."""
     words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "1")
-    done = run("publish", tmp_path / "none.csv", *words)
+    table = (place / "people.csv").read_text().splitlines()
+    (tmp_path / "odd.csv").write_text(f"{table[0]}\n{'?,' * table[0].count(',')}?\n")
+    done = run("publish", tmp_path / "odd.csv", *words)
     assert done.code == 4
     assert done.err.startswith("To expect: among 10,000 rows, a count of 1,000 that have one value")
-    done = run("publish", tmp_path / "none.csv", *words, "--json")
+    done = run("publish", tmp_path / "odd.csv", *words, "--json")
     assert json.loads(done.err)["exit_code"] == 4
+
+
+def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
+    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "0.01")
+    small = ("ledger", "create", tmp_path / "small", "-e", "0.001", "--neighbours", "replace")
+    assert run(*small).code == 0
+    for source, more, code in (
+        (place / "people.csv", ("--ledger", tmp_path / "small"), 7),
+        (tmp_path / "none.csv", (), 4),
+        (place / "people.csv", ("--outside", "foo"), 2),
+        (place / "people.csv", ("--ledger", tmp_path / "none"), 8),
+    ):
+        done = run("publish", source, *words, *more)
+        assert done.code == code, done.err
+        assert done.err.startswith("Error: ")
+        assert done.err.count("\n") == 1
 
 
 def test_cautions_are_told_once(place, tmp_path):
@@ -332,3 +350,22 @@ def test_a_database_by_its_address(place, tmp_path):
     assert wrong.code != 0
     assert "password" in wrong.err
     assert "hush" not in wrong.err + wrong.out
+
+
+def test_a_table_without_rows_is_warned_of_where_the_number_of_rows_is_public(place, tmp_path):
+    """Whether a table is empty is private where people may be added or removed."""
+    header = (place / "people.csv").read_text().splitlines()[0]
+    (tmp_path / "empty.csv").write_text(f"{header}\n")
+    words = ("publish", tmp_path / "empty.csv", "-s", place / "people.toml")
+    counts = ("-m", "histogram", "-a", "sex", "-e", "1", "--neighbours")
+    for method in (("-m", "uniform", "-e", "1"), (*counts, "replace")):
+        done = run(*words, *method, "-o", tmp_path / method[1])
+        assert done.code == 0, done.err
+        assert "WARNING: The release has no rows." in done.err
+    told = {}
+    for name in ("empty", "people"):
+        source = (place if name == "people" else tmp_path) / f"{name}.csv"
+        done = run("publish", source, *words[2:], *counts, "add_remove", "-o", tmp_path / name)
+        assert done.code == 0, done.err
+        told[name] = done.err.replace(name, "")
+    assert told["empty"] == told["people"]

@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.terminal import PEOPLE, run
 
+ASTHMA = "WHERE condition = 'Asthma'"
+
 BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high"]
 KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "method", "notes"]
 
@@ -97,3 +99,24 @@ def test_side_table(place, tmp_path, kind):
     [by_table] = run("query", place / "view", inside, "--with", f"regions={file}", "--json").json
     [by_list] = run("query", place / "view", listed, "--json").json
     assert by_table["value"] == by_list["value"] > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "sql"),
+    [
+        (
+            ("anatomy", "--l", "2", "--suppress"),
+            "SELECT MAX(age) FROM t WHERE condition = 'Asthma'",
+        ),
+        (("generalise", "--k", "3"), "SELECT MAX(age) FROM t"),
+        (("generalise", "--k", "3"), "SELECT COUNT(DISTINCT age) FROM t"),
+    ],
+)
+def test_no_noise_is_blamed_where_there_is_none(place, tmp_path, method, sql):
+    source = (place / "people.parquet", "-s", place / "people.toml")
+    made = run("publish", *source, "-m", *method, "-o", tmp_path / "v")
+    assert made.code == 0, made.err
+    done = run("query", tmp_path / "v", sql)
+    assert done.code == 5
+    assert "is not supported here" in done.err
+    assert "noise" not in done.err

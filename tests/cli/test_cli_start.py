@@ -116,7 +116,30 @@ def test_methods_take_two_lines_each():
     names = [row["method"] for row in run("methods", "--json").json]
     assert [line.split()[0] for line in lines[::2]] == names
     assert all(line.split()[0] == "Promises" for line in lines[1::2])
-    assert max(map(len, lines)) <= printing.WIDEST
+    assert all(line.endswith(".") for line in lines)  # whole sentences, as this is no terminal
+
+
+def test_methods_are_cut_to_the_width_of_a_terminal():
+    done = on_terminal([*HELP[:-1], "methods"], columns=80)
+    lines = [line.rstrip() for line in done.text.splitlines()]
+    assert any(line.endswith("…") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_method_tells_its_promise_and_options():
+    done = run("methods", "histogram")
+    assert done.code == 0
+    assert "Promises: ε-DP" in done.out
+    options = [line for line in done.out.splitlines() if line.startswith("  • ")]
+    assert [line.split()[1] for line in options if "(required)" in line] == [
+        "--attributes",
+        "--epsilon",
+        "--neighbours",
+    ]
+    assert any(line.startswith("  • --contribution ROWS: ") for line in options)
+    assert run("methods", "histogram", "--json").json["promises"].startswith("ε-DP")
+    unknown = run("methods", "histogramm")
+    assert (unknown.code, "Did you mean 'histogram'?" in unknown.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.model.errors import large, nearest_name
 from scumble.model.parameters import free_name, one_of, whole
-from scumble.private.mechanism import Mechanism, create
+from scumble.private.mechanism import Mechanism, create, mechanisms
 from tests.support.people import JOBS, people, schema
 
 WHOLE = {
@@ -112,3 +114,59 @@ def test_a_name_that_is_taken(case: str, tmp_path) -> None:
     jobs, others = private["job"].to_pylist(), private[taken[0]].to_pylist()
     truth = sum(j == "cook" and other < 2 for j, other in zip(jobs, others, strict=True))
     assert low <= truth <= high
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("Agee", ["Gender", "AgeInYearsAtScreening"], "AgeInYearsAtScreening"),
+        ("coun", ["round", "count", "countdown"], "count"),
+        ("rand", ["rpad", "random"], "random"),
+        ("--epsilonn", ["--epsilon", "--json", "--person"], "--epsilon"),
+        ("unifrom", ["uniform", "subset"], "uniform"),
+        ("DIABETES", ["Gender", "ToldYouHaveDiabetes"], "ToldYouHaveDiabetes"),
+        ("told", ["EverTold", "DoctorTold"], None),  # either of them
+        ("x", ["y", "z"], None),
+        ("height", ["weight", "region"], "weight"),
+        ("income", ["region", "person"], None),
+    ],
+)
+def test_the_nearest_name_is_a_slip_or_a_part_away(
+    word: str, known: list[str], meant: str | None
+) -> None:
+    assert nearest_name(word, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (999, "999"),
+        (4_480, "4,480"),
+        (75_123_456, "75,100,000"),
+        (Fraction(7, 2) * 10**7, "35,000,000"),
+        (4 * 10**18, "4e+18"),
+    ],
+)
+def test_large_numbers_of_a_sentence_are_written_alike(number: int, shown: str) -> None:
+    assert large(number) == shown
+
+
+def _needs_a_parameter(kind: type[Mechanism]) -> bool:
+    return any(each.default is each.empty for each in signature(kind).parameters.values())
+
+
+@pytest.mark.parametrize("kind", [*filter(_needs_a_parameter, mechanisms().values())])
+def test_a_parameter_that_is_left_out_is_named_with_its_mechanism(kind: type[Mechanism]) -> None:
+    with pytest.raises(TypeError) as caught:
+        kind()
+    assert str(caught.value).startswith(f"{kind.__name__}.__init__() missing ")
+
+
+@pytest.mark.parametrize(("contribution", "are"), [(1, "one row is"), (3, "3 rows are")])
+def test_a_limit_of_one_row_is_singular(contribution: int, are: str) -> None:
+    known = sc.Schema((*schema(), sc.Attribute("who", "identifier")))
+    mechanism = sc.Histogram(
+        ["job"], epsilon=1, neighbours="replace", contribution=contribution, person="who"
+    )
+    [guarantee] = mechanism.guarantee(known)
+    assert f"Of each person at most {are} counted" in " ".join(guarantee.limits)

@@ -133,3 +133,29 @@ def test_lists_of_data_frames() -> None:
         [lists] = Rows(frame, PAGES).lists("pages")
         bounds = zip(lists.offsets, lists.offsets[1:], strict=False)
         assert [lists.codes[begin:end].tolist() for begin, end in bounds] == expected
+
+
+@pytest.mark.parametrize("kind", ["set", "sequence"])
+@pytest.mark.parametrize(
+    ("mechanism", "role"),
+    [
+        (sc.Uniform(epsilon=1), "sensitive"),
+        (sc.Anatomy(l=2), "sensitive"),
+        (sc.Generalise(k=2), "quasi"),
+        (sc.Frapp(gamma=19), "sensitive"),
+        (sc.AlphaBeta(epsilon=1), "sensitive"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
+)
+def test_a_list_alone_is_refused_with_the_columns_to_declare(
+    mechanism: sc.Mechanism, role: str, kind: str
+) -> None:
+    lists = sc.Schema.loads(
+        f'[attributes.items]\nrole = "sensitive"\ntype = "{kind}"\nvalues = ["a", "b"]'
+    )
+    with pytest.raises(sc.SchemaError) as caught:
+        sc.publish(pa.table({"items": ["a b"] * 9}), lists, mechanism, seed=1)
+    message = str(caught.value)
+    assert f"items, a {kind}, is never published itself" in message
+    assert ("first(items)" in message) == (kind == "sequence")
+    assert f'contains(items, VALUE), in the schema with role = "{role}"' in message

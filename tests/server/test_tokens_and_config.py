@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import stat
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.server.config import Address, load_settings, read_settings
 from scumble.server.tokens import TokenStore
+from tests.support.terminal import run
 
 
 def test_a_token_is_stored_as_a_hash_only(tmp_path):
@@ -114,3 +116,23 @@ def test_a_missing_or_broken_file_is_one_sentence(tmp_path):
     (tmp_path / "server.toml").write_text("[server")
     with pytest.raises(ParameterError, match="cannot be read as TOML"):
         load_settings(tmp_path / "server.toml")
+
+
+def test_a_file_that_is_no_configuration_is_named(tmp_path):
+    (tmp_path / "people.toml").write_text("format = 1\n[attributes.age]\nrole = 'identifier'\n")
+    with pytest.raises(ParameterError, match=r"people\.toml' is a schema, not the configuration"):
+        load_settings(tmp_path / "people.toml")
+    (tmp_path / "own.toml").write_text("colour = 1\n")
+    with pytest.raises(ParameterError, match=r"^own\.toml: unknown key 'colour'"):
+        load_settings(tmp_path / "own.toml")
+
+
+def test_a_taken_address_is_noticed_before_anything_is_made(monkeypatch):
+    """No table of the demonstration is made, and the message names the option."""
+    monkeypatch.setattr("scumble.server.demo.make_demo", lambda *_: pytest.fail("made"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        where = f"127.0.0.1:{other.getsockname()[1]}"
+        done = run("serve", "--demo", "--address", where)
+    assert done.code == 2
+    assert f"cannot listen on {where}" in done.err
+    assert "Choose another one with --address HOST:PORT." in done.err

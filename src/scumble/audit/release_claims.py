@@ -410,8 +410,9 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     refuted = values * binomial_at_most(fewest, rows, share) < 1 - CONFIDENCE
     verdict: Verdict = "refuted" if refuted else "stands"
     sentence = (
-        f"Of {rows} rows {fewest} show the rarest of {values} values of {', '.join(names)}; the "
-        f"channel that is stated shows every one in {rows * share:.4g} of them or more, on average."
+        f"Of {rows:,} rows {fewest:,} show the rarest of {values} values of {', '.join(names)}; "
+        f"the channel that is stated shows every one in {rows * share:,.1f} of them or more, on "
+        "average."
     )
     claim = f"the values of {', '.join(names)} came through the channel that is stated"
     numbers = {"found": float(fewest), "expected at least": rows * share}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scumble._version import __version__
+from scumble.model.errors import writing
 from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
 from scumble.public.html_page import render_page, svg_markup
 
@@ -199,11 +200,12 @@ def page(report: Report, *, when: datetime | None = None) -> str:
 def write_owner_only(path: Path, text: str) -> None:
     """Write a file atomically, readable by its owner only: it may state exact statistics."""
     part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)  # an earlier run may have left one of another mode
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    part.replace(path)
+    with writing(path):
+        part.unlink(missing_ok=True)  # an earlier run may have left one of another mode
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        part.replace(path)
 
 
 def _more_numbers(finding: Finding) -> str:

@@ -29,7 +29,7 @@ from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_finding
 from scumble.audit.report import Finding, Learned, Report, Verdict
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
-from scumble.model.errors import ParameterError, ReleaseError, ScumbleError
+from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, large
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.long_work import part, portion, told
@@ -395,7 +395,7 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
     claim = f"{promise.statement} of {mechanism.name}"
     cells = 0 if mechanism.of_lists else release.schema.size(release.evidence.columns)
     if cells > MOST_CELLS:
-        sentence = f"Not tried: the domain has {cells:.3g} cells, more than {MOST_CELLS}."
+        sentence = f"Not tried: the domain has {large(cells)} cells, more than {large(MOST_CELLS)}."
         return Finding("neighbouring tables", claim, "noted", sentence)
     loss = None if mechanism.data_dependent else _largest(release, mechanism, promise)
     if loss is None:

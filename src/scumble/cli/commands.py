@@ -135,12 +135,19 @@ def query(
         printing.show_answer(answer, level)
 
 
-def methods(as_json: options.Json = False) -> None:
-    """List the methods to publish with, and what each promises."""
+def methods(method: options.MethodName = None, as_json: options.Json = False) -> None:
+    """List the methods to publish with, and what each promises.
+
+    With the name of a method: what it publishes and promises in full, and its options.
+    """
     if as_json:
-        console.print_json(printing.method_fields())
-    else:
+        console.print_json(
+            printing.method_fields() if method is None else printing.method_card(method)
+        )
+    elif method is None:
         printing.show_methods()
+    else:
+        printing.show_method(method)
 
 
 def demo(

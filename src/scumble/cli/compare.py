@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, nullcontext
+from errno import EACCES
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 
 from scumble.cli import bars, console, options
 from scumble.cli.signals import ignore_interrupts, interrupt_handled
-from scumble.model.errors import ParameterError, ScumbleError
+from scumble.model.errors import ParameterError, ScumbleError, writing
 from scumble.model.long_work import tell
 
 if TYPE_CHECKING:
@@ -197,12 +198,10 @@ def _check_output(output: Path, *, resume: bool, force: bool) -> None:
         raise ParameterError(
             f"{there[0]} exists already. Choose another name, or say --resume or --force."
         )
-    try:
+    with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise ParameterError(f"The folder '{output.parent}' cannot be made.") from None
-    if not os.access(output.parent, os.W_OK):
-        raise ParameterError(f"Nothing can be written into the folder '{output.parent}'.")
+        if not os.access(output.parent, os.W_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
 
 
 def _table(

@@ -24,7 +24,14 @@ import typer
 from typer.core import TyperGroup
 
 from scumble.cli.signals import STOPPED, exit_on_signals, interrupted
-from scumble.model.errors import Dialect, ParameterError, QueryError, ScumbleError, using_dialect
+from scumble.model.errors import (
+    Dialect,
+    ParameterError,
+    QueryError,
+    ScumbleError,
+    nearest_name,
+    using_dialect,
+)
 from scumble.model.stored import CONTROL
 
 if TYPE_CHECKING:
@@ -67,6 +74,7 @@ class ErrorReportingGroup(TyperGroup):
             # Exceptions of typer and click show themselves, except for numbers out of range.
             if type(error).__module__.partition(".")[0] in ("typer", "click"):
                 if (number := _number_error(error, settings(ctx))) is None:
+                    _suggest_nearest(error)
                     raise
                 raise typer.Exit(_report(number, settings(ctx))) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
@@ -200,6 +208,14 @@ def _number_error(error: Exception, wanted: Settings) -> ParameterError | None:
     allowed = allowed.format(**first.get("ctx", {}))
     with using_dialect(ShellDialect(lambda: wanted.command)):
         return ParameterError.of("the command", str(option.name), allowed, first["input"])
+
+
+def _suggest_nearest(error: Exception) -> None:
+    """Let the error of an unknown option name the nearest option, if one is near, and no other."""
+    known = getattr(error, "possibilities", None)
+    if known:
+        found = nearest_name(str(getattr(error, "option_name", "")), sorted(known))
+        error.possibilities = None if found is None else [found]  # type: ignore[attr-defined]
 
 
 def _drop_output() -> None:
@@ -380,8 +396,9 @@ class ShellDialect(Dialect):
 
 
 def _shown(option: Any) -> str:
+    """Return how help shows an option or argument, without the marks of optional arguments."""
     first = str(option.opts[0])
-    return first if first.startswith("-") else str(option.metavar or first.upper())
+    return first if first.startswith("-") else str(option.metavar or first.upper()).strip("[].")
 
 
 def _dashed(parameter: str) -> str:

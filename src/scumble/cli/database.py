@@ -16,7 +16,7 @@ import typer
 
 from scumble.cli import bars, console, options
 from scumble.cli.groups import quotas
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, writing
 
 if TYPE_CHECKING:
     from scumble.private.database.database import Database
@@ -447,7 +447,8 @@ def plot(
     with bars.working("Drawing"), DatabaseInspection(folder) as reading:
         figure = reading.plot(*names)
         picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
-    output.write_bytes(picture)
+    with writing(output):
+        output.write_bytes(picture)
     console.say(f"Wrote {output}.")
 
 

@@ -37,6 +37,10 @@ def _remember_json(context: typer.Context, value: bool) -> bool:
 
 # --- shared --------------------------------------------------------------------------------------
 
+MethodName = Annotated[
+    str | None,
+    typer.Argument(metavar="METHOD", help="A method, to see its promise and options in full."),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON for a program.", callback=_remember_json)
 ]
@@ -225,8 +229,15 @@ def question(sql: str | None, file: Path | None) -> str:
         raise ParameterError("Give the question as one argument, as - for stdin, or with --file.")
     if file is None:
         return sys.stdin.read() if sql == "-" else str(sql)
+    return read_text(file)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file that an option names."""
     try:
         return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ParameterError(f"There is no file '{file}'.") from None
     except UnicodeDecodeError:
         raise ParameterError(f"The file '{file}' is not UTF-8 text.") from None
     except OSError as error:

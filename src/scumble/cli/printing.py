@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
@@ -207,16 +208,59 @@ def method_fields() -> list[dict[str, str]]:
 
 
 def show_methods() -> None:
-    """Print for each method a line on what it publishes, and one on what it promises."""
+    """Print for each method a line on what it publishes, and one on what it promises.
+
+    On a terminal the lines are cut to its width; in a file or a pipe they are whole.
+    """
     found = method_fields()
     margin = max(len(fields["method"]) for fields in found) + 2
-    width = min(console.terminal_width() or WIDEST, WIDEST) - margin
+    columns = console.terminal_width()
+    width = console.PIPE_COLUMNS if columns is None else min(columns, WIDEST) - margin
     for fields in found:
         console.echo(f"{fields['method']:<{margin}}", "bold", nl=False)
         console.echo(shortened(fields["publishes"], width))
         promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
         console.echo(" " * margin + promise, style="dim")
-    console.say("In full: scumble methods --json; with proofs: docs/mechanisms.")
+    console.say("One in full, with its options: scumble methods METHOD.")
+
+
+def method_card(name: str) -> dict[str, Any]:
+    """Return what a method publishes and promises, and its options, from its card."""
+    from scumble.cli import publish_options
+    from scumble.cli.tools.cards import card
+    from scumble.private.mechanism import constructor_parameters, named_mechanism
+
+    kind = named_mechanism(name)
+    found = card(kind)
+    options = []
+    for each in constructor_parameters(kind):
+        option = publish_options.MECHANISM_OPTIONS[publish_options.option_of(name, each.name)]
+        options.append(
+            {
+                "option": f"{option.name} {option.placeholder}".strip(),
+                "required": each.default is inspect.Parameter.empty,
+                "meaning": each.text,
+            }
+        )
+    return {
+        "method": found.name,
+        "publishes": " ".join(found.paragraphs),
+        **{section.lower(): text for section, text in found.sections.items()},
+        "options": options,
+    }
+
+
+def show_method(name: str) -> None:
+    """Print what a method publishes and promises, and its options, those that it needs first."""
+    fields = method_card(name)
+    console.echo(fields["method"], "bold")
+    hanging(" ", fields["publishes"])
+    for section in ("promises", "estimate"):
+        hanging(" ", f"{section.capitalize()}: {fields[section]}")
+    heading("Options of scumble publish")
+    for each in sorted(fields["options"], key=lambda each: not each["required"]):
+        needed = " (required)" if each["required"] else ""
+        hanging("  •", f"{each['option']}{needed}: {each['meaning']}")
 
 
 def shortened(text: str, width: int) -> str:
@@ -304,6 +348,8 @@ def _short(value: object) -> str:
         parts = [" × ".join(map(_short, p)) if nested else _short(p) for p in value[:12]]
         mark = "; " if nested else ", "
         return mark.join([*parts, *(["..."] if len(value) > 12 else [])])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return "yes" if value is True else "no" if value is False else str(value)
 
 

@@ -69,21 +69,17 @@ def publish(
     _check_record(book, parameters["identifier"], place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     _check_mechanism(mechanism, known, to, force)
+    whole = part is None and sample is None
+    _check_reading(mechanism, known, outside, ledger, whole=whole, seeded=insecure_seed is not None)
+    rows = open_source(source, table=table, query=query)
     # What to expect is computed for whole tables, not for a sample.
     said = () if as_json or sample is not None else _show_outlook(mechanism, known)
-    rows = open_source(source, table=table, query=query)
     warning = _noise_warning(mechanism, known, rows.rows)
     if not as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {
-        "ledger": ledger,
-        "part": part,
-        "sample": sample,
-        "basket": basket,
-        "order": order,
-        "jobs": jobs,
-    }
+    named |= {"ledger": ledger, "part": part, "sample": sample}
+    named |= {"basket": basket, "order": order, "jobs": jobs}
     saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
     saving |= {} if book is None else {"book": book}
     with (
@@ -150,10 +146,7 @@ def delete(
     from scumble.private.owner import open_release
 
     release = open_release(folder, book=book)
-    try:
-        ids = identifiers.read_text("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError(f"The file '{identifiers}' cannot be read as UTF-8 text.") from None
+    ids = options.read_text(identifiers).split("\n")
     with bars.working("Taking records out"):
         found = release.delete([line.strip() for line in ids if line.strip()])
         found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
@@ -181,12 +174,13 @@ def _show(
 ) -> None:
     """Print a new release, after the remarks for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
+    from scumble.private.manifest import NO_ROWS
 
     warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
         loud = remark.startswith(LOUD)
         if remark not in said and not (loud and warned):
-            console.say(f"{'WARNING' if loud else 'Note'}: {remark}")
+            console.say(f"{'WARNING' if loud or remark == NO_ROWS else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(release)})
     else:
@@ -226,8 +220,7 @@ def _check_place(
     output: Path | None, to: str | None, levels: list[int] | None, force: bool
 ) -> Path | str:
     """Return where the release goes. A folder is refused before any work is done."""
-    if (output is None) == (to is None):
-        raise ParameterError("Say where the release goes: --output FOLDER or --to ADDRESS.")
+    publish_options.check_one_place("release goes", output, to)
     if output is not None:
         _check_output(output, levels, force)
         return output
@@ -245,22 +238,47 @@ def _check_mechanism(mechanism: Mechanism, schema: Schema, to: str | None, force
         check_address(to, mechanism, schema, force=force)
 
 
+def _check_reading(
+    mechanism: Mechanism,
+    schema: Schema,
+    outside: str,
+    ledger: str | None,
+    *,
+    whole: bool,
+    seeded: bool,
+) -> None:
+    """Refuse a wrong `outside`, a ledger that is not there, and for a `whole` table one that does
+    not allow the release, before anything is said about it.
+    """
+    from scumble.private.ledger.cost import bill_of
+    from scumble.private.ledger.ledger import open_ledger
+    from scumble.private.tables.rows import check_outside
+
+    check_outside(outside)
+    found = None if ledger is None else open_ledger(ledger)
+    if found is not None and whole:
+        found.check(bill_of(mechanism, schema, found.terms, outside=outside, seeded=seeded))
+
+
 def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
     """Refuse an output folder before any work is done and any ledger is charged.
 
     Saving would refuse it as well, but later. Saving also does not know that levels of an earlier
     draw must not stay beside new ones.
     """
-    from scumble.public.archive.archive import check_replaceable
+    from scumble.public.archive.archive import check_folder, check_new_place, is_free
 
-    if output.exists() and not force:
-        raise ReleaseError(f"{output} exists already. Choose another folder, or add --force.")
-    new = {f"k{level}" for level in levels or ()}
-    for folder in [output] if levels is None else [output / name for name in new]:
-        if folder.exists():
-            check_replaceable(folder)
-    if levels is not None and output.exists() and {p.name for p in output.iterdir()} - new:
+    if levels is None:
+        check_folder(output, force=force)
+        return
+    check_new_place(output)
+    if is_free(output):
+        return
+    new = {f"k{level}" for level in levels}
+    if not output.is_dir() or {path.name for path in output.iterdir()} - new:
         raise ReleaseError(f"{output} holds more than these levels: remove it, or choose another.")
+    for name in sorted(new):
+        check_folder(output / name, force=force)
 
 
 def _check_record(
@@ -309,8 +327,11 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
         )
     needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
     if needed:
-        listed = " and ".join(_option(method, name) for name in needed)
-        raise ParameterError(f"The method '{method}' needs {listed}.")
+        *others, last = (_option(method, name) for name in needed)
+        listed = f"{', '.join(others)} and {last}" if others else last
+        raise ParameterError(
+            f"The method '{method}' needs {listed}. Its options: scumble methods {method}."
+        )
     return create(method, **given)
 
 

@@ -256,6 +256,14 @@ def mechanism_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def check_one_place(what: str, output: Path | None, to: str | None) -> None:
+    """Refuse a command with no place for its result, or with two; `what` is as "release goes"."""
+    if output is not None and to is not None:
+        raise ParameterError(f"Say where the {what} by --output or --to, not both.")
+    if output is None and to is None:
+        raise ParameterError(f"Say where the {what}: --output FOLDER or --to ADDRESS.")
+
+
 def _json_file(parameter: str, path: Path) -> Any:
     """Read public weights or a taxonomy, which are too long for the command line."""
     try:

@@ -276,7 +276,7 @@ def show_status(reading: Database | DatabaseInspection) -> None:
     printing.bullets([str(reading.guarantee)])
     limit, share = facts["most answers for one point"], facts["share used"]
     lines = {
-        "used": f"{facts['used']} of {limit} at the most asked-about point ({share:.0%})",
+        "used": f"{facts['used']} of {limit} at the most asked-about point ({100 * share:.0f} %)",
         **{name: f"{facts[name]:,}" for name in ("answered", "relaxed")},
         "numbers given out": f"{facts['numbers given out']:,}",
         **_batches(facts),

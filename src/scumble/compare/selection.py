@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, large
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.privacy.guarantee import NEIGHBOURS, read_delta, read_epsilon, read_share
@@ -235,7 +235,7 @@ class _Case:
             return self.single_cells()
         reasons.append(
             f"{len(pairs)} tables of two attributes have {sum(pairs):,} cells in all, and the "
-            f"product of all attributes {self.cells:.3g}: small tables have more rows a cell."
+            f"product of all attributes {large(self.cells)}: small tables have more rows a cell."
         )
         return self._selection("marginals", *reasons, ways=ways)
 
@@ -243,13 +243,13 @@ class _Case:
         """Choose for single cells, and small sets of them."""
         if not self.gaussian and (self.cells > _MOST_CELLS or self.cells > _SPARSE * self.rows):
             why = (
-                f"There are {self.cells:.3g} cells for {self.rows:,} rows: nearly all are empty, "
-                "and only those that stand out of the noise are worth publishing."
+                f"There are {large(self.cells)} cells for {self.rows:,} rows: nearly all are "
+                "empty, and only those that stand out of the noise are worth publishing."
             )
             return self._selection("sparse", why)
         if self.cells > _MOST_CELLS and len(self.names) < 3:
             raise ParameterError(
-                f"There are {self.cells:.3g} cells, too many for any method with a delta. Leave "
+                f"There are {large(self.cells)} cells, too many for any method with a delta. Leave "
                 "delta out, which allows the method sparse, or choose coarser bins."
             )
         if self.cells > _MOST_CELLS:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scumble.demo.census import census
 from scumble.demo.report import page
 from scumble.demo.story import MARK, STEPS, Step, Story, run_steps
-from scumble.model.errors import ReleaseError
+from scumble.model.errors import ReleaseError, writing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from scumble.model.schema.schema import Schema
 
 
 def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
@@ -16,10 +22,17 @@ def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> S
 
     `step` is called with a sentence before each of `demo_steps(report)` steps.
     """
-    _check(folder)
+    with writing(folder):
+        _check(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
     step(f"Making {people:,} fictitious people")
     table, schema = census(people)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        return _write(folder, table, schema, step, report)
+
+
+def _write(folder: Path, table: pa.Table, schema: Schema, step: Step, report: bool) -> Story:
+    """Fill a folder beside `folder`, then rename it."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as work:
         draft = Path(work) / "draft"
         draft.mkdir()

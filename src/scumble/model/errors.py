@@ -1,8 +1,10 @@
-"""The exceptions of scumble, and the dialect in which a message names a parameter.
+"""The exceptions of scumble, the dialect in which a message names a parameter, and which known
+name a user probably meant.
 
 The error tree, with the exit code of each class on the command line:
 
-    ScumbleError              1   base of all errors that scumble raises on purpose
+    ScumbleError              1   base of all errors that scumble raises on purpose; what the system
+                                  refuses while a result is written ends with 1 in all classes
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
     ├── SchemaError           3   a schema is invalid, or lacks a requested attribute
     ├── SourceError           4   a table cannot be read
@@ -18,7 +20,7 @@ No message contains a private value or an exact count, unless the owner asked fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal
@@ -122,6 +124,22 @@ def _pointer(text: str, line: int | None, column: int | None) -> str:
     return f" (line {line}, column {column})\n  {source[begin : begin + _SHOWN]}\n  {caret}"
 
 
+@contextmanager
+def writing(place: object, kind: type[ScumbleError] = ScumbleError) -> Iterator[None]:
+    """Raise what the system refuses while `place` is written as one sentence that names `place`.
+
+    The exit code is that of all refusals of the system, whatever the `kind` of the error.
+    """
+    try:
+        yield
+    except OSError as error:
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "a file is in the way" if in_the_way else error.strerror or "no reason is given"
+        refused = kind(f"'{place}' cannot be written: {reason}.")
+        refused.exit_code = ScumbleError.exit_code
+        raise refused from None
+
+
 # Dialects.
 #
 # A message is written deep inside the package and read in a program or at a command line, where
@@ -194,3 +212,74 @@ def named(parameter: str) -> str:
 def setting(parameter: str, value: object) -> str:
     """Return a parameter with a value in the current dialect."""
     return current_dialect().setting(parameter, value)
+
+
+_LONGEST_COUNT = 10**12  # from here on, powers of ten
+
+
+def large(number: float | Fraction) -> str:
+    """Return a large number for a sentence, in three digits: with commas, or a power of ten.
+
+    >>> large(75_123_456), large(4e18)
+    ('75,100,000', '4e+18')
+    """
+    rounded = f"{float(number):.3g}"
+    return rounded if number >= _LONGEST_COUNT else f"{float(rounded):,.0f}"
+
+
+# Which name was meant.
+
+_SHORTEST = 3  # letters of a word that may be a part of a longer name
+_LONGEST = 100  # letters of a word that may be a slip
+
+
+def nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a user probably meant by a word; None if none is near.
+
+    A name is near if a slip or two (of one letter, or two exchanged ones) lie between, if it begins
+    with the word up to a slip, or if it is the only one that contains the word. Case is ignored.
+
+    >>> nearest_name("Agee", ["Gender", "AgeInYears"])
+    'AgeInYears'
+    """
+    names, lower = list(known), word.casefold()
+    if len(lower) > _LONGEST:
+        return None
+    slips, letters = 1 + len(lower) // 6, set(lower)
+    ranked: list[tuple[float, int]] = []
+    for place, name in enumerate(names):
+        other = name.casefold()
+        if len(letters.difference(other)) > slips or len(other) < len(lower) - slips:
+            continue
+        if len(other) <= len(lower) + slips and (whole := _slips(lower, other)) <= slips:
+            if whole < len(lower):
+                ranked.append((whole, place))
+        elif len(lower) >= _SHORTEST and (begins := _slips(lower, other[: len(lower)])) <= 1:
+            ranked.append((slips + begins + len(other) / 1e4, place))  # the shortest of them
+    if ranked:
+        return names[min(ranked)[1]]
+    inside = [name for name in names if lower in name.casefold()]
+    return inside[0] if len(inside) == 1 and len(lower) >= _SHORTEST else None
+
+
+def _slips(one: str, other: str) -> int:
+    """Return how many letters must be put in, left out, replaced or exchanged with the next."""
+    one, other = _without_same_start(one, other)
+    one, other = _without_same_start(one[::-1], other[::-1])
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [i]
+        for j, wanted in enumerate(other, 1):
+            least = min(before[j] + 1, row[-1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                least = min(least, earlier[j - 2] + 1)
+            row.append(least)
+    return row[-1]
+
+
+def _without_same_start(one: str, other: str) -> tuple[str, str]:
+    """Return two texts without the letters at their start that are the same."""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    same = min(len(one), len(other)) if same is None else same
+    return one[same:], other[same:]

@@ -8,7 +8,7 @@ from numbers import Integral
 from types import NoneType
 from typing import Any
 
-from scumble.model.errors import ParameterError, SchemaError, named
+from scumble.model.errors import ParameterError, SchemaError, large, named
 from scumble.model.privacy.guarantee import read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 
@@ -46,7 +46,7 @@ def _number(owner: str, name: str, value: object) -> Fraction:
     if name == "gamma":
         number = read_positive(owner, name, value)
         if not 1 < number <= LARGEST_GAMMA:
-            allowed = f"a number above 1 and at most {LARGEST_GAMMA:.0e}"
+            allowed = f"a number above 1 and at most {large(LARGEST_GAMMA)}"
             raise ParameterError.of(owner, name, allowed, value)
         return number
     number = read_share(owner, name, value)
@@ -88,10 +88,32 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
 def require_sensitive(owner: str, schema: Schema) -> None:
     """Reject a schema without a sensitive attribute."""
     if not schema.sensitive:
-        raise SchemaError(
-            f"{owner} needs at least one sensitive attribute; the schema has none. "
-            'Give one of its attributes role = "sensitive".'
+        need = f"{owner} needs at least one sensitive attribute"
+        raise without_attribute(
+            f'{need}; the schema has none. Give one of its attributes role = "sensitive".',
+            need,
+            schema,
+            "sensitive",
         )
+
+
+def without_attribute(sentence: str, need: str, schema: Schema, role: str) -> SchemaError:
+    """Return the error for a schema that lacks an attribute which a mechanism needs.
+
+    If the schema has a list, which no mechanism publishes as a column, the error says which column
+    that is derived from it to declare; otherwise it is the `sentence`.
+    """
+    if not schema.lists:
+        return SchemaError(sentence)
+    one = schema.lists[0]
+    derived = f"contains({one.name}, VALUE)"
+    kind = "set" if one.domain is None else one.domain.kind
+    if kind == "sequence":
+        derived = f"first({one.name}), last({one.name}) or {derived}"
+    return SchemaError(
+        f"{need}, and {one.name}, a {kind}, is never published itself. Declare a column that is "
+        f'derived from it, {derived}, in the schema with role = "{role}".'
+    )
 
 
 def require_privacy(owner: str, gamma: Fraction, instead: str) -> None:
@@ -99,7 +121,7 @@ def require_privacy(owner: str, gamma: Fraction, instead: str) -> None:
     if gamma > LARGEST_GAMMA:
         raise ParameterError(
             f"What is asked of {owner} is no privacy: its odds ratio would be above "
-            f"{LARGEST_GAMMA:.0e}. Ask for {instead}."
+            f"{large(LARGEST_GAMMA)}. Ask for {instead}."
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scumble.model.errors import ScumbleError
+from scumble.model.errors import ScumbleError, large
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
@@ -90,7 +90,7 @@ def expectation(mechanism: Mechanism, schema: Schema, rows: int = TYPICAL) -> tu
 
 def _plus_minus(far: float) -> str:
     if far >= 1e9:
-        return f"±{far:.1e}"
+        return f"±{large(far)}"
     return f"±{far:,.0f}" if far >= 10 else f"±{far:.2g}"
 
 

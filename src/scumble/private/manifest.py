@@ -76,10 +76,13 @@ def manifest_of(
     )
 
 
+NO_ROWS = "The release has no rows."
+
+
 def remarks_of(rows: Rows, evidence: Evidence) -> tuple[str, ...]:
     """Remarks for the owner about the rows that were read."""
     remarks = rows.remarks()
-    return remarks if evidence.rows != 0 else (*remarks, "The release has no rows.")
+    return remarks if evidence.rows != 0 else (*remarks, NO_ROWS)
 
 
 def _shown(schema: Schema, evidence: Evidence) -> Schema:

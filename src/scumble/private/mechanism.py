@@ -191,12 +191,17 @@ def mechanism_class(name: str) -> type[Mechanism] | None:
     return _load(name) if name in REGISTRY else None
 
 
-def create(name: str, **parameters: Any) -> Mechanism:
-    """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
+def named_mechanism(name: str) -> type[Mechanism]:
+    """The mechanism class of this name; raise ParameterError if there is none."""
     if name not in REGISTRY:
         refused = ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
         raise ParameterError(f"{refused}{nearest(name, REGISTRY)}")
-    mechanism = _load(name)
+    return _load(name)
+
+
+def create(name: str, **parameters: Any) -> Mechanism:
+    """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
+    mechanism = named_mechanism(name)
     known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
     names = [p.name for p in known]
     unknown = [given for given in parameters if given not in names]

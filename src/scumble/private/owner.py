@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.errors import ParameterError, ReleaseError, named, setting
+from scumble.model.errors import ParameterError, ReleaseError, named, setting, writing
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.relational import is_address
 from scumble.model.schema.attribute import Attribute
@@ -289,17 +289,18 @@ def new_record(record: Path, place: Path) -> Iterator[Path]:
     to disk. The copy is deleted on exit, unless the caller has moved it to `place`.
     """
     waiting = place.with_name(f".{place.name}-{secrets.token_hex(8)}.new")
-    try:
+    with writing(place, ReleaseError):
         place.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(waiting, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as target, record.open("rb") as source:
+    try:
+        with (
+            writing(place, ReleaseError),
+            os.fdopen(handle, "wb") as target,
+            record.open("rb") as source,
+        ):
             shutil.copyfileobj(source, target)
             target.flush()
             os.fsync(target.fileno())
-    except OSError as error:
-        waiting.unlink(missing_ok=True)
-        raise ReleaseError(f"{place} cannot be written: {error.strerror}.") from None
-    try:
         yield waiting
     finally:
         waiting.unlink(missing_ok=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, named
 from scumble.model.relational import is_address
 
 DATASET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -36,6 +37,21 @@ class Address:
     def local(self) -> bool:
         """Whether only programs on this computer reach it."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    def check_free(self, parameter: str = "address") -> None:
+        """Raise `ParameterError` if nothing can listen there; `parameter` says where to listen."""
+        kind = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            socket.create_server((self.host, self.port), family=kind).close()
+        except OSError:
+            raise self.taken(parameter) from None
+
+    def taken(self, parameter: str = "address") -> ParameterError:
+        """Return the error for an address that nothing can listen on."""
+        return ParameterError(
+            f"The server cannot listen on {self}: the address is in use, or not of this machine. "
+            f"Choose another one with {named(parameter)} HOST:PORT."
+        )
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -147,15 +163,19 @@ def load_settings(path: str | Path) -> ServerSettings:
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise ParameterError(f"There is no file {file}. Write one, or try --demo.") from None
+        raise ParameterError(f"There is no file '{file}'.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ParameterError(f"{file} cannot be read as TOML: {error}.") from None
-    return read_settings(content, file.resolve().parent)
+    if "attributes" in content:
+        raise ParameterError(f"'{file}' is a schema, not the configuration of a server.")
+    return read_settings(content, file.resolve().parent, file.name)
 
 
-def read_settings(content: Mapping[str, Any], base: Path) -> ServerSettings:
+def read_settings(
+    content: Mapping[str, Any], base: Path, name: str = "server.toml"
+) -> ServerSettings:
     """Return the settings in the tables of a TOML file; `base` is where relative paths begin."""
-    _known("server.toml", content, ("server", "limits", "datasets", "sources"))
+    _known(name, content, ("server", "limits", "datasets", "sources"))
     server = _table(content, "server")
     others = ("limits", "datasets", "sources")
     _known("[server]", server, [f.name for f in fields(ServerSettings) if f.name not in others])

@@ -124,11 +124,7 @@ def _server(config: Any, wire: Listener, listening: Callable[[], None]) -> Any:
             try:
                 await super().startup(sockets)
             except SystemExit:  # the address is in use, or not of this machine
-                where = Address(config.host, config.port)
-                raise ParameterError(
-                    f"The server cannot listen on {where}: the address is in use, or not of this "
-                    "machine. Choose another one."
-                ) from None
+                raise Address(config.host, config.port).taken() from None
             if self.started:
                 await wire.start()
                 listening()

@@ -484,3 +484,10 @@ def test_values_with_control_characters_do_not_stop_the_others():
     assert schema["x"].role == "identifier"
     assert "control character" in schema["x"].note
     assert schema["age"].role == "quasi"
+
+
+@pytest.mark.parametrize(("header", "told"), [("age~job", True), ("age job", True), ("age", False)])
+def test_a_file_with_another_mark_between_columns_is_pointed_out(tmp_path, header, told):
+    (tmp_path / "a.csv").write_text(f"{header}\n" + "7\n8\n9\n" * 30)
+    checks = " ".join(Schema.infer(tmp_path / "a.csv").checks())
+    assert ("Commas, semicolons, tabs or bars separate the columns" in checks) == told

@@ -260,7 +260,18 @@ REFUSED = {
         lambda folder: write_csv(folder, b"age,job\n" + b"1,cook\n" * 90_000 + b"1,\xe9\n"),
         "converts a Latin-1 file) (line",
     ),
-    "utf-16": (lambda folder: write_csv(folder, CSV.encode("utf-16")), "not UTF-8 text"),
+    "utf-16": (
+        lambda folder: write_csv(folder, CSV.encode("utf-16")),
+        "it is UTF-16 text, not UTF-8 (iconv -f utf-16 -t utf-8 converts it).",
+    ),
+    "other mark": (
+        lambda folder: write_csv(folder, CSV.replace(",", "~")),
+        "header line? Commas, semicolons, tabs or bars separate the columns of a CSV file.",
+    ),
+    "long line": (
+        lambda folder: write_csv(folder, f"age,job\n1,{'x' * 2_100_000}\n"),
+        "a line is longer than 2,000,000 bytes",
+    ),
     "bytes": (lambda folder: write_csv(folder, b"\x7fELF\0\0age,job\n1,cook\n"), "it is not text"),
     "workbook": (lambda folder: write_csv(folder, b"PK\3\4\0", "a.xlsx"), "save it as CSV (UTF-8)"),
     "archive": (lambda folder: write_csv(folder, b"PK\3\4\0\6"), "is a workbook or an archive"),
@@ -268,7 +279,10 @@ REFUSED = {
     "mixed ends": (lambda folder: write_csv(folder, b"age,job\n1,a\r\n2,b\n"), "not all end alike"),
     "letters": (lambda folder: write_csv(folder, "Age,job\n"), "lower case count: it has 'Age'."),
     "quote": (lambda folder: write_csv(folder, 'age,job\n1,"cook\n'), "not closed (line 2)"),
-    "not gzip": (lambda folder: write_csv(folder, CSV, "a.csv.gz"), "gzip compression is damaged"),
+    "not gzip": (
+        lambda folder: write_csv(folder, CSV, "a.csv.gz"),
+        "its name ends in .gz and it is not compressed; rename it",
+    ),
     "cut gzip": (
         lambda folder: write_csv(folder, gzip.compress(CSV.encode() * 9999)[:-20], "a.csv.gz"),
         "gzip compression is damaged",

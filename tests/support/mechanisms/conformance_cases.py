@@ -158,7 +158,7 @@ CASES = {
             ({"rule": "priority"}, "'size' parameter of Sparse must be a whole number from 2"),
             ({"rule": "filter priority", "size": 1}, "Got 1 instead"),
             ({"false_cells": 0}, "'false_cells' parameter of Sparse must be a number above 0"),
-            ({"false_cells": 1e9}, "at most 1e+07"),
+            ({"false_cells": 1e9}, "at most 10,000,000"),
             ({"total": 1}, "between 0 and 1"),
         ),
     ),

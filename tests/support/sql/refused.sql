@@ -318,7 +318,7 @@ SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM other.ages)
 --> age : A sub-select may only be (SELECT column FROM public_table WHERE ...).
 
 SELECT COUNT(*) FROM t WHERE age IN (VALUES (1))
---> VALUES : There is no function 'VALUES'. Did you mean map_values?
+--> VALUES : There is no function 'VALUES'.
 
 SELECT COUNT(*) FROM t WHERE age IN (SELECT 3)
 --> 3) : A sub-select may only be (SELECT column FROM public_table WHERE ...).

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
-from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.errors import ParameterError
+from scumble.model.schema.toml import nearest
 
 Tables = Annotated[
     Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
@@ -98,16 +100,17 @@ def _tables(file: Path, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:
     """Return where the releases go, if they can, before any work is done."""
-    if (output is None) == (to is None):
-        raise ParameterError("Say where the releases go: --output FOLDER or --to ADDRESS.")
+    publish_options.check_one_place("releases go", output, to)
     if to is not None:
         from scumble.public.archive.linked_relations import check_can_write_linked
 
         check_can_write_linked(to, names)
         return to
-    if output is None or output.exists():
-        raise ReleaseError(f"{output} exists already. Choose another folder.")
-    return output
+    from scumble.public.synthesis.linked import check_linked_folder
+
+    folder = Path() if output is None else output
+    check_linked_folder(folder)
+    return folder
 
 
 def _path(folder: Path, source: str) -> str:
@@ -118,14 +121,15 @@ def _path(folder: Path, source: str) -> str:
 def _read(file: Path) -> dict[str, Any]:
     """Return the sections of a file of tables, or raise ParameterError."""
     try:
-        found = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError(f"The file '{file}' cannot be read as UTF-8 text.") from None
+        found = tomllib.loads(options.read_text(file))
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(f"The file '{file}' is not TOML: {error}.") from None
     sections = [found.get(name) for name in ("synthesis", "tables")]
     if set(found) != {"synthesis", "tables"} or not all(isinstance(s, dict) for s in sections):
-        raise ParameterError(f"'{file}' needs the sections [synthesis] and [tables.NAME] only.")
+        known = "the sections [synthesis] and [tables.NAME]"
+        others = sorted(set(found) - {"synthesis", "tables"})
+        got = f"; it has {', '.join(others)}" if others else ""
+        raise ParameterError(f"'{file}' needs {known} only{got}.")
     for name, table in found["tables"].items():
         _check_table(f"[tables.{name}] in '{file}'", table)
     if not found["tables"]:
@@ -133,11 +137,20 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
+def _refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse keys that a section does not have."""
+    known = tuple(known)
+    for key in given:
+        if key not in known:
+            hint = nearest(key, known)
+            raise ParameterError(
+                f"{where}: unknown key '{key}'; the keys are {', '.join(known)}.{hint}"
+            )
+
+
 def _check_promise(where: str, given: dict[str, Any]) -> None:
     """Refuse parameters that several tables do not have, and a promise that is not complete."""
-    known = (*_PROMISE, *_CHOICES)
-    if set(given) - set(known):
-        raise ParameterError(f"{where} has entries among {', '.join(known)} only.")
+    _refuse_unknown(where, given, (*_PROMISE, *_CHOICES))
     missing = [name for name in _PROMISE if name not in given]
     if missing:
         raise ParameterError(f"{where} needs {' and '.join(missing)}.")
@@ -145,9 +158,9 @@ def _check_promise(where: str, given: dict[str, Any]) -> None:
 
 def _check_table(where: str, table: Any) -> None:
     """Refuse a section of a table with other entries than those that it may have."""
-    known = ", ".join(_OF_A_TABLE)
-    if not isinstance(table, dict) or set(table) - set(_OF_A_TABLE):
-        raise ParameterError(f"{where} has entries among {known} only.")
+    if not isinstance(table, dict):
+        raise ParameterError(f"{where} must be a section with {', '.join(_NEEDED)}.")
+    _refuse_unknown(where, table, _OF_A_TABLE)
     missing = [name for name in _NEEDED if name not in table]
     if missing:
         raise ParameterError(f"{where} needs {' and '.join(missing)}.")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 
 from scumble.cli import bars, console, options
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, writing
 from scumble.model.long_work import aside, portion, tell
 from scumble.model.relational import is_address
 
@@ -206,14 +206,13 @@ def write_table(table: pa.Table, output: str | Path | None, *, force: bool = Fal
         return
     path = Path(output)
     partial = path.with_name(f".{path.name}.partial")
-    try:
-        with bars.working("Writing rows"):
-            _write(table, partial, parquet=path.suffix.lower() == ".parquet")
-        partial.replace(path)
-    except OSError as error:
-        raise ParameterError(f"'{path}' cannot be written: {error.strerror}.") from None
-    finally:  # Ctrl-C leaves no half of a file
-        partial.unlink(missing_ok=True)
+    with writing(path):
+        try:
+            with bars.working("Writing rows"):
+                _write(table, partial, parquet=path.suffix.lower() == ".parquet")
+            partial.replace(path)
+        finally:  # Ctrl-C leaves no half of a file
+            partial.unlink(missing_ok=True)
 
 
 def _write(table: pa.Table, place: Path | IO[bytes], *, parquet: bool = False) -> None:

@@ -90,12 +90,16 @@ def _settings(
 
     if configuration is not None:
         found = load_settings(configuration)
-        return found if where is None else replace(found, address=where)
+        settings = found if where is None else replace(found, address=where)
+        settings.address.check_free()
+        return settings
     from scumble.server.demo import STEPS, make_demo
 
+    where = where or Address("127.0.0.1", 8470)
+    where.check_free()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scumble-server-")))
     with bars.steps(STEPS) as step:
-        return make_demo(folder, where or Address("127.0.0.1", 8470), step)
+        return make_demo(folder, where, step)
 
 
 def _greet(service: Service, *, demo: bool) -> None:

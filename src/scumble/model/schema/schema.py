@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.model import stored
-from scumble.model.errors import SchemaError, setting
+from scumble.model.errors import SchemaError, setting, writing
 from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
@@ -356,17 +356,15 @@ class Schema:
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the schema to a TOML file; an existing file is replaced only with `force`."""
-        try:
-            with Path(path).open("w" if force else "x", encoding="utf-8", newline="\n") as file:
-                file.write(self.dumps())
-        except FileExistsError:
-            raise SchemaError(
-                f"The file '{path}' exists already; say {setting('force', True)} to replace it."
-            ) from None
-        except OSError as error:
-            raise SchemaError(
-                f"The schema cannot be written to '{path}': {error.strerror}."
-            ) from None
+        mode = "w" if force else "x"
+        with writing(path, SchemaError):
+            try:
+                with Path(path).open(mode, encoding="utf-8", newline="\n") as file:
+                    file.write(self.dumps())
+            except FileExistsError:
+                raise SchemaError(
+                    f"The file '{path}' exists already; say {setting('force', True)} to replace it."
+                ) from None
 
     def dumps(self, most: int | None = None) -> str:
         """Return the schema as TOML, with the notes for the owner as comments.

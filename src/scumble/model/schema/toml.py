@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import textwrap
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any, Literal, TypeVar, get_args
 
-from scumble.model.errors import SchemaError
+from scumble.model.errors import SchemaError, nearest_name
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.open_category import OpenCategory
@@ -267,9 +266,8 @@ def _one_of(name: object, key: str, given: object, allowed: tuple[Word, ...]) ->
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the question whether a known word was meant, or nothing; case is ignored."""
-    by_case = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(word.lower(), by_case, 1)
-    return f" Did you mean '{by_case[close[0]]}'?" if close else ""
+    found = nearest_name(word, known)
+    return "" if found is None else f" Did you mean '{found}'?"
 
 
 def _line(key: str, value: object, bare: bool, most: int | None) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
 
-from scumble.model.errors import LedgerError
+from scumble.model.errors import LedgerError, writing
 from scumble.private.journal.chain import Finding, Head
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.store import (
@@ -223,7 +223,7 @@ def _description(path: Path) -> str:
 
 def refuse_existing_folder(folder: Path) -> None:
     """Raise `LedgerError` if there is a folder or file already."""
-    with explained(folder):
+    with writing(folder, LedgerError):
         if folder.exists():
             raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
 
@@ -231,7 +231,7 @@ def refuse_existing_folder(folder: Path) -> None:
 def create_folder(folder: Path, first: Entry, secret: bytes | None) -> None:
     """Fill a folder under a temporary name, then rename it."""
     refuse_existing_folder(folder)
-    with explained(folder):
+    with writing(folder, LedgerError):
         partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir(mode=0o700)

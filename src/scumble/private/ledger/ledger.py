@@ -99,6 +99,10 @@ class Ledger:
             raise
         self._note(MADE, number)
 
+    def check(self, bill: Bill) -> None:
+        """Refuse a bill that `paid` would refuse now. Nothing is charged."""
+        self._refuse(bill, self.charges)
+
     @property
     def charges(self) -> list[Charge]:
         """All charges, also those that are not counted, in order."""
@@ -144,16 +148,17 @@ class Ledger:
         )
 
     def _charge(self, bill: Bill) -> int:
-        limit = self.terms.limit
         with (
             Journal.open(self.folder, self.terms.to_dict()) as journal,
             journal.turn() as turn,  # the first turn has all entries as new ones
         ):
-            charges = charges_of(turn.new_entries())
-            refuse_regrouped(bill, charges)
-            if limit is not None:
-                refuse(bill, totals_of(charges), limit)
+            self._refuse(bill, charges_of(turn.new_entries()))
             return turn.append(CHARGED, bill.to_dict()).number
+
+    def _refuse(self, bill: Bill, charges: list[Charge]) -> None:
+        refuse_regrouped(bill, charges)
+        if self.terms.limit is not None:
+            refuse(bill, totals_of(charges), self.terms.limit)
 
     def _note(self, kind: str, number: int) -> None:
         with Journal.open(self.folder) as journal, journal.turn() as turn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import PromiseError
+from scumble.model.errors import PromiseError, large
 from scumble.model.laws.polya_urn import GRID
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 
@@ -62,7 +62,7 @@ class PrivateStrata:
         keys = np.unique(found.keys // np.uint64(self._values))
         if len(keys) * self._values > MOST_NUMBERS:
             raise PromiseError(
-                f"There are more than {MOST_NUMBERS:.0e} combinations of strata and values; "
+                f"There are more than {large(MOST_NUMBERS)} combinations of strata and values; "
                 "condition on fewer or coarser attributes."
             )
         counts = np.zeros((len(keys), self._values), np.int64)
@@ -71,7 +71,7 @@ class PrivateStrata:
         people = counts.sum(axis=1)
         rows, priors = sizes(people)
         if rows.sum() > MOST_ROWS:
-            raise PromiseError(f"More than {MOST_ROWS:.0e} rows would be drawn; draw fewer.")
+            raise PromiseError(f"More than {large(MOST_ROWS)} rows would be drawn; draw fewer.")
         balls = self._values * priors.astype(float) + (people + rows).astype(float) * GRID
         if balls.max(initial=0.0) >= _BOUND:
             raise PromiseError("The prior has too many balls to be drawn from; draw fewer rows.")

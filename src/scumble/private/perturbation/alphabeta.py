@@ -162,7 +162,8 @@ class AlphaBeta(Publisher):
 
     def check(self, schema: Schema) -> None:
         if not schema.published:
-            raise SchemaError("AlphaBeta needs at least one attribute that is not an identifier.")
+            need = "AlphaBeta needs at least one attribute that is not an identifier"
+            raise parameters.without_attribute(f"{need}.", need, schema, "sensitive")
         taken = {
             InclusionProbabilities.occurrence: self._multiplicity > 1,
             InclusionProbabilities.views_column: self._views > 1,

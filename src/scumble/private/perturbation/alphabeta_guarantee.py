@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, prod
 
-from scumble.model.errors import PromiseError
+from scumble.model.errors import PromiseError, large
 from scumble.model.evidence.presence import InclusionProbabilities
 from scumble.model.privacy.guarantee import (
     Guarantee,
@@ -367,8 +367,8 @@ class PrivacyParameters:
         draws = found.noise * size / (1 - high)  # as many as TupleNoise makes
         if draws > MOST_NOISE:
             raise PromiseError(
-                f"What is asked of AlphaBeta takes about {at_most(draws, 2)} draws of false "
-                f"tuples, and it makes at most {MOST_NOISE:.0e}: ask for less, or publish fewer "
+                f"What is asked of AlphaBeta takes about {large(draws)} draws of false "
+                f"tuples, and it makes at most {large(MOST_NOISE)}: ask for less, or publish fewer "
                 "attributes."
             )
         return found

@@ -173,7 +173,8 @@ def bytes_per_row(path: Path, channel: MultisetChannel) -> float:
 
 def _remark(rows: Rows, folder: Path, channel: MultisetChannel) -> None:
     size = bytes_per_row(folder / RECORDS, channel)
-    rows.remark(f"The {channel.law.size} values of a row take {size:.1f} bytes in the file.")
+    shown = f"the {channel.law.size:,} values that a row shows"
+    rows.remark(f"Compressed in the file, {shown} take {size:.1f} bytes on average.")
 
 
 # Multisets: the true value of a row among draws from a pool.

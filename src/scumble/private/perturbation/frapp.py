@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from scumble.model import parameters
-from scumble.model.errors import ChangedError, ParameterError, PromiseError, SchemaError, setting
+from scumble.model.errors import ChangedError, ParameterError, PromiseError, setting
 from scumble.model.evidence.evidence import Evidence, Tuples
 from scumble.model.evidence.presence import ReplacedTuples
 from scumble.model.privacy.accounting import Neighbours
@@ -120,8 +120,9 @@ class Frapp(Publisher):
 
     def check(self, schema: Schema) -> None:
         if not schema.published:
-            raise SchemaError(
-                "Frapp needs an attribute that is published; the schema has identifiers only."
+            need = "Frapp needs an attribute that is published"
+            raise parameters.without_attribute(
+                f"{need}; the schema has identifiers only.", need, schema, "sensitive"
             )
         if self._reading == "local":
             less = "a smaller keep or rho2, or a larger rho1"

@@ -80,8 +80,8 @@ class Secret:
         is right. A float must have been rounded up already.
         """
         sentence = (
-            f"An attacker who must guess one of {values} equally likely {self.guessed}, and knows "
-            f"everybody else's, is right with probability at most {percent_at_most(success)} "
+            f"An attacker who must guess one of {values:,} equally likely {self.guessed}, and "
+            f"knows everybody else's, is right with probability at most {percent_at_most(success)} "
             f"(blind guessing: {percent_at_least(Fraction(1, values))})."
         )
         above = success if isinstance(success, float) else float_at_least(success)

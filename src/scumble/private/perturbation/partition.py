@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scumble.model import parameters
-from scumble.model.errors import SchemaError
+from scumble.model.errors import SchemaError, large
 from scumble.model.evidence.channels import PartitionChannel
 from scumble.model.evidence.evidence import Evidence, Records
 from scumble.model.privacy.accounting import Neighbours
@@ -127,8 +127,9 @@ class Partition(Publisher):
         cells = schema.size(_sensitive(schema))
         if cells > MOST_CELLS:
             raise SchemaError(
-                f"The sensitive attributes have {cells:.3g} values together, and Partition counts "
-                f"each of at most {MOST_CELLS:.0e}. Use coarser domains or fewer such attributes."
+                f"The sensitive attributes have {large(cells)} values together, and Partition "
+                f"counts each of at most {large(MOST_CELLS)}. Use coarser domains or fewer such "
+                "attributes."
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:

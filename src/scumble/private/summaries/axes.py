@@ -18,7 +18,7 @@ import numpy as np
 from scumble.model.designs.axis import Axis, Floats
 from scumble.model.designs.kronecker import NUMBER, ByLaw, Product, product_norms
 from scumble.model.designs.taxonomy import Taxonomy
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, large
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.schema.schema import Schema
@@ -113,9 +113,9 @@ class AxisSummary(WithDelta):
             cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.names)
         if cells > MOST_NUMBERS:
             raise ParameterError(
-                f"{owner} would measure {cells:.3g} sums of cells of {', '.join(self.names)}; "
-                f"at most {MOST_NUMBERS:.0e} are possible. Choose fewer attributes, coarser bins, "
-                "or the method sparse or marginals."
+                f"{owner} would measure {large(cells)} sums of cells of {', '.join(self.names)}; "
+                f"at most {large(MOST_NUMBERS)} are possible. Choose fewer attributes, coarser "
+                "bins, or the method sparse or marginals."
             )
         for law in self.design(schema).laws:
             check_scale(law)

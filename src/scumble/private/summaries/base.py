@@ -163,9 +163,9 @@ class ProtectedSummary(Summary):
 
     def _limits(self) -> tuple[str, ...]:
         bound = self.unit.rows
-        rows = "one row" if bound == 1 else f"{bound} rows"
+        rows, are = ("one row", "is") if bound == 1 else (f"{bound} rows", "are")
         checked = (
-            f"Of each person at most {rows} are counted; the others are left out of every answer."
+            f"Of each person at most {rows} {are} counted; the others are left out of every answer."
             if self.unit.column
             else f"It is the owner's word that a person has at most {rows}: nothing checks it."
         )

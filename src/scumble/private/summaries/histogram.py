@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from scumble.model.arrow_compute import column
 from scumble.model.designs.registry import Cells
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, large
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name
@@ -29,6 +30,7 @@ MOST_CELLS = 10**8
 _WRITE_CHUNK = 1 << 20
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Histogram(AttributeSummary):
     """Publishes the count of every combination of values of the chosen attributes, each with
     discrete Laplace noise. Any condition on these attributes is answered by adding cells.
@@ -62,9 +64,9 @@ class Histogram(AttributeSummary):
         cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.names)} has {cells:.3g} cells; Histogram "
-                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
-                "method sparse."
+                f"The product of {', '.join(self.names)} has {large(cells)} cells; Histogram "
+                f"counts at most {large(MOST_CELLS)}. Choose fewer attributes, coarser bins, or "
+                "the method sparse."
             )
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from scumble.model.designs import residual_planner
 from scumble.model.designs.residual_planner import closure
 from scumble.model.designs.residuals import MarginalTable, Residuals
-from scumble.model.errors import ParameterError, named
+from scumble.model.errors import ParameterError, large, named
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
 from scumble.model.privacy import accounting
@@ -94,9 +94,9 @@ class TableSummary(AttributeSummary):
         cells = sum(prod(sizes[place] for place in places) for places in sets)
         if cells > MOST_CELLS or len(sets) > MOST_TABLES:
             raise ParameterError(
-                f"The {len(sets)} tables of {owner} would have {cells:.3g} cells, the largest "
-                f"({', '.join(self._named(largest))}) {prod(sizes[p] for p in largest):.3g} of "
-                f"them; at most {MOST_TABLES} tables and {MOST_CELLS:.0e} cells are possible. "
+                f"The {len(sets)} tables of {owner} would have {large(cells)} cells, the largest "
+                f"({', '.join(self._named(largest))}) {large(prod(sizes[p] for p in largest))} of "
+                f"them; at most {MOST_TABLES} tables and {large(MOST_CELLS)} cells are possible. "
                 "Choose fewer or smaller sets of attributes, or coarser domains."
             )
 
@@ -123,7 +123,7 @@ def refuse_sets(owner: str, attributes: int, ways: int) -> None:
     if comb(attributes, ways) > MOST_TABLES:
         raise ParameterError(
             f"{owner} measures at most {MOST_TABLES} tables, but there are "
-            f"{comb(attributes, ways):.3g} sets of {ways} of {attributes} attributes. Ask for "
+            f"{large(comb(attributes, ways))} sets of {ways} of {attributes} attributes. Ask for "
             "smaller sets."
         )
 

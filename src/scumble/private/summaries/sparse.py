@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from scumble.model.designs.sparse import RULES, NoiseTails, Rule
 from scumble.model.designs.sparse import Sparse as Design
-from scumble.model.errors import ParameterError, named, setting
+from scumble.model.errors import ParameterError, large, named, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import free_name, whole
@@ -92,7 +92,7 @@ class Sparse(AttributeSummary):
         self.size = self._checked_size(self.size)
         self._false_cells = float(read_positive("Sparse", "false_cells", self.false_cells))
         if self._false_cells > MOST_PUBLISHED:
-            allowed = f"a number above 0 and at most {MOST_PUBLISHED:.0e}"
+            allowed = f"a number above 0 and at most {large(MOST_PUBLISHED)}"
             raise ParameterError.of("Sparse", "false_cells", allowed, self.false_cells)
         read_share("Sparse", "total", self.total)
         for known in {False, self.unit.keeps_rows}:
@@ -121,7 +121,7 @@ class Sparse(AttributeSummary):
         cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.names)} has more than {MOST_CELLS:.0e} "
+                f"The product of {', '.join(self.names)} has more than {large(MOST_CELLS)} "
                 "cells. Choose fewer attributes, or coarser bins."
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.matrix import AttributeBlock, Labels, MergedCells, numbered_by_appearance
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, large
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.sandbox import Sandbox
@@ -117,7 +117,7 @@ class _Product:
         if prod(sizes) > MOST_COUNTED:
             raise ParameterError(
                 f"The workload ties {', '.join(names)} together, which have {prod(sizes):.3g} "
-                f"combinations of values; at most {MOST_COUNTED:.0e} are possible."
+                f"combinations of values; at most {large(MOST_COUNTED)} are possible."
             )
         own = [clause for clause in clauses if set(clause.attributes) & set(names)]
         codes = {

@@ -26,6 +26,7 @@ from scumble.model.schema.arrow_values import is_bytes, is_text
 from scumble.private.tables import source
 from scumble.private.tables.source import (
     BATCH_ROWS,
+    LINE_LIMIT,
     Source,
     Unit,
     check_distinct,
@@ -46,12 +47,12 @@ _LOCKED: dict[str, Any] = {
     "python_enable_replacements": False,
 }
 _DELIMITERS = ",;\t|"
+SEPARATORS = "Commas, semicolons, tabs or bars separate the columns of a CSV file"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _GZIP = b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
 _WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
 _HEADER_LIMIT = 1 << 20  # characters of a header line
-_LINE_LIMIT = 2_000_000  # bytes of a line, as DuckDB sets it
 _BUFFER = 1 << 25  # bytes that a thread of DuckDB's CSV reader reads at a time
 _GZIP_RATIO = 1032  # DEFLATE cannot compress better
 _LINE_BREAK = re.compile(rb"[\r\n]")
@@ -81,6 +82,8 @@ class CsvFile(Source):
             raise SourceError(f"{self.description} is empty: it has no header line.")
         self.delimiter, names = read_safely(self.description, lambda: _names(header))
         self.columns = check_distinct(self.description, names, self.hint)
+        if len(names) == 1:
+            self.hint = f"{self.hint} {SEPARATORS}."
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns as text, read in parallel, in the order of the rows."""
@@ -91,7 +94,7 @@ class CsvFile(Source):
             query = (
                 f"SELECT {', '.join(places)} FROM read_csv("
                 "?, delim = ?, compression = ?, columns = ?, auto_detect = false, "
-                f"max_line_size = {_LINE_LIMIT}, buffer_size = {_BUFFER}, "
+                f"max_line_size = {LINE_LIMIT}, buffer_size = {_BUFFER}, "
                 "header = true, quote = '\"', escape = '\"')"
             )
             options = [
@@ -126,7 +129,7 @@ class CsvFile(Source):
     def _check_lines(self) -> None:
         """Raise `SourceError` if a line is so long that DuckDB would drop it silently.
 
-        DuckDB 2.0 refuses lines of more than `_LINE_LIMIT` bytes, except the last line of a file if
+        DuckDB 2.0 refuses lines of more than `LINE_LIMIT` bytes, except the last line of a file if
         a whole buffer lies inside it: the thread of that buffer finds no line to begin with, and no
         other reads the line. Such a line contains an aligned block of half a buffer without a
         line break.
@@ -143,7 +146,7 @@ class CsvFile(Source):
                     if len(block) == half and not _LINE_BREAK.search(block, _PEEK):
                         raise SourceError(
                             f"{self.description} cannot be read: a line is longer than "
-                            f"{_LINE_LIMIT:,} bytes. Is a line break or a quote missing?"
+                            f"{LINE_LIMIT:,} bytes. Is a line break or a quote missing?"
                         )
                 if not block:
                     break
@@ -438,11 +441,12 @@ def _refuse_other_formats(description: str, path: Path, gzipped: bool) -> None:
             f"'{path}' is a workbook or an archive, not a table in text: save it as CSV (UTF-8) or "
             "Parquet."
         )
-    if (
-        b"\0" in start.partition(b"\n")[0]
-        and not gzipped
-        and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    ):
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SourceError(
+            f"{description} cannot be read: it is UTF-16 text, not UTF-8 (iconv -f utf-16 -t utf-8 "
+            "converts it)."
+        )
+    if b"\0" in start.partition(b"\n")[0] and not gzipped:
         raise SourceError(
             f"{description} cannot be read: it is not text. CSV, Parquet (.parquet) and DuckDB "
             "(.duckdb) files are read, by the ending of their names."

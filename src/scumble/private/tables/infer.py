@@ -29,6 +29,7 @@ from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
+from scumble.private.tables.files import SEPARATORS, CsvFile
 from scumble.private.tables.lists.profiles import FEW
 from scumble.private.tables.long_rows import LongRows, grouped
 from scumble.private.tables.open import open_source
@@ -100,6 +101,8 @@ _FILL_IN = (
     '"binned" with edges, or another type; or make it role = "identifier" without a type, and it '
     "is not published."
 )
+_ONE_COLUMN = f"The file has this column only. {SEPARATORS}: write one of these if it has more."
+_SEVERAL_NAMES = re.compile(r"\w\W+\w")  # names that another mark may separate
 _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
 _STEPS = " Most rows have small numbers: the edges grow in steps of 1, 2 and 5."
 
@@ -152,6 +155,8 @@ def infer_schema(
         if hierarchies and attribute.role == "quasi":
             attribute = replace(attribute, hierarchy=proposed_hierarchy(attribute))
         found.append(attribute)
+    if isinstance(opened, CsvFile) and len(found) == 1 and _SEVERAL_NAMES.search(found[0].name):
+        found = [replace(each, note=f"{_ONE_COLUMN} {each.note}".strip()) for each in found]
     return Schema(tuple(found))
 
 

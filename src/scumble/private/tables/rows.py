@@ -25,6 +25,12 @@ PIECE = 1 << 18  # rows of a piece of a unit; a change would change what a fixed
 _LIST_BYTES, _LIST_ROWS = 1 << 22, 1 << 12  # of lists that are encoded together, about and at least
 
 
+def check_outside(outside: str) -> None:
+    """Reject a value of `outside` that is none of the choices."""
+    if outside not in get_args(Outside):
+        raise ParameterError.of("publish", "outside", "'error', 'drop' or 'missing'", outside)
+
+
 class Rows:
     """The rows of a source as codes of a schema, streamed in batches in constant memory.
 
@@ -45,8 +51,7 @@ class Rows:
         reveal: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        if outside not in get_args(Outside):
-            raise ParameterError.of("publish", "outside", "'error', 'drop' or 'missing'", outside)
+        check_outside(outside)
         self.source: Source = open_source(source)
         self.schema = schema
         self.outside: Outside = outside

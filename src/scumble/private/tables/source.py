@@ -25,6 +25,8 @@ BATCH_ROWS = 1 << 18
 # other sources, blocks of exactly this number. A change would change what a fixed seed publishes.
 UNIT_ROWS = 1 << 20
 
+LINE_LIMIT = 2_000_000  # bytes of a line of CSV, as DuckDB sets it
+
 _READ_ERRORS = (
     *(pa.ArrowException, OSError, ValueError, TypeError, EOFError, OverflowError),
     *(csv.Error, zlib.error),
@@ -39,7 +41,11 @@ _SENTENCES = (
     (r"unterminated quote", "a quote is opened and not closed"),
     (r"expected number of columns", "a line has another number of fields than the header"),
     (r"invalid state", "its lines do not all end alike (dos2unix makes them so), or it is damaged"),
-    (r"line size|line .* too long", "a line is too long"),
+    (
+        r"line size|line .* too long",
+        f"a line is longer than {LINE_LIMIT:,} bytes, as if a line break or a quote were missing",
+    ),
+    (r"not a gzipped file", "its name ends in .gz and it is not compressed; rename it"),
     (r"gzip|compressed", "its gzip compression is damaged"),
     (r"convert|expected (bytes|a string)", "its values are of several types; make them all text"),
     (r"lock|different configuration", "another connection holds it open"),

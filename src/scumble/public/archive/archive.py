@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
-from scumble.model.errors import ReleaseError, ScumbleError, named, setting
+from scumble.model.errors import ReleaseError, ScumbleError, named, setting, writing
 from scumble.model.evidence.evidence import evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
@@ -44,16 +44,12 @@ def save(
         return save_relation(release, place, force=force, insecure=insecure)
     folder = Path(place)
     check_can_save(release, folder, force=force, insecure=insecure)
+    partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
     try:
-        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        _write_files(release, partial)
-        swap(partial, folder)
-    except OSError as error:
-        raise ReleaseError(f"{folder} cannot be written: {error.strerror}.") from None
+        with writing(folder, ReleaseError):
+            partial.mkdir(parents=True)
+            _write_files(release, partial)
+            swap(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
@@ -64,13 +60,36 @@ def check_can_save(
 ) -> None:
     """Raise `ReleaseError` if the release must not be written, or not to that folder."""
     refuse_seeded(release.manifest.seeded, insecure)
-    if folder.exists() and not force:
+    check_folder(folder, force=force)
+
+
+def check_folder(folder: Path, *, force: bool = False) -> None:
+    """Raise `ReleaseError` unless a release may go to the folder: a new or empty one, or with
+    `force` one that holds a release.
+    """
+    check_new_place(folder)
+    if is_free(folder):
+        return
+    check_replaceable(folder)
+    if not force:
         raise ReleaseError(
             f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
             "replace it."
         )
-    if folder.exists():
-        check_replaceable(folder)
+
+
+def check_new_place(folder: Path) -> None:
+    """Raise `ReleaseError` for the folder in which the command runs, as by an empty name."""
+    if folder.absolute() == Path.cwd():
+        raise ReleaseError(
+            "A release goes to a folder of its own, not to the current one: name it."
+        )
+
+
+def is_free(folder: Path) -> bool:
+    """Return whether there is nothing at a path, or an empty folder."""
+    with writing(folder, ReleaseError):
+        return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def refuse_seeded(seeded: bool, insecure: bool) -> None:
@@ -168,7 +187,8 @@ def check_replaceable(folder: Path) -> None:
     """
     if not (folder / MANIFEST).is_file():
         raise ReleaseError(
-            f"{folder} exists and is not a release: not even {named('force')} replaces it."
+            f"{folder} exists and is not a release: not even {named('force')} replaces it. "
+            "Choose another folder."
         )
     own = {MANIFEST, *FILES}
     foreign = sorted(path.name for path in folder.iterdir() if path.name not in own)

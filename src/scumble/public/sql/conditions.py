@@ -1,15 +1,19 @@
-"""Conditions: the clauses of a conjunction, comparisons with literals, and AND/OR parts."""
+"""Conditions: the clauses of a conjunction, comparisons with literals, and AND/OR parts; and what
+is wrong with a comparison that the engine refuses.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
+from datetime import date
 from typing import Literal, NamedTuple
 
 from sqlglot import Token
 from sqlglot import TokenType as T
 
+from scumble.model.errors import nearest_name
 from scumble.model.query import (
     ComparedLiteral,
     Comparison,
@@ -19,7 +23,8 @@ from scumble.model.query import (
     quoted,
 )
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Category
+from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
+from scumble.model.schema.schema import Schema
 from scumble.public.sql.expressions import DROPPED, read_expression, render
 from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import NameResolver, TokenizedSql, Tokens
@@ -114,12 +119,11 @@ def _notes(comparison: Comparison, attribute: Attribute) -> Iterator[str]:
     category = attribute.domain
     if not isinstance(category, Category) or comparison.operator not in ("=", "<>", "IN"):
         return
-    known = {str(value) for value in category.values}
+    known = dict.fromkeys(map(str, category.values))
     for literal in comparison.literals:
         if literal.kind == "text" and literal.text not in known:
-            alike = {value.casefold(): value for value in known}
-            near = get_close_matches(literal.text.casefold(), alike, 1)
-            hint = f" Did you mean '{alike[near[0]]}'?" if near else ""
+            near = nearest_name(literal.text, known)
+            hint = f" Did you mean '{near}'?" if near else ""
             name = attribute.name
             yield f"'{literal.text}' is not in the domain of '{name}', so no row has it.{hint}"
 
@@ -282,3 +286,115 @@ def _part(question: TokenizedSql, clause: Expression, span: Span, negated: bool)
     named = {token.text for token in tokens if token.token_type is T.IDENTIFIER}
     names = tuple(name for name in clause.attributes if name in named)
     return Expression(f"NOT ({text})" if negated else text, names, clause.start)
+
+
+# What is wrong with an expression that the engine refuses.
+
+_ARITHMETIC = {T.PLUS, T.DASH, T.STAR, T.SLASH, T.DIV, T.MOD}
+_BETWEEN_LITERALS = {T.COMMA, T.AND}
+_REFUSED_TYPES = re.compile(r"Cannot (compare|mix) values of type")
+_REFUSED_TEXT = re.compile(r"Could not convert string '(.*)' to (\w+)")
+
+
+def type_complaint(sql: str, schema: Schema, complaint: str) -> str:
+    """Return the sentence for SQL that the engine refuses with a complaint.
+
+    If a column is compared with a literal of another type, the sentence says which literals the
+    column takes; otherwise it is the complaint.
+    """
+    tokens = TokenizedSql(sql).tokens
+    kinds = [token.token_type for token in tokens]
+    attributes = {each.name: each for each in schema.published}
+    for at, kind in enumerate(kinds):
+        attribute = attributes.get(tokens[at].text) if kind is T.IDENTIFIER else None
+        if attribute is None:
+            continue
+        found = _mismatch(attribute, _compared_with(tokens, kinds, at))
+        if found is None and _text_computed(attribute, kinds, at):
+            found = (
+                f"{attribute.name} lists text, and arithmetic takes numbers. "
+                f"TRY_CAST({quoted(attribute.name)} AS DOUBLE) reads the texts that are numbers."
+            )
+        if found is not None:
+            return found
+    if refused := _REFUSED_TEXT.match(complaint):
+        wanted = "True or false" if refused[2] == "BOOL" else "A number"
+        return f"{wanted} is needed here, not '{refused[1]}'."
+    if _REFUSED_TYPES.match(complaint):
+        return (
+            "Values of different types are compared here: write text and dates in single quotes, "
+            "numbers without."
+        )
+    return complaint
+
+
+def _compared_with(tokens: Tokens, kinds: list[T], at: int) -> list[ComparedLiteral]:
+    """Return the literals that the column at the index `at` is compared with."""
+    before, after = kinds[at - 1] if at > 1 else None, at + 1
+    if before in _COMPARISONS and kinds[at - 2] in _LITERALS:
+        return [ComparedLiteral(_LITERALS[kinds[at - 2]], tokens[at - 2].text)]
+    after += kinds[after : after + 1] == [T.NOT]
+    operator = kinds[after] if after < len(kinds) else None
+    if operator not in _OPERATORS:
+        return []
+    after += 2 if operator is T.IN else 1
+    found: list[ComparedLiteral] = []
+    while read := _literal(tokens, kinds, after):
+        literal, after = read
+        found.append(literal)
+        if operator in _COMPARISONS or kinds[after : after + 1] == [T.R_PAREN]:
+            break
+        after += after < len(kinds) and kinds[after] in _BETWEEN_LITERALS
+    return found
+
+
+def _mismatch(attribute: Attribute, literals: list[ComparedLiteral]) -> str | None:
+    """Return the sentence for a column and literals of another type; None if they fit."""
+    name, domain = attribute.name, attribute.domain
+    if _lists_text(attribute):
+        wrong = [each for each in literals if each.kind != "text"]
+        shown = ", ".join(f"'{'-' * each.negative}{each.text}'" for each in wrong)
+        return f"{name} lists text; write {shown} in single quotes." if wrong else None
+    texts = [each.text for each in literals if each.kind == "text"]
+    if isinstance(domain, IntegerRange | Bins | Category):
+        wanted, unread = "numbers; write a number, without quotes,", _is_no_number
+    elif isinstance(domain, Boolean):
+        wanted, unread = "true and false; write one of them, without quotes,", _is_no_truth
+    elif isinstance(domain, Dates):
+        texts = [each.text for each in literals]
+        wanted, unread = "dates; write one like '2020-12-31'", _is_no_date
+    else:
+        return None
+    wrong_text = next(filter(unread, texts), None)
+    return None if wrong_text is None else f"{name} lists {wanted} in place of '{wrong_text}'."
+
+
+def _lists_text(attribute: Attribute) -> bool:
+    domain = attribute.domain
+    return isinstance(domain, Category) and isinstance(domain.values[0], str)
+
+
+def _text_computed(attribute: Attribute, kinds: list[T], at: int) -> bool:
+    """Return whether arithmetic is done with a column of texts."""
+    beside = {*kinds[max(at - 1, 0) : at], *kinds[at + 1 : at + 2]}
+    return _lists_text(attribute) and not beside.isdisjoint(_ARITHMETIC)
+
+
+def _is_no_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _is_no_truth(text: str) -> bool:
+    return text.strip().lower() not in ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
+
+
+def _is_no_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return True
+    return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise
 
@@ -19,7 +18,7 @@ from sqlglot import TokenType as T
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError
 
-from scumble.model.errors import QueryError
+from scumble.model.errors import QueryError, nearest_name
 from scumble.model.long_work import interruptible
 from scumble.model.query import Expression, quoted
 from scumble.public.limits import (
@@ -401,8 +400,8 @@ def _check_function(question: TokenizedSql, token: Token, public: bool) -> None:
             "(it depends on chance, the clock or the system, or it returns many rows).",
             token,
         )
-    near = get_close_matches(name, known.deterministic, n=1)
-    advice = f" Did you mean {near[0]}?" if near else ""
+    near = nearest_name(name, sorted(known.deterministic | _PUBLIC_AGGREGATES | known.others))
+    advice = f" Did you mean {near}?" if near and near not in known.others else ""
     raise question.error(f"There is no function '{token.text}'.{advice}", token)
 
 

@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import cast
 
@@ -18,7 +17,7 @@ from sqlglot import TokenType as T
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
-from scumble.model.errors import QueryError
+from scumble.model.errors import QueryError, nearest_name
 from scumble.model.query import place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import DerivedName, Function
@@ -272,10 +271,8 @@ class NameResolver:
         for column in known:
             if not re.fullmatch(r"\w+", column) and self._covers(column, token):
                 return f"Write {quoted(column)}, with its double quotes."
-        lower = {column.lower(): column for column in known}
-        near = get_close_matches(token.text.lower(), lower, n=1)
-        if near:
-            return f"Did you mean {lower[near[0]]}?"
+        if near := nearest_name(token.text, known):
+            return f"Did you mean {near}?"
         if token.token_type is T.IDENTIFIER:
             return f"If it is text, write it in single quotes. The columns are {', '.join(known)}."
         return f"The columns are {', '.join(known)}."

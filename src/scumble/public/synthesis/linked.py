@@ -17,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model import stored
-from scumble.model.errors import ParameterError, QueryError, ReleaseError
+from scumble.model.errors import ParameterError, QueryError, ReleaseError, writing
 from scumble.model.long_work import portion
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
-from scumble.public.archive.archive import LINKS, load
+from scumble.public.archive.archive import LINKS, check_new_place, is_free, load
 from scumble.public.estimate import Estimate, Estimates, Unknown
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
@@ -175,13 +175,13 @@ class LinkedRelease:
 
             return save_linked_relation(self.tables, links, folder, insecure=insecure)
         path = Path(folder)
-        if path.exists():
-            raise ReleaseError(f"{path} exists already. Choose another folder.")
+        check_linked_folder(path)
         try:
-            path.mkdir(parents=True)
-            for name, release in self.tables.items():
-                release.save(path / name, insecure=insecure)
-            (path / LINKS).write_text(json.dumps(links, ensure_ascii=False, indent=2), "utf-8")
+            with writing(path, ReleaseError):
+                path.mkdir(parents=True, exist_ok=True)
+                for name, release in self.tables.items():
+                    release.save(path / name, insecure=insecure)
+                (path / LINKS).write_text(json.dumps(links, ensure_ascii=False, indent=2), "utf-8")
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
@@ -190,6 +190,13 @@ class LinkedRelease:
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
         return f"Linked releases of {', '.join(self.tables)}\n{promises}"
+
+
+def check_linked_folder(folder: Path) -> None:
+    """Raise `ReleaseError` unless releases of several tables may go to the folder."""
+    check_new_place(folder)
+    if not is_free(folder):
+        raise ReleaseError(f"{folder} exists already. Choose another folder.")
 
 
 def load_linked(place: str | Path) -> LinkedRelease:

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 from typing import Any
 
-from scumble.model.errors import ParameterError
 from scumble.server.postgres.messages import WireError, error_message
 from scumble.server.postgres.session import Connection
 from scumble.server.service import Service
@@ -31,10 +30,7 @@ class Listener:
         try:
             self._server = await asyncio.start_server(self._accept, where.host, where.port)
         except OSError:
-            raise ParameterError(
-                f"The server cannot listen on {where}: the address is in use, or not of this "
-                "machine. Choose another one."
-            ) from None
+            raise where.taken("postgres") from None
 
     async def close(self) -> None:
         """Stop listening, and end all connections."""

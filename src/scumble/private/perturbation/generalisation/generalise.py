@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
-from scumble.model.errors import ParameterError, PromiseError, SchemaError, named
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, large, named
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import FILE, Generalised, nodes_of
 from scumble.model.privacy.accounting import Neighbours
@@ -145,8 +145,9 @@ class Generalise(Publisher):
 
     def check(self, schema: Schema) -> None:
         if not schema.quasi:
-            raise SchemaError(
-                f"{_OWNER} needs at least one attribute with the role quasi; the schema has none."
+            need = f"{_OWNER} needs at least one attribute with the role quasi"
+            raise parameters.without_attribute(
+                f"{need}; the schema has none.", need, schema, "quasi"
             )
         if self._criteria.about_values:
             parameters.require_sensitive(_OWNER, schema)
@@ -163,7 +164,7 @@ class Generalise(Publisher):
         if self._recoding == "global" and combinations > lattice.MOST_COMBINATIONS:
             raise ParameterError(
                 f"Global recoding would search {combinations:.2g} combinations of levels, of at "
-                f"most {lattice.MOST_COMBINATIONS:.0e}. Take local recoding or fewer levels."
+                f"most {large(lattice.MOST_COMBINATIONS)}. Take local recoding or fewer levels."
             )
 
     def _check_values(self, schema: Schema) -> None:

@@ -17,7 +17,7 @@ from scumble.model.designs.lists.hub_tables import MOST_HUBS, HubTables, spread
 from scumble.model.designs.lists.itemsets import MOST_NUMBERS, Itemsets, set_number, touched_sets
 from scumble.model.designs.residual_planner import plan_equal_noise
 from scumble.model.designs.residuals import Residuals
-from scumble.model.errors import ParameterError, SchemaError, named
+from scumble.model.errors import ParameterError, SchemaError, large, named
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws import NoiseLaw
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
@@ -156,8 +156,8 @@ class Baskets(ProtectedSummary):
         most = min(self.planned, domain.members.size)
         if most > self.clipped_from and set_number(most, self.longest) > MOST_NUMBERS:
             raise ParameterError(
-                f"Baskets counts at most {MOST_NUMBERS:.0e} sets; {self.longest} of up to {most} "
-                f"items make more. Choose a smaller {named('top')} or {named('longest')}."
+                f"Baskets counts at most {large(MOST_NUMBERS)} sets; {self.longest} of up to "
+                f"{most} items make more. Choose a smaller {named('top')} or {named('longest')}."
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, PromiseError, SchemaError, named, setting
+from scumble.model.errors import ParameterError, PromiseError, SchemaError, large, named, setting
 from scumble.model.evidence.evidence import Synthetic
 from scumble.model.laws import polya_urn
 from scumble.model.laws.polya_urn import GRID
@@ -171,9 +171,9 @@ class Dirichlet(Summary):
             )
         if schema.size(self.target) > MOST_VALUES or schema.size(self.names) >= _LARGEST_DOMAIN:
             raise ParameterError(
-                f"{', '.join(self.target)} has {schema.size(self.target):.3g} values, and "
-                f"{schema.size(self.names):.3g} with the strata; Dirichlet draws from at most "
-                f"{MOST_VALUES:.0e} and 4e+18. Choose fewer attributes or coarser bins."
+                f"{', '.join(self.target)} has {large(schema.size(self.target))} values, and "
+                f"{large(schema.size(self.names))} with the strata; Dirichlet draws from at most "
+                f"{large(MOST_VALUES)} and 4e+18. Choose fewer attributes or coarser bins."
             )
         self._check_promise(schema)
 

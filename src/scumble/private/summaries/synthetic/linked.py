@@ -45,7 +45,7 @@ from scumble.public.synthesis.linked import LinkedRelease, number_of
 Integers = npt.NDArray[np.int64]
 
 TOGETHER = (
-    "The promise is for all tables together: the row of a person, and at most {} rows of that "
+    "The promise is for all tables together: the row of a person, and at most {} of that "
     "person in each other table."
 )
 _CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
@@ -362,5 +362,6 @@ def _promise(
     )
     [found] = whole.guarantee(schema)
     sentence = found.sentence if seed is None else f"{SEEDED} {found.sentence}"
-    limits = (TOGETHER.format(mechanism.unit.rows), *found.limits)
+    most = mechanism.unit.rows
+    limits = (TOGETHER.format("one row" if most == 1 else f"{most} rows"), *found.limits)
     return Guarantees([replace(found, sentence=sentence, limits=limits)])

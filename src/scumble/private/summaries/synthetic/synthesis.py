@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.model.errors import ParameterError, named
+from scumble.model.errors import ParameterError, large, named
 from scumble.model.evidence.chosen_tables import MOST_CELLS, ChosenTables, Places
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
@@ -155,9 +155,9 @@ class Synthesis(AttributeSummary):
             listed = ", ".join(self.names[place] for place in largest)
             raise ParameterError(
                 f"The {len(sets)} tables among which Synthesis chooses have "
-                f"{sum(cells.values()):.3g} cells, the largest ({listed}) {cells[largest]:.3g} of "
-                f"them; at most {MOST_CELLS:.0e} are possible. Choose fewer attributes, or coarser "
-                "domains."
+                f"{large(sum(cells.values()))} cells, the largest ({listed}) "
+                f"{large(cells[largest])} of them; at most {large(MOST_CELLS)} are possible. "
+                "Choose fewer attributes, or coarser domains."
             )
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scumble.model.designs.box_tree import FILE, BoxNodes, BoxTree, column_names
 from scumble.model.designs.boxes import Boxes
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, large
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
@@ -53,9 +53,9 @@ class RegionSummary(AttributeSummary):
         cells = schema.size(self.names)
         if cells > MOST_CELLS:
             raise ParameterError(
-                f"The product of {', '.join(self.names)} has {cells:.3g} cells; {owner} "
-                f"counts at most {MOST_CELLS:.0e}. Choose fewer attributes, coarser bins, or the "
-                "method sparse."
+                f"The product of {', '.join(self.names)} has {large(cells)} cells; {owner} "
+                f"counts at most {large(MOST_CELLS)}. Choose fewer attributes, coarser bins, or "
+                "the method sparse."
             )
 
     @classmethod

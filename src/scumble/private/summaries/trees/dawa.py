@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, log
 
@@ -21,6 +22,7 @@ MOST_CODES = 1 << 18
 _FOR_BUCKETS = Fraction(1, 8)  # of ε
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Dawa(RegionSummary):
     """Publishes noisy counts of intervals of one ordered attribute that follow the data: codes with
     nearly equal counts share a bucket, and a tree over the buckets answers ranges.

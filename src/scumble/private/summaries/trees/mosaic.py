@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ _FOR_SHAPE = Fraction(1, 30), Fraction(1, 10)
 _FINE = 3  # as c₂ of Grid: the balance of noise and unevenness in a patch
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Mosaic(RegionSummary):
     """Publishes noisy counts of boxes of one to four ordered attributes: they are halved where many
     rows are, cut into patches by their noisy counts, and counted in groups if that helps.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log
@@ -17,6 +18,7 @@ from scumble.private.summaries.trees.base import RegionSummary
 _PARTS = 1 << 20  # of Δ/ε, in which the scale of the noise is sought
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivTree(RegionSummary):
     """Publishes noisy counts of boxes that are small where many rows are: a box is halved in every
     attribute as long as its noisy count is large. Its depth needs no limit and costs nothing.

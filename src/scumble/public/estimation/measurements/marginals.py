@@ -27,7 +27,7 @@ from scumble.model.designs.residuals import (
     sum_covariance,
     sum_error,
 )
-from scumble.model.errors import QueryError
+from scumble.model.errors import QueryError, large
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.long_work import portion, told
 from scumble.model.query import quoted
@@ -307,8 +307,8 @@ def marginal_table(
         raise QueryError("The attributes of a marginal must differ; one of them is there twice.")
     if (cells := schema.size(chosen)) > MOST_CELLS:
         raise QueryError(
-            f"The marginal of {', '.join(chosen)} has {cells:.3g} cells; a table has at most "
-            f"{MOST_CELLS:.0e}. Name fewer attributes."
+            f"The marginal of {', '.join(chosen)} has {large(cells)} cells; a table has at most "
+            f"{large(MOST_CELLS)}. Name fewer attributes."
         )
     return _table(schema, chosen, _counts(evidence, schema, engine, chosen, nonnegative), integers)
 

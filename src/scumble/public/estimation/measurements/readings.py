@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from scumble.model import stored
 from scumble.model.designs.registry import DESIGNS, loaded
-from scumble.model.errors import QueryError, ReleaseError, ScumbleError
+from scumble.model.errors import QueryError, ReleaseError, ScumbleError, large
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.query import Query
 from scumble.model.schema.cells import CELL_LIMIT
@@ -111,8 +111,8 @@ def _merged(schema: Schema, one: Part, other: Part) -> Part:
     names = tuple(name for name in schema.names if name in both)
     if (size := schema.size(names)) > CELL_LIMIT:
         raise QueryError(
-            f"The question ties {', '.join(names)} together, which have {size:.3g} combinations of "
-            f"values; at most {CELL_LIMIT} are possible. "
+            f"The question ties {', '.join(names)} together, which have {large(size)} "
+            f"combinations of values; at most {large(CELL_LIMIT)} are possible. "
             "Ask about fewer attributes at once."
         )
     return Part(names, _expanded(schema, one, names) * _expanded(schema, other, names))

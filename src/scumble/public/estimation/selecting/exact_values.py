@@ -93,11 +93,11 @@ def refused(term: Term) -> QueryError:
     """Return the error for an aggregate that one row decides."""
     if term.kind == "distinct":
         return QueryError(
-            "COUNT(DISTINCT ...) is not supported here: whether a value occurs at all is hidden by "
-            "noise. Ask for the count of each value by GROUP BY."
+            "COUNT(DISTINCT ...) is not supported here: whether a value occurs at all is hidden. "
+            "Ask for the count of each value by GROUP BY."
         )
     share = "0.01" if term.kind == "min" else "0.99"
     return QueryError(
-        f"{_WORDS[term.kind]} is not supported here: one row decides it, and noise hides single "
-        f"rows. Ask for a quantile, such as QUANTILE_DISC(x, {share})."
+        f"{_WORDS[term.kind]} is not supported here: one row decides it, and what single rows say "
+        f"is hidden. Ask for a quantile, such as QUANTILE_DISC(x, {share})."
     )

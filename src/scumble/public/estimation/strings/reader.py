@@ -40,6 +40,7 @@ _CHAINED = "the string is longer than what was measured: a model, whose error is
 _WEIGHTED = "an occurrence in a sequence of k symbols, its end included, counts 1/k"
 _UNMEASURED = "so few sequences begin so that the string was not counted"
 _LONGEST_TOP = 5
+_MOST_SHOWN = 12  # values in a message
 _MOST_TOP = 10_000
 _STEPS = 200_000  # strings that the search for frequent ones looks at
 
@@ -161,8 +162,14 @@ class StringsReader:
         codes, outside = self.members.encode(pa.array([str(each) for each in context], pa.string()))
         if outside.any():
             wrong = list(context)[int(np.argmax(outside))]
-            raise ParameterError.of("next", "context", f"values of '{self.column}'", wrong)
+            raise ParameterError.of("next", "context", self._values_in_words(), wrong)
         return tuple(codes.tolist())
+
+    def _values_in_words(self) -> str:
+        """Return the values of the sequences in words, the first ones of many."""
+        labels = list(map(str, self.members.labels().to_pylist()))
+        more = f" and {len(labels) - _MOST_SHOWN:,} more" if len(labels) > _MOST_SHOWN else ""
+        return f"values of '{self.column}' ({', '.join(labels[:_MOST_SHOWN])}{more})"
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the k strings of largest estimates, of `length` values or of up to five.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from scumble.model.errors import QueryError, ReleaseError
+from scumble.model.errors import QueryError, ReleaseError, large
 from scumble.model.evidence.generalised import Generalised, Nodes, nodes_of
 from scumble.model.long_work import told
 from scumble.model.query import Query
@@ -194,7 +194,7 @@ class Question:
             size = nodes.size[columns[name]]
             if int(size.sum()) > _MOST_LINES:
                 raise QueryError(
-                    f"The answer would need more than {_MOST_LINES:.0e} steps; group by fewer "
+                    f"The answer would need more than {large(_MOST_LINES)} steps; group by fewer "
                     "columns, or by a level of their hierarchies."
                 )
             codes = nodes.codes_of(columns[name])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import QueryError
+from scumble.model.errors import QueryError, large
 from scumble.model.evidence.generalised import Nodes
 from scumble.model.query import Expression
 from scumble.public.sandbox import Sandbox
@@ -89,8 +89,8 @@ def _part(
         total *= len(nodes[name].size)
     if total > _MOST:
         raise QueryError(
-            f"The question joins {', '.join(names)} in one expression: {total:.2g} combinations of "
-            f"groups, of at most {_MOST:.0e}. Ask about fewer columns together."
+            f"The question joins {', '.join(names)} in one expression: {large(total)} "
+            f"combinations of groups, of at most {large(_MOST)}. Ask about fewer columns together."
         )
     values = engine.evaluate([*clauses, *([] if argument is None else [argument])], names)
     shape = [nodes[name].levels.size for name in names]

@@ -179,13 +179,14 @@ class Changes:
     def sentences(self) -> list[str]:
         """Return a sentence for each column, and one for rows that were left out."""
         found = [
-            f"{each.name}: {each.unchanged:.0%} of the rows show the value, {each.nothing:.0%} "
-            f"nothing (*); on average a row may have {each.values:.3g} of {each.possible} values."
+            f"{each.name}: {100 * each.unchanged:.0f} % of the rows show the value, "
+            f"{100 * each.nothing:.0f} % nothing (*); on average a row may have {each.values:.3g} "
+            f"of {each.possible:,} values."
             for each in self.columns
         ]
         whole = self.rows + self.left_out
         share = self.left_out / max(whole, 1)
-        found.append(f"{self.left_out:,} of {whole:,} rows ({share:.2%}) were left out.")
+        found.append(f"{self.left_out:,} of {whole:,} rows ({100 * share:.2f} %) were left out.")
         found.append(f"{self.quality:.3f} of the granularity is left (1: all, 0: none).")
         return found
 
@@ -194,8 +195,8 @@ class Changes:
         rows = [
             [
                 each.name,
-                f"{each.unchanged:.1%}",
-                f"{each.nothing:.1%}",
+                f"{100 * each.unchanged:.1f} %",
+                f"{100 * each.nothing:.1f} %",
                 f"{each.values:.3g} of {each.possible}",
                 f"{each.loss:.3f}",
             ]

@@ -1,0 +1,82 @@
+"""Where results go: one sentence and one exit code for a place that cannot be written."""
+
+import pytest
+
+from tests.support.terminal import run
+
+UNIFORM = ("-m", "uniform", "--epsilon", "1")
+CANNOT_WRITE = 1
+
+
+def test_one_exit_code_for_a_place_that_cannot_be_written(place, tmp_path):
+    """A file stands where a folder should be; no name of an internal file is told."""
+    (tmp_path / "file").write_text("")
+    there = tmp_path / "file"
+    table, schema = place / "people.parquet", place / "people.toml"
+    commands = {
+        ("publish", table, "-s", schema, *UNIFORM, "-o"): "view",
+        ("rows", place / "counts", "-n", "9", "-o"): "rows.csv",
+        ("schema", "infer", table, "-o"): "people.toml",
+        ("ledger", "create", there / "ledger", "-e", "3", "--neighbours", "replace"): "ledger",
+        (
+            "db",
+            "create",
+            there / "db",
+            table,
+            "-s",
+            schema,
+            "-a",
+            "age",
+            "-e",
+            "1",
+            "-l",
+            "9",
+        ): "db",
+        ("compare", "--private-preview", "-s", schema, "-m", "uniform", "-e", "1", "-o"): "c.html",
+        ("audit", place / "view", "-o"): "a.html",
+        ("demo", "--people", "100", "-o"): "demo",
+    }
+    for words, name in commands.items():
+        done = run(*words, there / name) if words[-1] == "-o" else run(*words)
+        assert done.code == CANNOT_WRITE, (words, done.err)
+        [error] = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+        assert error == f"Error: '{there / name}' cannot be written: a file is in the way."
+
+
+def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "diary.txt").write_text("")
+    (tmp_path / "empty").mkdir()
+    words = ("publish", place / "people.parquet", "-s", place / "people.toml", *UNIFORM)
+    assert run(*words, "-o", "empty").code == 0
+    again = run(*words, "-o", "empty")
+    assert (again.code, "say --force to replace it" in again.err) == (6, True)
+    for force in ((), ("--force",)):
+        own = run(*words, "-o", "own", *force)
+        assert own.code == 6
+        assert "own exists and is not a release" in own.err
+        assert "or say --force" not in own.err
+    assert "not to the current one: name it" in run(*words, "-o", "").err
+    both = run(*words, "-o", "new", "--to", "postgresql://nobody@localhost/x/y.z")
+    assert (both.code, "not both" in both.err) == (2, True)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "There is no file"),
+        ("[synthesis]\nepsilonn = 1\n[tables.p]\n", "[tables.p]"),
+        ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "unknown key 'sorce'"),
+        ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "Did you mean 'source'?"),
+        ("[synthesis]\n[tables.p]\n[other]\n", "it has other"),
+    ],
+)
+def test_link_names_the_missing_file_and_the_unknown_key(tmp_path, text, said):
+    file = tmp_path / "tables.toml"
+    if text is not None:
+        file.write_text(text)
+    done = run("link", file, "-o", tmp_path / "linked")
+    assert done.code == 2
+    assert said in done.err
