@@ -145,14 +145,22 @@ def answer_fields(
     return [answer.to_dict(level)] if isinstance(answer, Estimate) else answer.to_dicts(level)
 
 
+def print_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
+    """Print an answer as JSON. Of no groups there is no object with the notes: they are said."""
+    found = answer_fields(answer, level)
+    console.print_json(found)
+    for note in () if found else answer.notes:
+        console.say(f"Note: {note}")
+
+
 def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
     """Print an answer as a table; numbers have as many digits as their error allows."""
     from scumble.public.estimate import Estimates, number_headers
-    from scumble.public.estimate_table import EstimateTable, SelectedEstimates, chosen_note
+    from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 
     if isinstance(answer, EstimateTable):
         table(answer.header(level), answer.cells(level), text_columns=len(answer.groups))
-        methods, notes = answer.methods, answer.notes
+        methods = answer.methods
     else:
         rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
         if isinstance(answer, SelectedEstimates):
@@ -164,12 +172,9 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
             head = number_headers(level, bounded)
         table(head, _rows(rows, level, bounded), text_columns=names)
         methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
-        notes = list(dict.fromkeys(note for _, estimate in rows for note in estimate.notes))
-        if isinstance(answer, SelectedEstimates):
-            notes.append(chosen_note(len(answer), answer.among))
     for method in methods:
         console.say(method)
-    for note in notes:
+    for note in answer.notes:
         console.say(f"Note: {note}")
 
 

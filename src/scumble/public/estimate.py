@@ -267,14 +267,16 @@ class Estimates:
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
     `groups` are the names and types of the grouping attributes, `rows` the values of each group
-    with its estimate.
+    with its estimate. `about` are notes on the question, which are told even if there is no group.
     """
 
     def __init__(
         self,
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
+        about: Sequence[str] = (),
     ) -> None:
+        self.about = tuple(about)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.rows = tuple(rows)
@@ -364,17 +366,19 @@ class Estimates:
         """Whether some group has bounds: then the noise alone is shown in a column of its own."""
         return any(is_bounded(estimate.law) for _, estimate in self.rows)
 
-    def _notes(self) -> list[str]:
-        """Return the notes of all groups, each once."""
-        return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
+    @property
+    def notes(self) -> list[str]:
+        """The notes on the question and of all groups, each once."""
+        of_groups = (note for _, estimate in self.rows for note in estimate.notes)
+        return list(dict.fromkeys((*self.about, *of_groups)))
 
     def __repr__(self) -> str:
         lines = text_table(*self._cells(), len(self.groups))
         count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
-        return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
+        return "\n".join(lines + count + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(), len(self.groups)) + html_notes(self._notes())
+        return html_table(*self._cells(), len(self.groups)) + html_notes(self.notes)
 
 
 def to_polars(table: pa.Table) -> polars.DataFrame:

@@ -58,8 +58,9 @@ class SelectedEstimates(Estimates):
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         among: int,
+        about: Sequence[str] = (),
     ) -> None:
-        super().__init__(groups, rows)
+        super().__init__(groups, rows, about)
         self.among = among
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
@@ -71,9 +72,11 @@ class SelectedEstimates(Estimates):
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return self._cells_at(self.shown_level(LEVEL))
 
-    def _notes(self) -> list[str]:
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all groups, each once, and how they were chosen."""
         chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
-        return [*super()._notes(), *chosen]
+        return [*super().notes, *chosen]
 
 
 class EstimateTable:
@@ -81,7 +84,7 @@ class EstimateTable:
 
     `table["Sales"]` is the row of a group and `table["Sales"]["n"]` one of its estimates, by alias;
     without GROUP BY there is one row, and `table["n"]` is its estimate. `rows` are the values of
-    each group with its estimates, in the order of `items`.
+    each group with its estimates, in the order of `items`, and `about` are notes on the question.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ class EstimateTable:
         items: Sequence[str],
         rows: Sequence[tuple[tuple[Any, ...], tuple[Estimate, ...]]],
         among: int = 0,
+        about: Sequence[str] = (),
     ) -> None:
+        self.about = tuple(about)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.items = tuple(items)
@@ -184,7 +189,8 @@ class EstimateTable:
     @property
     def notes(self) -> list[str]:
         """The notes of all estimates, each once, and how the rows were chosen."""
-        found = dict.fromkeys(note for _, row in self.rows for each in row for note in each.notes)
+        of_groups = (note for _, row in self.rows for each in row for note in each.notes)
+        found = dict.fromkeys((*self.about, *of_groups))
         chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
         return [*found, *chosen]
 

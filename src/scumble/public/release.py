@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
+ROWS_OF_PERSON = "most rows of a person"  # in the report: by column, the most that it counts
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,24 @@ class Manifest:
     seeded: bool = False
     software: str = f"scumble {__version__}"
     format: int = FORMAT
+
+    def left_out(self, columns: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return what answers that name `columns` do not count: notes for each of them.
+
+        How many rows were left out is private, so that no interval can allow for them.
+        """
+        found = [DROPPED] if self.outside == "drop" else []
+        if "contribution" in self.parameters and self.parameters.get("person") is not None:
+            counted = _rows(self.parameters["contribution"])
+            found.append(f"counts at most {counted} of each person; the others were left out")
+        limited = self.report.get(ROWS_OF_PERSON)
+        for name in sorted({*columns} & {*limited}) if isinstance(limited, Mapping) else ():
+            found.append(f"'{name}' counts at most {_rows(limited[name])} of each person")
+        return tuple(found)
+
+
+def _rows(most: object) -> str:
+    return "1 row" if most == 1 else f"{most} rows"
 
 
 @dataclass(repr=False)
@@ -194,11 +213,15 @@ class Release:
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
-        return self._reader_with("top").top(k, length=length)
+        found = self._reader_with("top").top(k, length=length)
+        found.about += self.manifest.left_out()
+        return found
 
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
-        return self._reader_with("rules").rules(support, confidence)
+        found = self._reader_with("rules").rules(support, confidence)
+        found.about += self.manifest.left_out()
+        return found
 
     def generalised(self) -> GeneralisedRows:
         """Return the rows of a release by generalise: their labels, and what was changed."""
@@ -310,7 +333,8 @@ class Release:
                         given = {
                             key: estimator.null_sum(query, each) for key, each in given.items()
                         }
-                answers.append({key: self._noted(each) for key, each in given.items()})
+                notes = self.manifest.left_out(query.attributes)
+                answers.append({key: _noted(each, notes) for key, each in given.items()})
         return answers
 
     def _select(
@@ -353,13 +377,8 @@ class Release:
         schema = self._queryable
         order = code_order(schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
-        return Estimates([(name, schema[name].arrow_type) for name in query.groups], found)
-
-    def _noted(self, estimate: Estimate) -> Estimate:
-        """Add the note that rows were dropped, if they were."""
-        if self.manifest.outside != "drop":
-            return estimate
-        return replace(estimate, notes=(*estimate.notes, DROPPED))
+        types = [(name, schema[name].arrow_type) for name in query.groups]
+        return Estimates(types, found, query.notes)
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":
@@ -370,6 +389,10 @@ class Release:
         rows = sample.get("people") if sample else self.evidence.rows
         most = math.inf if rows is None else rows
         return estimate.clamped(0.0, most)
+
+
+def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:
+    return replace(estimate, notes=(*estimate.notes, *notes)) if notes else estimate
 
 
 @contextmanager

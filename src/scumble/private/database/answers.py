@@ -63,7 +63,8 @@ class EstimateBuilder:
         attributes = [
             self.space.attributes[self.space.names.index(n)] for n in question.query.groups
         ]
-        return Estimates([(each.name, each.arrow_type) for each in attributes], found)
+        types = [(each.name, each.arrow_type) for each in attributes]
+        return Estimates(types, found, question.query.notes)
 
     def estimate(
         self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]

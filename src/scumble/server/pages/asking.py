@@ -177,13 +177,7 @@ class Shown:
 
     @property
     def notes(self) -> list[str]:
-        if self.one is not None:
-            return list(self.one.notes)
-        answer = self.reply.answer
-        if isinstance(answer, EstimateTable):
-            return answer.notes
-        assert isinstance(answer, Estimates)  # noqa: S101
-        return list(dict.fromkeys(note for _, each in answer.rows for note in each.notes))
+        return list(self.reply.answer.notes)
 
     @property
     def table(self) -> dict[str, Any] | None:
