@@ -204,15 +204,24 @@ def show_appended(folder: str, number: int) -> None:
 
 
 def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
-    """Print an answer as a table, and below it whether it was repeated or relaxed."""
-    printing.show_answer(answer, level)
+    """Print an answer as a table, and whether it was repeated or relaxed: if another question was
+    answered, that stands above its numbers.
+    """
     rows, what = _parts(answer)
-    relaxed = [(key, each) for key, each in rows if each.status == "relaxed"]
+    other = [each for each in rows if each[1].counted_instead]
+    _show_relaxed(other, what)
+    printing.show_answer(answer, level)
+    relaxed = [each for each in rows if each[1].status == "relaxed" and each not in other]
     for status, words in _STATUSES.items():
         count = sum(each.status == status for _, each in rows)
         if count:
             groups = "" if count == len(rows) else f" for {count} of {len(rows)} {what}"
             console.echo(words + groups + ".")
+    _show_relaxed(relaxed, what)
+
+
+def _show_relaxed(relaxed: Sequence[tuple[tuple[Any, ...], Any]], what: str) -> None:
+    """Print what relaxed numbers are about, each with its group."""
     for key, each in relaxed[:_SHOWN_GROUPS]:
         group = f"{', '.join(map(str, key))}: " if key else ""
         console.echo(group + _relaxed(each))
@@ -247,7 +256,11 @@ def _relaxed(answer: DatabaseEstimate) -> str:
     if not answer.distance:
         return f"Exactly what was asked, {made}."
     where = f"WHERE {answer.answered}" if answer.answered else "many boxes"
-    return f"Relaxed: this counts {where} (relaxation error {answer.distance:.3g}; {made})."
+    moved = f"its limits moved by {answer.distance:.3g} of the ranges"
+    return (
+        f"Relaxed: this counts {where}, not what was asked ({moved}; {made}). The value and the "
+        "limits below are for it."
+    )
 
 
 def show_cost(found: Mapping[str, Any]) -> None:

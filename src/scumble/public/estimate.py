@@ -8,11 +8,11 @@ from __future__ import annotations
 import html
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 NO_ROWS = "no rows"
+IMPOSSIBLE = "the estimate lies outside of what is possible"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
 _MOST_LINES = 60
+
+
+Given = TypeVar("Given", bound="Estimate")
 
 
 class Law(Protocol):
@@ -159,6 +163,11 @@ class Estimate:
         """How a database handled the question, in a word or two; empty for a release."""
         return ""
 
+    @property
+    def counted_instead(self) -> str:
+        """The condition whose answer this is, if a database answered another one than asked."""
+        return ""
+
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return limits that contain the truth with probability `level` over the noise."""
         return self.law.interval(self.value, check_level(level))
@@ -263,6 +272,25 @@ class Estimate:
         return f"<b>{line}</b><br>{html.escape(self.method)}{notes}"
 
 
+def note_impossible(
+    estimate: Given, least: float = -math.inf, most: float = math.inf
+) -> Given:
+    """Return the estimate, with a note if it lies outside of what is possible.
+
+    That is from `least` to `most`, and within the limits that its law knows as `possible`.
+    """
+    low, high = getattr(estimate.law, "possible", (least, most))
+    low, high = max(low, least), min(high, most)
+    slack = 1e-9 * max(abs(estimate.value), 1.0)  # of rounding
+    if math.isnan(estimate.value) or low - slack <= estimate.value <= high + slack:
+        return estimate
+    limits = f"{format_number(low, 0.0)} to {format_number(high, 0.0)}"
+    if math.isinf(high):
+        limits = f"{format_number(low, 0.0)} or more"
+    note = f"{IMPOSSIBLE}, {limits}: the interval is widened to hold it"
+    return replace(estimate, notes=(*estimate.notes, note))
+
+
 class Estimates:
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
@@ -349,8 +377,7 @@ class Estimates:
         header, shown, half = self.header(level), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
-        bounded = self.bounded
-        body = [table_row(key, estimate, level, bounded) for key, estimate in shown]
+        body = self.cells(shown, level)
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
@@ -359,7 +386,31 @@ class Estimates:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
         numbers = number_headers(level, self.bounded)
-        return [*self.groups, *numbers, *(["status"] if status else [])]
+        names = [*self.groups, *(["counted instead"] if self.relaxed else [])]
+        return [*names, *numbers, *(["status"] if status else [])]
+
+    def cells(
+        self, rows: Iterable[tuple[tuple[Any, ...], Estimate]], level: float
+    ) -> list[list[str]]:
+        """Return some groups with their estimates as cells below `header`."""
+        bounded, relaxed, place = self.bounded, self.relaxed, len(self.groups)
+        found = []
+        for key, estimate in rows:
+            row = table_row(key, estimate, level, bounded)
+            if relaxed:
+                row.insert(place, estimate.counted_instead or "(as asked)")
+            found.append(row)
+        return found
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether some group has the answer to another condition, which is a column then."""
+        return any(estimate.counted_instead for _, estimate in self.rows)
+
+    @property
+    def text_columns(self) -> int:
+        """How many columns of a formatted table are texts."""
+        return len(self.groups) + self.relaxed
 
     @property
     def bounded(self) -> bool:
@@ -373,12 +424,12 @@ class Estimates:
         return list(dict.fromkeys((*self.about, *of_groups)))
 
     def __repr__(self) -> str:
-        lines = text_table(*self._cells(), len(self.groups))
+        lines = text_table(*self._cells(), self.text_columns)
         count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
         return "\n".join(lines + count + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(), len(self.groups)) + html_notes(self.notes)
+        return html_table(*self._cells(), self.text_columns) + html_notes(self.notes)
 
 
 def to_polars(table: pa.Table) -> polars.DataFrame:

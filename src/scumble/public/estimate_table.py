@@ -212,7 +212,9 @@ def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
     if isinstance(estimate.law, Unknown):
         return format_value(estimate), "" if math.isnan(estimate.value) else "no interval"
     low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
-    return format_value(estimate), f"{low} to {high}"
+    return format_value(estimate), f"{low} to {high}" + (
+        ", relaxed" if estimate.counted_instead else ""
+    )
 
 
 def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:

@@ -28,7 +28,7 @@ from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED
 from scumble.public.closing import queryable
-from scumble.public.estimate import LEVEL, Estimate, Estimates
+from scumble.public.estimate import LEVEL, Estimate, Estimates, note_impossible
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
@@ -345,7 +345,18 @@ class Release:
 
         if clamp:
             raise ParameterError("Only a plain count can be clamped: this question is more.")
-        return select(plan, self._queryable, sandbox, lambda some: self._answered(some, sandbox))
+        found = select(plan, self._queryable, sandbox, lambda some: self._answered(some, sandbox))
+        limits = [(0.0, self._most_rows) if item.is_count else () for item in plan.items]
+        if isinstance(found, Estimate):
+            return note_impossible(found, *limits[0])
+        if isinstance(found, EstimateTable):
+            found.rows = tuple(
+                (key, tuple(note_impossible(e, *most) for e, most in zip(row, limits, strict=True)))
+                for key, row in found.rows
+            )
+        else:
+            found.rows = tuple((key, note_impossible(e, *limits[0])) for key, e in found.rows)
+        return found
 
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
@@ -371,6 +382,8 @@ class Release:
         found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
+        limits = (0.0, self._most_rows) if query.aggregate == "count" else ()
+        found = [(key, note_impossible(estimate, *limits)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
             return estimate
@@ -385,10 +398,14 @@ class Release:
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
+        return estimate.clamped(0.0, self._most_rows)
+
+    @property
+    def _most_rows(self) -> float:
+        """The number of rows that answers are about; infinite if it is not told."""
         sample = self.manifest.report.get(SAMPLED, {})
         rows = sample.get("people") if sample else self.evidence.rows
-        most = math.inf if rows is None else rows
-        return estimate.clamped(0.0, most)
+        return math.inf if rows is None else rows
 
 
 def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:

@@ -110,6 +110,11 @@ class BoundedAverage:
     spread: Callable[[], float] = lambda: math.nan
 
     @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest average that there can be."""
+        return self.least, self.most
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """All t for which 0 is between the estimated limits of Σ (x - t)."""
         return self._ends(lambda low: low.value, lambda high: high.value)
@@ -162,6 +167,11 @@ class InvertedAverage:
     centred: Callable[[float], Limit]
     least: float
     most: float
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest average that there can be."""
+        return self.least, self.most
 
     @property
     def stderr(self) -> float:
