@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 NO_ROWS = "no rows"
+FEW_ROWS = "too few rows"
 IMPOSSIBLE = "the estimate lies outside of what is possible"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
@@ -87,6 +88,18 @@ class Unknown:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         return -math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Anywhere:
+    """The law of a number that is known to lie from `low` to `high`, and nothing else."""
+
+    low: float
+    high: float
+    stderr: float = math.inf
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -253,7 +266,9 @@ class Estimate:
         if isinstance(self.law, Unknown):
             return f"{format_value(self)} (no interval)" if self.value == self.value else NO_ROWS
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
-        value = format_number(self.value, self.stderr)
+        value = format_value(self)
+        if isinstance(self.law, Anywhere):
+            return f"{value} ({low} to {high})"
         if self.bounds is not None:
             return f"{value} (95 %: {low} to {high}; noise alone {self.noise_label(LEVEL)})"
         error = format_number(self.stderr, self.stderr)
@@ -472,8 +487,12 @@ def table_row(
 
 
 def format_value(estimate: Estimate) -> str:
-    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows."""
+    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows, or for
+    a number that too few rows tell.
+    """
     null = math.isnan(estimate.value) and estimate.status_label != "not answered"
+    if null and isinstance(estimate.law, Anywhere):
+        return FEW_ROWS
     return NO_ROWS if null else format_number(estimate.value, estimate.stderr)
 
 

@@ -405,7 +405,9 @@ class Release:
         """The number of rows that answers are about; infinite if it is not told."""
         sample = self.manifest.report.get(SAMPLED, {})
         rows = sample.get("people") if sample else self.evidence.rows
-        return math.inf if rows is None else rows
+        known = getattr(self.evidence, "left_out", 0)  # rows that are in the table
+        left_out = getattr(self.evidence, "missing", known)
+        return math.inf if rows is None else rows + left_out
 
 
 def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:

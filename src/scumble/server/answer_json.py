@@ -19,7 +19,16 @@ from scumble.model.laws.base import check_level
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.answers import Average, Bounds, CountLaw, DatabaseEstimate
-from scumble.public.estimate import LEVEL, Clamped, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimate import (
+    LEVEL,
+    Anywhere,
+    Clamped,
+    Estimate,
+    Estimates,
+    Exact,
+    Law,
+    Unknown,
+)
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.interval_laws import Scaled
 from scumble.public.estimation.selecting.combined_laws import Within
@@ -32,7 +41,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 _CLASSES: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        *(Exact, Unknown, Clamped, Scaled, Within, CountLaw, Bounds, Average),
+        *(Exact, Unknown, Anywhere, Clamped, Scaled, Within, CountLaw, Bounds, Average),
         *(NoiseSum, DiscreteLaplace, DiscreteGaussian),
     )
 }

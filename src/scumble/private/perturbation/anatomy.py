@@ -25,7 +25,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import CHANGED, Codes, Made, Output, open_engine
 from scumble.private.hooks import Claim, Study
-from scumble.private.mechanism import Layout, Publisher
+from scumble.private.mechanism import MANY_LEFT_OUT, Layout, Publisher
 from scumble.private.perturbation import anatomy_kernels
 from scumble.private.sampling.bits import CHUNK, integers
 from scumble.private.sampling.source import Keystream
@@ -215,9 +215,10 @@ class Anatomy(Publisher):
             )
         kept = capped(counts, self._least)
         lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
-        part = "less than a tenth" if 10 * lost < whole else "a tenth or more"
-        loss = f"{lost} rows" if rows.reveal else f"{part} of the rows"
-        rows.remark(f"Because a value of {names} is too frequent, {loss} were left out.")
+        # Both numbers are published with the release.
+        loss = f"{lost:,} of {whole:,} rows ({lost / whole:.1%}) were left out"
+        large = f"{MANY_LEFT_OUT} " if 10 * lost >= whole else ""
+        rows.remark(f"{large}Because a value of {names} is too frequent, {loss}.")
         return kept
 
     @classmethod
