@@ -55,7 +55,9 @@ def test_nothing_is_said_where_no_row_was_left_out() -> None:
 
 
 def test_publishing_says_what_is_counted(tmp_path) -> None:
-    assert any("At most one row of each person" in each for each in histogram(person="person").remarks)
+    assert any(
+        "At most one row of each person" in each for each in histogram(person="person").remarks
+    )
     assert not any("of each person" in each for each in histogram().remarks)
     pa.csv.write_csv(VISITS, tmp_path / "visits.csv")
     SCHEMA.save(tmp_path / "visits.toml")

@@ -352,11 +352,12 @@ def cost(
 
     text = options.question(sql, file)
     with asking.open(folder) as database, bars.working("Planning"):
-        found = database.cost(text, **asking.answer_options())
+        found, facts = database.cost(text, **asking.answer_options()), database.status()
     if as_json:
-        console.print_json({name: _finite(value) for name, value in found.items()})
+        told = {name: facts[name] for name in ("used", "most answers for one point")}
+        console.print_json({name: _finite(value) for name, value in (found | told).items()})
     else:
-        shell.show_cost(found)
+        shell.show_cost(found, facts)
 
 
 @app.command()

@@ -287,9 +287,7 @@ class Estimate:
         return f"<b>{line}</b><br>{html.escape(self.method)}{notes}"
 
 
-def note_impossible(
-    estimate: Given, least: float = -math.inf, most: float = math.inf
-) -> Given:
+def note_impossible(estimate: Given, least: float = -math.inf, most: float = math.inf) -> Given:
     """Return the estimate, with a note if it lies outside of what is possible.
 
     That is from `least` to `most`, and within the limits that its law knows as `possible`.
@@ -477,7 +475,7 @@ def table_row(
     With `bounded` there is a cell for the half-width of the noise alone.
     """
     numbers = (estimate.stderr, *estimate.interval(level))
-    names = ["(missing)" if part is None else str(part) for part in key]
+    names = list(map(format_label, key))
     status = [estimate.status_label] if key and estimate.status_label else []
     noise = [estimate.noise_label(level)] if bounded else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
@@ -506,6 +504,13 @@ def format_number(number: float, error: float) -> str:
         return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
+
+
+def format_label(value: Any) -> str:
+    """Format a value of a group; a list as questions write it."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(format_label, value))}]"
+    return "(missing)" if value is None else str(value)
 
 
 def format_exact(number: float) -> str:

@@ -20,6 +20,7 @@ from scumble.public.estimate import (
     Estimate,
     Estimates,
     Unknown,
+    format_label,
     format_number,
     format_value,
     not_installed,
@@ -37,8 +38,9 @@ _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less tim
 def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
     return (
-        f"{shown} of {groups} groups are shown, chosen by their estimates: each interval has the "
-        "level 1 - α·R/G, so that those shown hold at 1 - α on average"
+        f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
+        "than they are: each interval is printed at a higher level, so that those shown hold "
+        "together, on average, at the level that was asked for"
     )
 
 
@@ -176,7 +178,7 @@ class EstimateTable:
         shown = self.shown_level(level)
         return [
             [
-                *("(missing)" if part is None else str(part) for part in key),
+                *map(format_label, key),
                 *(cell for each in row for cell in _item_cells(each, shown)),
             ]
             for key, row in self.rows

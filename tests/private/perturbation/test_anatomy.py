@@ -259,10 +259,9 @@ def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
     assert not release.evidence.complete
     [promise] = release.guarantees
     assert any("missing from the release" in limit for limit in promise.limits)
-    assert release.remarks == (
-        "A large part of the table is not in this release. Because a value of job is too "
-        "frequent, 5 of 11 rows (45.5%) were left out.",
-    )
+    [remark] = release.remarks
+    assert remark.startswith("A large part of the table is not in this release.")
+    assert remark.endswith("a value of job is too frequent, 5 of 11 rows (45.5%) were left out.")
     assert release.evidence.left_out == 5  # which is published
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
 
@@ -276,7 +275,7 @@ def test_left_out_rows_are_counted_where_their_value_tells() -> None:
         assert (told.value, *told.interval()) == (number, number, number)
     by_job = release.answer("SELECT job, COUNT(*) FROM t GROUP BY job")
     assert [each.value for _, each in by_job if each.value] == [8, 1, 1, 1]
-    least, most = release.answer("SELECT COUNT(*) FROM t WHERE sex = 'f'").interval()
+    least, most = release.answer("SELECT COUNT(*) FROM t WHERE age < 6").interval()
     assert most - least == 5
     clamped = release.answer("SELECT COUNT(*) FROM t", clamp=True)
     assert clamped.value == 11

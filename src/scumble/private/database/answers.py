@@ -95,9 +95,7 @@ class EstimateBuilder:
         if question.query.aggregate == "mean":
             ratio = _average(question, parts, pieces)
             notes = (*notes, *ratio.notes)
-            return note_impossible(
-                DatabaseEstimate(ratio.value, ratio, RATIO, notes, **fields)
-            )
+            return note_impossible(DatabaseEstimate(ratio.value, ratio, RATIO, notes, **fields))
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
         as_asked = fields["status"] != "relaxed" and isinstance(law, NoiseSum)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LIMITS = (
     "An attacker who knows values of others in a group can exclude them; one may be left.",
-    "An attacker who knows, or learns, what goes with other columns can guess better.",
+    "An attacker who learns what goes with other columns can guess better: see compare, audit.",
     "An attacker whose prior is not the frequencies of the table may give rare values more.",
     "A missing value is one of the l: an attacker who knows that a person answered excludes it.",
     "This is not differential privacy: the values of each group are published as they are.",

@@ -138,7 +138,9 @@ class LinkedRelease:
             found = self._sandbox.rows(sql)
         columns = {each.name for each in question.find_all(exp.Column)}
         notes = dict.fromkeys(
-            f"{name}: {note}" for name in names for note in self.tables[name].manifest.left_out(columns)
+            f"{name}: {note}"
+            for name in names
+            for note in self.tables[name].manifest.left_out(columns)
         )
         ordered = found if question.args.get("order") else self._sorted(found)
         return _estimates(ordered, (_UNKNOWN, *notes))

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from scumble.model.errors import PromiseError, ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
-from scumble.public.estimate import Estimate, Estimates, format_number, format_value
+from scumble.public.estimate import Estimate, Estimates, format_label, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import Answer
 from scumble.server.catalogue import Dataset, LiveDataset, Question, Receipt
@@ -220,7 +220,7 @@ def _table(answer: Answer) -> dict[str, Any]:
         "level": f"{100 * level:.4g} %",
         "rows": [
             (
-                ["(missing)" if part is None else part for part in key],
+                list(map(format_label, key)),
                 [_cell(each, level, scale) for each, scale in zip(row, scales, strict=True)],
             )
             for key, row in shown

@@ -8,8 +8,8 @@ within that, their coverage is tested by enumeration and simulation, and is no t
 
 from __future__ import annotations
 
-import os
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
