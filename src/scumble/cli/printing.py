@@ -130,6 +130,8 @@ def _example(release: Release) -> str:
     text = str(value).replace("'", "''")
     literal = text if isinstance(value, (int, float)) else f"'{text}'"
     name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    if value is False:  # ask who has it, not who has not
+        return f"SELECT COUNT(*) FROM t WHERE {name}"
     if sequences and getattr(design, "model", "") == "prefix":
         return f"SELECT COUNT(*) FROM t WHERE {name}[1:1] = [{literal}]"
     if sequences:
@@ -172,6 +174,7 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
             bounded = answer.bounds is not None
             table(number_headers(level, bounded), [table_row((), answer, level, bounded)], 0)
         methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
+        methods = methods or ["There is no group to show."]
     for method in methods:
         console.say(method)
     for note in answer.notes:

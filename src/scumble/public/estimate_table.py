@@ -39,8 +39,8 @@ def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
     return (
         f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
-        "than they are: each interval is printed at a higher level, so that those shown hold "
-        "together, on average, at the level that was asked for"
+        "than they are: each interval is printed at a higher level, so that of those shown as "
+        "many hold, on average, as the level that was asked for says"
     )
 
 
