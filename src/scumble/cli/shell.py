@@ -256,7 +256,7 @@ def _relaxed(answer: DatabaseEstimate) -> str:
     if not answer.distance:
         return f"Exactly what was asked, {made}."
     where = f"WHERE {answer.answered}" if answer.answered else "many boxes"
-    moved = f"its limits moved by {answer.distance:.3g} of the ranges"
+    moved = f"relaxation error {answer.distance:.3g}: by that share of the ranges limits moved"
     return (
         f"Relaxed: this counts {where}, not what was asked ({moved}; {made}). The value and the "
         "limits below are for it."
