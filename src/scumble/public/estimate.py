@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
-from scumble.model.notebook import html_notes, html_table, text_table
+from scumble.model.notebook import format_label, html_notes, html_table, text_table
 
 if TYPE_CHECKING:
     import pandas
@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 NO_ROWS = "no rows"
 FEW_ROWS = "too few rows"
-IMPOSSIBLE = "the estimate lies outside of what is possible"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
 _MOST_LINES = 60
-
-
-Given = TypeVar("Given", bound="Estimate")
 
 
 class Law(Protocol):
@@ -287,23 +283,6 @@ class Estimate:
         return f"<b>{line}</b><br>{html.escape(self.method)}{notes}"
 
 
-def note_impossible(estimate: Given, least: float = -math.inf, most: float = math.inf) -> Given:
-    """Return the estimate, with a note if it lies outside of what is possible.
-
-    That is from `least` to `most`, and within the limits that its law knows as `possible`.
-    """
-    low, high = getattr(estimate.law, "possible", (least, most))
-    low, high = max(low, least), min(high, most)
-    slack = 1e-9 * max(abs(estimate.value), 1.0)  # of rounding
-    if math.isnan(estimate.value) or low - slack <= estimate.value <= high + slack:
-        return estimate
-    limits = f"{format_number(low, 0.0)} to {format_number(high, 0.0)}"
-    if math.isinf(high):
-        limits = f"{format_number(low, 0.0)} or more"
-    note = f"{IMPOSSIBLE}, {limits}: the interval is widened to hold it"
-    return replace(estimate, notes=(*estimate.notes, note))
-
-
 class Estimates:
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
@@ -504,13 +483,6 @@ def format_number(number: float, error: float) -> str:
         return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
     return f"{number:,.{min(places, 12)}f}"
-
-
-def format_label(value: Any) -> str:
-    """Format a value of a group; a list as questions write it."""
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(format_label, value))}]"
-    return "(missing)" if value is None else str(value)
 
 
 def format_exact(number: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.notebook import html_notes, html_table, text_table
+from scumble.model.notebook import format_label, html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
@@ -20,7 +20,6 @@ from scumble.public.estimate import (
     Estimate,
     Estimates,
     Unknown,
-    format_label,
     format_number,
     format_value,
     not_installed,

@@ -28,7 +28,7 @@ from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED
 from scumble.public.closing import queryable
-from scumble.public.estimate import LEVEL, Estimate, Estimates, note_impossible
+from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.limits import one_question
 from scumble.public.plain_questions import read_question, sequence_asked_about
@@ -341,6 +341,7 @@ class Release:
         self, plan: SelectPlan, sandbox: Sandbox, clamp: bool
     ) -> Estimate | Estimates | EstimateTable:
         """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
+        from scumble.public.estimation.bounds import note_impossible
         from scumble.public.estimation.selecting.selection import select
 
         if clamp:
@@ -379,6 +380,8 @@ class Release:
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
     ) -> Estimate | Estimates:
+        from scumble.public.estimation.bounds import note_impossible
+
         found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]

@@ -17,15 +17,8 @@ from scumble.private.database.plan import Piece
 from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import PastAnswer, batch_of
-from scumble.public.estimate import (
-    LEVEL,
-    Estimate,
-    Estimates,
-    Exact,
-    Law,
-    Unknown,
-    note_impossible,
-)
+from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimation.bounds import note_impossible
 from scumble.public.estimation.interval_laws import FiellerRatio, Scaled, clipped
 
 NOISY = "noisy count; interval from the law of its noise"

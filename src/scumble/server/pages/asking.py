@@ -10,9 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from scumble.model.errors import PromiseError, ScumbleError
+from scumble.model.notebook import format_label
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
-from scumble.public.estimate import Estimate, Estimates, format_label, format_number, format_value
+from scumble.public.estimate import Estimate, Estimates, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import Answer
 from scumble.server.catalogue import Dataset, LiveDataset, Question, Receipt
