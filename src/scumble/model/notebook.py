@@ -56,7 +56,7 @@ def _cell(tag: str, text: str, left: bool) -> str:
     return f'<{tag} style="text-align: {side}">{html.escape(text)}</{tag}>'
 
 
-def format_label(value: Any) -> str:
+def format_label(value: object) -> str:
     """Format a value of a group; a list as questions write it."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(format_label, value))}]"
