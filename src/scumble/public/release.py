@@ -77,8 +77,9 @@ class Manifest:
             counted = _rows(self.parameters["contribution"])
             found.append(f"counts at most {counted} of each person; the others were left out")
         limited = self.report.get(ROWS_OF_PERSON)
-        for name in sorted({*columns} & {*limited}) if isinstance(limited, Mapping) else ():
-            found.append(f"'{name}' counts at most {_rows(limited[name])} of each person")
+        if isinstance(limited, Mapping):
+            for name in sorted({*columns} & {*limited}):
+                found.append(f"'{name}' counts at most {_rows(limited[name])} of each person")
         return tuple(found)
 
 

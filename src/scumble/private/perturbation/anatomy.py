@@ -215,8 +215,9 @@ class Anatomy(Publisher):
             )
         kept = capped(counts, self._least)
         lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
-        # Both numbers are published with the release.
-        loss = f"{lost:,} of {whole:,} rows ({lost / whole:.1%}) were left out"
+        share = f"{100 * lost / whole:.0f} %" if 100 * lost >= whole else "less than 1 %"
+        part = f"{lost} rows" if rows.reveal else f"{share} of the rows"
+        loss = f"{part} were left out"
         large = f"{MANY_LEFT_OUT} " if 10 * lost >= whole else ""
         rows.remark(f"{large}Because a value of {names} is too frequent, {loss}.")
         return kept
