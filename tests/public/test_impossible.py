@@ -94,7 +94,7 @@ def test_a_quantile_of_too_few_rows_has_the_limits_of_its_domain(view: sc.Releas
 
 def test_lists_are_printed_as_questions_write_them() -> None:
     assert format_label((1,)) == format_label([1]) == "[1]"
-    assert format_label(["a", None]) == "[a, (missing)]"
+    assert format_label(["a", None]) == "['a', (missing)]"
     assert "[1, 2]" in repr(Estimates([("pages", pa.list_(pa.int64()))], [(((1, 2),), _one())]))
 
 

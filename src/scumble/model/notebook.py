@@ -59,5 +59,6 @@ def _cell(tag: str, text: str, left: bool) -> str:
 def format_label(value: object) -> str:
     """Format a value of a group; a list as questions write it."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(format_label, value))}]"
+        parts = (repr(part) if isinstance(part, str) else format_label(part) for part in value)
+        return f"[{', '.join(parts)}]"
     return "(missing)" if value is None else str(value)
