@@ -33,7 +33,7 @@ def view() -> sc.Release:
 
 
 def test_a_count_below_zero_says_what_is_possible(view: sc.Release) -> None:
-    note = f"{IMPOSSIBLE}, 0 to 400: the interval is widened to hold it"
+    note = f"{IMPOSSIBLE}, 0 to 400, and so does a part of its interval"
     answer = view.answer(BY_JOB)
     for (job,), each in answer:
         assert (note in each.notes) == (not 0 <= each.value <= 400), job

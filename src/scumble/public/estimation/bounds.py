@@ -265,7 +265,7 @@ def note_impossible(estimate: Given, least: float = -math.inf, most: float = mat
     limits = f"{format_number(low, 0.0)} to {format_number(high, 0.0)}"
     if math.isinf(high):
         limits = f"{format_number(low, 0.0)} or more"
-    note = f"{IMPOSSIBLE}, {limits}: the interval is widened to hold it"
+    note = f"{IMPOSSIBLE}, {limits}, and so does a part of its interval"
     return replace(estimate, notes=(*estimate.notes, note))
 
 
