@@ -98,6 +98,20 @@ def test_several_numbers_have_columns_each(connection):
     ]
 
 
+@pytest.mark.parametrize("groups", ["", "sex, "])
+def test_notes_come_as_notices(connection, groups):
+    """Also those of a table without groups, and once where rows are fetched in portions."""
+    told = []
+    connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    by = "GROUP BY sex" if groups else ""
+    sql = f"SELECT {groups}COUNT(*) FROM people WHERE condition = 'Hiccups' {by}"
+    note = "'Hiccups' is not in the domain of 'condition', so no row has it."
+    connection.execute(sql)
+    assert told == [note]
+    connection.execute(sql, prepare=True)
+    assert told == [note, note]
+
+
 @pytest.mark.skipif(PSQL is None, reason="psql is not installed")
 def test_psql_asks_and_describes(server):
     found = _parameters(server)

@@ -15,6 +15,23 @@ REWORDED = {
     ),
 }
 
+# Notes that no answer had when the fixtures were written; tests of their own say when they come.
+ADDED = (
+    "counts at most ",
+    "the estimate lies outside of what is possible",
+    "relaxed: value and limits are for the condition that was answered",
+)
+
+
+def without_added(found: Any) -> Any:
+    """An answer as it would have been told then: without notes of a kind that there was not."""
+    if isinstance(found, list):
+        return [without_added(each) for each in found]
+    if "notes" not in found:
+        return found
+    return {**found, "notes": [note for note in found["notes"] if not note.startswith(ADDED)]}
+
+
 # Of answers with these notes, the middle of a bin or the first day of a period decided for all of
 # it. Now the value is the share of the bin that meets the condition, and the interval has bounds.
 DECIDED_FOR_ALL = (" decides for all of it ", "of a bin decides for the whole bin")

@@ -130,7 +130,7 @@ def query(
     with bars.working(f"Answering, for {most:g} seconds at most"):
         answer = load_any(folder).answer(text, tables=options.side_tables(side), clamp=clamp)
     if as_json:
-        console.print_json(printing.answer_fields(answer, level))
+        printing.print_answer(answer, level)
     else:
         printing.show_answer(answer, level)
 

@@ -326,14 +326,14 @@ def ask(
     is answered, or nothing is charged. The table may have any name.
     """
     from scumble.cli import shell
-    from scumble.cli.printing import answer_fields
+    from scumble.cli.printing import print_answer
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
     with asking.open(folder) as database, bars.working("Answering"):
         answer = database.answer(text, key=key, **asking.answer_options())
     if as_json:
-        console.print_json(answer_fields(answer, level))
+        print_answer(answer, level)
     else:
         shell.show_answer(answer, level)
 
@@ -352,11 +352,12 @@ def cost(
 
     text = options.question(sql, file)
     with asking.open(folder) as database, bars.working("Planning"):
-        found = database.cost(text, **asking.answer_options())
+        found, facts = database.cost(text, **asking.answer_options()), database.status()
     if as_json:
-        console.print_json({name: _finite(value) for name, value in found.items()})
+        told = {name: facts[name] for name in ("used", "most answers for one point")}
+        console.print_json({name: _finite(value) for name, value in (found | told).items()})
     else:
-        shell.show_cost(found)
+        shell.show_cost(found, facts)
 
 
 @app.command()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WIDEST = 100  # columns of a line that is read at a glance
 _SHOWN_VALUES = 20  # of a category; a longer list is described
 _MANY_GROUPS = 1000  # whose intervals are shown with a progress bar
+_AT_ONCE = 64  # groups between two steps of the bar
 _BETWEEN = "   "  # two columns of a table
 # Latin and Greek letters, which take one column of a terminal each.
 _PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…–]*")
@@ -130,6 +131,8 @@ def _example(release: Release) -> str:
     text = str(value).replace("'", "''")
     literal = text if isinstance(value, (int, float)) else f"'{text}'"
     name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    if value is False:  # ask who has it, not who has not
+        return f"SELECT COUNT(*) FROM t WHERE {name}"
     if sequences and getattr(design, "model", "") == "prefix":
         return f"SELECT COUNT(*) FROM t WHERE {name}[1:1] = [{literal}]"
     if sequences:
@@ -146,47 +149,49 @@ def answer_fields(
     return [answer.to_dict(level)] if isinstance(answer, Estimate) else answer.to_dicts(level)
 
 
+def print_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
+    """Print an answer as JSON. Of no groups there is no object with the notes: they are said."""
+    found = answer_fields(answer, level)
+    console.print_json(found)
+    for note in () if found else answer.notes:
+        console.say(f"Note: {note}")
+
+
 def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
     """Print an answer as a table; numbers have as many digits as their error allows."""
-    from scumble.public.estimate import Estimates, number_headers
-    from scumble.public.estimate_table import EstimateTable, SelectedEstimates, chosen_note
+    from scumble.public.estimate import Estimates, number_headers, table_row
+    from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 
     if isinstance(answer, EstimateTable):
         table(answer.header(level), answer.cells(level), text_columns=len(answer.groups))
-        methods, notes = answer.methods, answer.notes
+        methods = answer.methods
     else:
         rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]
         if isinstance(answer, SelectedEstimates):
             level = answer.shown_level(level)
         if isinstance(answer, Estimates):
-            head, bounded, names = answer.header(level), answer.bounded, len(answer.groups)
+            table(answer.header(level), _cells(answer, level), text_columns=answer.text_columns)
         else:
-            bounded, names = answer.bounds is not None, 0
-            head = number_headers(level, bounded)
-        table(head, _rows(rows, level, bounded), text_columns=names)
+            bounded = answer.bounds is not None
+            table(number_headers(level, bounded), [table_row((), answer, level, bounded)], 0)
         methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
-        notes = list(dict.fromkeys(note for _, estimate in rows for note in estimate.notes))
-        if isinstance(answer, SelectedEstimates):
-            notes.append(chosen_note(len(answer), answer.among))
+        methods = methods or ["There is no group to show."]
     for method in methods:
         console.say(method)
-    for note in notes:
+    for note in answer.notes:
         console.say(f"Note: {note}")
 
 
-def _rows(
-    groups: Sequence[tuple[tuple[Any, ...], Estimate]], level: float, bounded: bool
-) -> list[list[str]]:
+def _cells(answer: Estimates, level: float) -> list[list[str]]:
     """Return the cells of all groups; the intervals of many take some time."""
-    from scumble.public.estimate import table_row
-
+    groups = answer.rows
     if len(groups) < _MANY_GROUPS:
-        return [table_row(*group, level, bounded) for group in groups]
-    found = []
+        return answer.cells(groups, level)
+    found: list[list[str]] = []
     with bars.progress("Intervals", len(groups)) as progress:
-        for group in groups:
-            found.append(table_row(*group, level, bounded))
-            if progress is not None and len(found) % 64 == 0:
+        for start in range(0, len(groups), _AT_ONCE):
+            found += answer.cells(groups[start : start + _AT_ONCE], level)
+            if progress is not None:
                 progress(len(found))
     return found
 

@@ -175,12 +175,14 @@ def _show(
     """Print a new release, after the remarks for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
     from scumble.private.manifest import NO_ROWS
+    from scumble.private.mechanism import MANY_LEFT_OUT
 
     warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
         loud = remark.startswith(LOUD)
         if remark not in said and not (loud and warned):
-            console.say(f"{'WARNING' if loud or remark == NO_ROWS else 'Note'}: {remark}")
+            warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT))
+            console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(release)})
     else:

@@ -107,7 +107,7 @@ class Shell:
     def _cost(self, sql: str) -> None:
         if not sql:
             raise ParameterError("Write the question after \\cost.")
-        show_cost(self._database.cost(sql, **self._options))
+        show_cost(self._database.cost(sql, **self._options), self._database.status())
 
     def _history(self, last: str) -> None:
         if last and not (last.isdecimal() and int(last)):
@@ -204,15 +204,24 @@ def show_appended(folder: str, number: int) -> None:
 
 
 def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
-    """Print an answer as a table, and below it whether it was repeated or relaxed."""
-    printing.show_answer(answer, level)
+    """Print an answer as a table, and whether it was repeated or relaxed: if another question was
+    answered, that stands above its numbers.
+    """
     rows, what = _parts(answer)
-    relaxed = [(key, each) for key, each in rows if each.status == "relaxed"]
+    other = [each for each in rows if each[1].counted_instead]
+    _show_relaxed(other, what)
+    printing.show_answer(answer, level)
+    relaxed = [each for each in rows if each[1].status == "relaxed" and each not in other]
     for status, words in _STATUSES.items():
         count = sum(each.status == status for _, each in rows)
         if count:
             groups = "" if count == len(rows) else f" for {count} of {len(rows)} {what}"
             console.echo(words + groups + ".")
+    _show_relaxed(relaxed, what)
+
+
+def _show_relaxed(relaxed: Sequence[tuple[tuple[Any, ...], Any]], what: str) -> None:
+    """Print what relaxed numbers are about, each with its group."""
     for key, each in relaxed[:_SHOWN_GROUPS]:
         group = f"{', '.join(map(str, key))}: " if key else ""
         console.echo(group + _relaxed(each))
@@ -247,10 +256,21 @@ def _relaxed(answer: DatabaseEstimate) -> str:
     if not answer.distance:
         return f"Exactly what was asked, {made}."
     where = f"WHERE {answer.answered}" if answer.answered else "many boxes"
-    return f"Relaxed: this counts {where} (relaxation error {answer.distance:.3g}; {made})."
+    moved = f"relaxation error {answer.distance:.3g}: by that share of the ranges limits moved"
+    return (
+        f"Relaxed: this counts {where}, not what was asked ({moved}; {made}). The value and the "
+        "limits below are for it."
+    )
 
 
-def show_cost(found: Mapping[str, Any]) -> None:
+def show_cost(found: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Print the forecast of a question, and how much is used: `facts` is the status."""
+    _show_forecast(found)
+    limit = facts["most answers for one point"]
+    console.echo(f"Used before it: {facts['used']} of {limit} answers where most was asked.")
+
+
+def _show_forecast(found: Mapping[str, Any]) -> None:
     """Print the forecast of a question in one or two sentences."""
     from scumble.public.estimate import format_number
 
@@ -263,7 +283,8 @@ def show_cost(found: Mapping[str, Any]) -> None:
     console.echo(f"It would be {found['status']}: standard error {error}, {price}.")
     if found["status"] == "relaxed":
         what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
-        console.echo(f"{what}The relaxation error is {found['distance']:.3g}.")
+        moved = f"Its limits moved by {found['distance']:.3g} of the ranges (the relaxation error)."
+        console.echo(f"{what}{moved}")
     for name, part in found.get("parts", {}).items():
         error = format_number(part["stderr"], part["stderr"])
         console.echo(f"  {name}: {part['status']}, standard error {error}")
@@ -338,11 +359,16 @@ def show_columns(database: Database) -> None:
 
 
 def _promise(known: Database | DatabaseInspection) -> str:
+    from scumble.model.laws.distributions import DiscreteLaplace
+    from scumble.public.estimate import format_number
+
     terms = known.terms
+    error = DiscreteLaplace(terms.noise).stderr
+    answers = "1 answer" if terms.limit == 1 else f"{terms.limit} answers"
     return (
         f"ε = {float(terms.epsilon):g} for all answers together, noise {float(terms.noise):g} in a "
-        f"count; at most {terms.limit} answer{'s' if terms.limit > 1 else ''} for a point of "
-        f"{', '.join(known.space.names)}."
+        f"count (a standard error of {format_number(error, error)}); at most {answers} for a point "
+        f"of {', '.join(known.space.names)}."
     )
 
 

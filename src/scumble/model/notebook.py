@@ -54,3 +54,11 @@ def html_notes(notes: Iterable[str]) -> str:
 def _cell(tag: str, text: str, left: bool) -> str:
     side = "left" if left else "right"
     return f'<{tag} style="text-align: {side}">{html.escape(text)}</{tag}>'
+
+
+def format_label(value: object) -> str:
+    """Format a value of a group; a list as questions write it."""
+    if isinstance(value, (list, tuple)):
+        parts = (repr(part) if isinstance(part, str) else format_label(part) for part in value)
+        return f"[{', '.join(parts)}]"
+    return "(missing)" if value is None else str(value)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # The files of a release with their columns: attributes, and the names of columns of numbers.
 Layout = dict[str, "tuple[Attribute | str, ...]"]
 
+# How a remark begins that the shell shows as a warning.
+MANY_LEFT_OUT = "A large part of the table is not in this release."
+
 
 class Mechanism(ABC):
     """The base class of publishers and summaries.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checka
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
-from scumble.model.notebook import html_notes, html_table, text_table
+from scumble.model.notebook import format_label, html_notes, html_table, text_table
 
 if TYPE_CHECKING:
     import pandas
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 NO_ROWS = "no rows"
+FEW_ROWS = "too few rows"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
@@ -83,6 +84,18 @@ class Unknown:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         return -math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Anywhere:
+    """The law of a number that is known to lie from `low` to `high`, and nothing else."""
+
+    low: float
+    high: float
+    stderr: float = math.inf
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -157,6 +170,11 @@ class Estimate:
     @property
     def status_label(self) -> str:
         """How a database handled the question, in a word or two; empty for a release."""
+        return ""
+
+    @property
+    def counted_instead(self) -> str:
+        """The condition whose answer this is, if a database answered another one than asked."""
         return ""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
@@ -244,7 +262,9 @@ class Estimate:
         if isinstance(self.law, Unknown):
             return f"{format_value(self)} (no interval)" if self.value == self.value else NO_ROWS
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
-        value = format_number(self.value, self.stderr)
+        value = format_value(self)
+        if isinstance(self.law, Anywhere):
+            return f"{value} ({low} to {high})"
         if self.bounds is not None:
             return f"{value} (95 %: {low} to {high}; noise alone {self.noise_label(LEVEL)})"
         error = format_number(self.stderr, self.stderr)
@@ -267,14 +287,16 @@ class Estimates:
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
     `groups` are the names and types of the grouping attributes, `rows` the values of each group
-    with its estimate.
+    with its estimate. `about` are notes on the question, which are told even if there is no group.
     """
 
     def __init__(
         self,
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
+        about: Sequence[str] = (),
     ) -> None:
+        self.about = tuple(about)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.rows = tuple(rows)
@@ -347,8 +369,7 @@ class Estimates:
         header, shown, half = self.header(level), self.rows, _MOST_LINES // 2
         if len(shown) > _MOST_LINES:
             shown = (*shown[:half], *shown[-half:])
-        bounded = self.bounded
-        body = [table_row(key, estimate, level, bounded) for key, estimate in shown]
+        body = self.cells(shown, level)
         if len(shown) < len(self.rows):
             body.insert(half, ["..."] * len(header))
         return header, body
@@ -357,24 +378,50 @@ class Estimates:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
         numbers = number_headers(level, self.bounded)
-        return [*self.groups, *numbers, *(["status"] if status else [])]
+        names = [*self.groups, *(["counted instead"] if self.relaxed else [])]
+        return [*names, *numbers, *(["status"] if status else [])]
+
+    def cells(
+        self, rows: Iterable[tuple[tuple[Any, ...], Estimate]], level: float
+    ) -> list[list[str]]:
+        """Return some groups with their estimates as cells below `header`."""
+        bounded, relaxed, place = self.bounded, self.relaxed, len(self.groups)
+        found = []
+        for key, estimate in rows:
+            row = table_row(key, estimate, level, bounded)
+            if relaxed:
+                row.insert(place, estimate.counted_instead or "(as asked)")
+            found.append(row)
+        return found
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether some group has the answer to another condition, which is a column then."""
+        return any(estimate.counted_instead for _, estimate in self.rows)
+
+    @property
+    def text_columns(self) -> int:
+        """How many columns of a formatted table are texts."""
+        return len(self.groups) + self.relaxed
 
     @property
     def bounded(self) -> bool:
         """Whether some group has bounds: then the noise alone is shown in a column of its own."""
         return any(is_bounded(estimate.law) for _, estimate in self.rows)
 
-    def _notes(self) -> list[str]:
-        """Return the notes of all groups, each once."""
-        return list(dict.fromkeys(note for _, estimate in self.rows for note in estimate.notes))
+    @property
+    def notes(self) -> list[str]:
+        """The notes on the question and of all groups, each once."""
+        of_groups = (note for _, estimate in self.rows for note in estimate.notes)
+        return list(dict.fromkeys((*self.about, *of_groups)))
 
     def __repr__(self) -> str:
-        lines = text_table(*self._cells(), len(self.groups))
+        lines = text_table(*self._cells(), self.text_columns)
         count = [f"({len(self.rows):,} groups)"] if len(self.rows) > _MOST_LINES else []
-        return "\n".join(lines + count + [f"note: {note}" for note in self._notes()])
+        return "\n".join(lines + count + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells(), len(self.groups)) + html_notes(self._notes())
+        return html_table(*self._cells(), self.text_columns) + html_notes(self.notes)
 
 
 def to_polars(table: pa.Table) -> polars.DataFrame:
@@ -407,7 +454,7 @@ def table_row(
     With `bounded` there is a cell for the half-width of the noise alone.
     """
     numbers = (estimate.stderr, *estimate.interval(level))
-    names = ["(missing)" if part is None else str(part) for part in key]
+    names = list(map(format_label, key))
     status = [estimate.status_label] if key and estimate.status_label else []
     noise = [estimate.noise_label(level)] if bounded else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
@@ -417,8 +464,12 @@ def table_row(
 
 
 def format_value(estimate: Estimate) -> str:
-    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows."""
+    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows, or for
+    a number that too few rows tell.
+    """
     null = math.isnan(estimate.value) and estimate.status_label != "not answered"
+    if null and isinstance(estimate.law, Anywhere):
+        return FEW_ROWS
     return NO_ROWS if null else format_number(estimate.value, estimate.stderr)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.notebook import html_notes, html_table, text_table
+from scumble.model.notebook import format_label, html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
@@ -37,8 +37,9 @@ _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less tim
 def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
     return (
-        f"{shown} of {groups} groups are shown, chosen by their estimates: each interval has the "
-        "level 1 - α·R/G, so that those shown hold at 1 - α on average"
+        f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
+        "than they are: each interval is printed at a higher level, so that of those shown as "
+        "many hold, on average, as the level that was asked for says"
     )
 
 
@@ -58,8 +59,9 @@ class SelectedEstimates(Estimates):
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         among: int,
+        about: Sequence[str] = (),
     ) -> None:
-        super().__init__(groups, rows)
+        super().__init__(groups, rows, about)
         self.among = among
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
@@ -71,9 +73,11 @@ class SelectedEstimates(Estimates):
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return self._cells_at(self.shown_level(LEVEL))
 
-    def _notes(self) -> list[str]:
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all groups, each once, and how they were chosen."""
         chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
-        return [*super()._notes(), *chosen]
+        return [*super().notes, *chosen]
 
 
 class EstimateTable:
@@ -81,7 +85,7 @@ class EstimateTable:
 
     `table["Sales"]` is the row of a group and `table["Sales"]["n"]` one of its estimates, by alias;
     without GROUP BY there is one row, and `table["n"]` is its estimate. `rows` are the values of
-    each group with its estimates, in the order of `items`.
+    each group with its estimates, in the order of `items`, and `about` are notes on the question.
     """
 
     def __init__(
@@ -90,7 +94,9 @@ class EstimateTable:
         items: Sequence[str],
         rows: Sequence[tuple[tuple[Any, ...], tuple[Estimate, ...]]],
         among: int = 0,
+        about: Sequence[str] = (),
     ) -> None:
+        self.about = tuple(about)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.items = tuple(items)
@@ -171,7 +177,7 @@ class EstimateTable:
         shown = self.shown_level(level)
         return [
             [
-                *("(missing)" if part is None else str(part) for part in key),
+                *map(format_label, key),
                 *(cell for each in row for cell in _item_cells(each, shown)),
             ]
             for key, row in self.rows
@@ -184,7 +190,8 @@ class EstimateTable:
     @property
     def notes(self) -> list[str]:
         """The notes of all estimates, each once, and how the rows were chosen."""
-        found = dict.fromkeys(note for _, row in self.rows for each in row for note in each.notes)
+        of_groups = (note for _, row in self.rows for each in row for note in each.notes)
+        found = dict.fromkeys((*self.about, *of_groups))
         chosen = [chosen_note(len(self), self.among)] if len(self) < self.among else []
         return [*found, *chosen]
 
@@ -206,7 +213,9 @@ def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
     if isinstance(estimate.law, Unknown):
         return format_value(estimate), "" if math.isnan(estimate.value) else "no interval"
     low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
-    return format_value(estimate), f"{low} to {high}"
+    return format_value(estimate), f"{low} to {high}" + (
+        ", relaxed" if estimate.counted_instead else ""
+    )
 
 
 def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
+ROWS_OF_PERSON = "most rows of a person"  # in the report: by column, the most that it counts
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,25 @@ class Manifest:
     seeded: bool = False
     software: str = f"scumble {__version__}"
     format: int = FORMAT
+
+    def left_out(self, columns: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return what answers that name `columns` do not count: notes for each of them.
+
+        How many rows were left out is private, so that no interval can allow for them.
+        """
+        found = [DROPPED] if self.outside == "drop" else []
+        if "contribution" in self.parameters and self.parameters.get("person") is not None:
+            counted = _rows(self.parameters["contribution"])
+            found.append(f"counts at most {counted} of each person; the others were left out")
+        limited = self.report.get(ROWS_OF_PERSON)
+        if isinstance(limited, Mapping):
+            for name in sorted({*columns} & {*limited}):
+                found.append(f"'{name}' counts at most {_rows(limited[name])} of each person")
+        return tuple(found)
+
+
+def _rows(most: object) -> str:
+    return "1 row" if most == 1 else f"{most} rows"
 
 
 @dataclass(repr=False)
@@ -196,12 +216,16 @@ class Release:
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
         with _readable_data():
-            return self._reader_with("top").top(k, length=length)
+            found = self._reader_with("top").top(k, length=length)
+        found.about += self.manifest.left_out()
+        return found
 
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         with _readable_data():
-            return self._reader_with("rules").rules(support, confidence)
+            found = self._reader_with("rules").rules(support, confidence)
+        found.about += self.manifest.left_out()
+        return found
 
     def generalised(self) -> GeneralisedRows:
         """Return the rows of a release by generalise: their labels, and what was changed."""
@@ -313,18 +337,31 @@ class Release:
                         given = {
                             key: estimator.null_sum(query, each) for key, each in given.items()
                         }
-                answers.append({key: self._noted(each) for key, each in given.items()})
+                notes = self.manifest.left_out(query.attributes)
+                answers.append({key: _noted(each, notes) for key, each in given.items()})
         return answers
 
     def _select(
         self, plan: SelectPlan, sandbox: Sandbox, clamp: bool
     ) -> Estimate | Estimates | EstimateTable:
         """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
+        from scumble.public.estimation.bounds import note_impossible
         from scumble.public.estimation.selecting.selection import select
 
         if clamp:
             raise ParameterError("Only a plain count can be clamped: this question is more.")
-        return select(plan, self._queryable, sandbox, lambda some: self._answered(some, sandbox))
+        found = select(plan, self._queryable, sandbox, lambda some: self._answered(some, sandbox))
+        limits = [(0.0, self._most_rows) if item.is_count else () for item in plan.items]
+        if isinstance(found, Estimate):
+            return note_impossible(found, *limits[0])
+        if isinstance(found, EstimateTable):
+            found.rows = tuple(
+                (key, tuple(note_impossible(e, *most) for e, most in zip(row, limits, strict=True)))
+                for key, row in found.rows
+            )
+        else:
+            found.rows = tuple((key, note_impossible(e, *limits[0])) for key, e in found.rows)
+        return found
 
     def _estimator(self, sandbox: Sandbox) -> Estimator:
         from scumble.public.estimation.estimators import Estimator
@@ -347,32 +384,41 @@ class Release:
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
     ) -> Estimate | Estimates:
+        from scumble.public.estimation.bounds import note_impossible
+
         found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
+        limits = (0.0, self._most_rows) if query.aggregate == "count" else ()
+        found = [(key, note_impossible(estimate, *limits)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
             return estimate
         schema = self._queryable
         order = code_order(schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
-        return Estimates([(name, schema[name].arrow_type) for name in query.groups], found)
-
-    def _noted(self, estimate: Estimate) -> Estimate:
-        """Add the note that rows were dropped, if they were."""
-        if self.manifest.outside != "drop":
-            return estimate
-        return replace(estimate, notes=(*estimate.notes, DROPPED))
+        types = [(name, schema[name].arrow_type) for name in query.groups]
+        return Estimates(types, found, query.notes)
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":
             raise ParameterError(
                 "Only counts can be clamped: sums and averages have no known limits."
             )
+        return estimate.clamped(0.0, self._most_rows)
+
+    @property
+    def _most_rows(self) -> float:
+        """The number of rows that answers are about; infinite if it is not told."""
         sample = self.manifest.report.get(SAMPLED, {})
         rows = sample.get("people") if sample else self.evidence.rows
-        most = math.inf if rows is None else rows
-        return estimate.clamped(0.0, most)
+        known = getattr(self.evidence, "left_out", 0)  # rows that are in the table
+        left_out = getattr(self.evidence, "missing", known)
+        return math.inf if rows is None else rows + left_out
+
+
+def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:
+    return replace(estimate, notes=(*estimate.notes, *notes)) if notes else estimate
 
 
 @contextmanager

@@ -19,7 +19,16 @@ from scumble.model.laws.base import check_level
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.answers import Average, Bounds, CountLaw, DatabaseEstimate
-from scumble.public.estimate import LEVEL, Clamped, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimate import (
+    LEVEL,
+    Anywhere,
+    Clamped,
+    Estimate,
+    Estimates,
+    Exact,
+    Law,
+    Unknown,
+)
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.interval_laws import Scaled
 from scumble.public.estimation.selecting.combined_laws import Within
@@ -32,7 +41,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 _CLASSES: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        *(Exact, Unknown, Clamped, Scaled, Within, CountLaw, Bounds, Average),
+        *(Exact, Unknown, Anywhere, Clamped, Scaled, Within, CountLaw, Bounds, Average),
         *(NoiseSum, DiscreteLaplace, DiscreteGaussian),
     )
 }
@@ -188,12 +197,14 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
             for key, row in answer.rows
         ]
         more = {"kind": "table", "items": list(answer.items), "among": answer.among}
-        return {**more, **found, "level": shown, "notes": answer.notes, "rows": rows}
+        notes = {"notes": answer.notes, "about": list(answer.about)}
+        return {**more, **found, "level": shown, **notes, "rows": rows}
     shown = answer.shown_level(level) if isinstance(answer, SelectedEstimates) else level
     levels = sorted({*few, shown})
     rows = [{"key": _key(key), **_estimate(each, shown, levels)} for key, each in answer.rows]
     among = {"among": answer.among} if isinstance(answer, SelectedEstimates) else {}
-    return {"kind": "estimates", **found, **among, "level": shown, "rows": rows}
+    notes = {"notes": answer.notes, "about": list(answer.about)}
+    return {"kind": "estimates", **found, **among, "level": shown, **notes, "rows": rows}
 
 
 def decode_answer(data: Mapping[str, Any]) -> Answer:
@@ -213,13 +224,14 @@ def _decode_answer(data: Mapping[str, Any]) -> Answer:
     types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]
     kinds = [kind for _, kind in types]
     keyed = [(_read_key(row["key"], kinds), row) for row in data["rows"]]
+    about = tuple(data.get("about", ()))  # older servers send none
     if data["kind"] == "table":
         rows = [(key, tuple(map(_read_estimate, row["estimates"]))) for key, row in keyed]
-        return EstimateTable(types, data["items"], rows, data["among"])
+        return EstimateTable(types, data["items"], rows, data["among"], about)
     found = [(key, _read_estimate(row)) for key, row in keyed]
     if "among" in data:
-        return SelectedEstimates(types, found, data["among"])
-    return Estimates(types, found)
+        return SelectedEstimates(types, found, data["among"], about)
+    return Estimates(types, found, about)
 
 
 def _estimate(

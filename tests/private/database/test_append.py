@@ -12,6 +12,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database.answers import OTHER
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.session import Session
 from tests.support.database.small_database import (
@@ -108,7 +109,7 @@ def test_a_new_batch_has_room_where_the_old_one_is_used_up(db):
     assert answer.answered == (
         "batch = 1 AND (age BETWEEN 0 AND 2) OR batch = 2 AND (age BETWEEN 1 AND 2)"
     )
-    assert answer.notes == ("batch 1: moved the lower end of age",)
+    assert answer.notes == (OTHER, "batch 1: moved the lower end of age")
     assert answer.distance == old.distance
     assert answer.value == old.value + given(db._journal.place)[-1].value
     assert db.answer(count(1, 2)).value == answer.value

@@ -10,6 +10,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database.answers import OTHER
 from tests.support.database.small_database import count, database, given, most_popular, some_people
 
 
@@ -30,7 +31,10 @@ def test_a_relaxed_answer_says_what_it_is(db, tmp_path):
     assert answer.numbers == 1
     assert answer.value == db.answer(count(1, 3)).value
     assert "moved the lower end of age" in answer.notes
-    assert "relaxed to age BETWEEN 1 AND 3 (error 0.1, made of 1 number)" in repr(answer)
+    assert OTHER in answer.notes
+    assert answer.counted_instead == "age BETWEEN 1 AND 3"
+    moved = "limits moved by 0.1 of the ranges, made of 1 number"
+    assert f"relaxed to age BETWEEN 1 AND 3 ({moved}): not what was asked" in repr(answer)
     assert len(given(tmp_path / "db")) == 2
 
 
@@ -38,6 +42,8 @@ def test_a_difference_of_answers_is_exact(db):
     """[0, 3] less [1, 3] is [0, 0], but that has room of its own; [0, 4] is [0, 3] and a patch."""
     answer = db.answer(count(0, 4), relax="compound")
     assert (answer.status, answer.distance, answer.numbers) == ("relaxed", 0, 2)
+    assert answer.counted_instead == ""
+    assert OTHER not in answer.notes
     assert answer.answered == "age BETWEEN 0 AND 4"
     assert answer.notes == ("exactly the box that was asked for",)
     patch = db.answer(count(4, 4))

@@ -259,12 +259,30 @@ def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
     assert not release.evidence.complete
     [promise] = release.guarantees
     assert any("missing from the release" in limit for limit in promise.limits)
-    assert release.remarks == (
-        "Because a value of job is too frequent, a tenth or more of the rows were left out.",
-    )
-    assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
+    [remark] = release.remarks
+    assert remark.startswith("A large part of the table is not in this release.")
+    assert remark.endswith("a value of job is too frequent, 45 % of the rows were left out.")
     shown = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1, reveal=True)
     assert "5 rows were left out" in shown.remarks[0]
+    assert release.evidence.left_out == 5  # which is published
+    assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
+
+
+def test_left_out_rows_are_counted_where_their_value_tells() -> None:
+    """All of them have the most frequent value, so that only conditions on others leave it open."""
+    private = _table(["cook"] * 8 + ["nurse", "smith", "driver"])
+    release = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1)
+    conditions = {"": 11, "WHERE job = 'cook'": 8, "WHERE job <> 'nurse'": 10}
+    for condition, number in conditions.items():
+        told = release.answer(f"SELECT COUNT(*) FROM t {condition}")
+        assert (told.value, *told.interval()) == (number, number, number)
+    by_job = release.answer("SELECT job, COUNT(*) FROM t GROUP BY job")
+    assert [each.value for _, each in by_job if each.value] == [8, 1, 1, 1]
+    assert all(each.stderr == 0 for _, each in by_job)
+    least, most = release.answer("SELECT COUNT(*) FROM t WHERE age < 6").interval()
+    assert most - least == 5
+    clamped = release.answer("SELECT COUNT(*) FROM t", clamp=True)
+    assert clamped.value == 11
 
 
 def test_nothing_left_out_is_told_too() -> None:

@@ -124,6 +124,6 @@ def closed(
 
 def _say(answer: Estimates | EstimateTable, level: float, as_json: bool) -> None:
     if as_json:
-        console.print_json(printing.answer_fields(answer, level))
+        printing.print_answer(answer, level)
     else:
         printing.show_answer(answer, level)

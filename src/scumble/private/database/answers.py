@@ -18,6 +18,7 @@ from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import PastAnswer, batch_of
 from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimation.bounds import note_impossible
 from scumble.public.estimation.interval_laws import FiellerRatio, Scaled, clipped
 
 NOISY = "noisy count; interval from the law of its noise"
@@ -28,6 +29,7 @@ BEFORE = "no count was given out yet: what the size of the table says"
 PARTLY = "no count was given out yet about some batches: what their size says, and noisy counts"
 NOTHING = "no value satisfies the condition"
 ALL = "the number of rows, which is not hidden"
+OTHER = "relaxed: value and limits are for the condition that was answered, not the one asked"
 TWICE = "the boxes that were really counted overlap: rows in several of them count as often"
 
 _LISTED = 20  # most boxes in the condition of an answer
@@ -63,7 +65,8 @@ class EstimateBuilder:
         attributes = [
             self.space.attributes[self.space.names.index(n)] for n in question.query.groups
         ]
-        return Estimates([(each.name, each.arrow_type) for each in attributes], found)
+        types = [(each.name, each.arrow_type) for each in attributes]
+        return Estimates(types, found, question.query.notes)
 
     def estimate(
         self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
@@ -84,14 +87,15 @@ class EstimateBuilder:
         ]
         if question.query.aggregate == "mean":
             ratio = _average(question, parts, pieces)
-            return DatabaseEstimate(ratio.value, ratio, RATIO, (*notes, *ratio.notes), **fields)
+            notes = (*notes, *ratio.notes)
+            return note_impossible(DatabaseEstimate(ratio.value, ratio, RATIO, notes, **fields))
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
         as_asked = fields["status"] != "relaxed" and isinstance(law, NoiseSum)
         if as_asked and question.query.aggregate == "count":
             most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
             law = CountLaw(law, math.inf if self.rows is None else most)
-        return DatabaseEstimate(value, law, method, notes, **fields)
+        return note_impossible(DatabaseEstimate(value, law, method, notes, **fields))
 
     def weighted(
         self,
@@ -182,6 +186,7 @@ class EstimateBuilder:
         status = next((s for s in ("relaxed", "answered", "repeated") if s in kinds), "answered")
         moved = [piece for piece in pieces if piece["status"] == "relaxed" and piece["terms"]]
         batches = _by_batch(pieces)
+        other = [OTHER] if any(piece["error"] for piece in moved) else []
         notes = [self._moved(piece, several=len(batches) > 1) for piece in moved[:_MOVED]]
         regions = {number: self._regions(of_batch) for number, of_batch in batches.items()}
         overlap = [] if all(disjoint for _, disjoint in regions.values()) else [TWICE]
@@ -191,7 +196,7 @@ class EstimateBuilder:
             "answered": _condition(conditions),
             "distance": max((piece["error"] for piece in pieces), default=0.0),
             "numbers": len({number for piece in pieces for number, _ in piece["terms"]}),
-            "notes": [*notes, *overlap],
+            "notes": [*other, *notes, *overlap],
         }
 
     def _regions(self, pieces: Sequence[Piece]) -> tuple[Boxes, bool]:
@@ -211,16 +216,18 @@ class EstimateBuilder:
     def _moved(self, piece: Piece, *, several: bool) -> str:
         """The note about the ends of attributes that relaxation moved."""
         where = f"batch {batch_of(piece)}: " if several else ""
-        ends = []
-        boxes = zip(self.space.names, piece["asked"], piece["region"], strict=True)
-        for name, wanted, got in boxes:
+        ends, others = [], []
+        boxes = zip(self.space.attributes, piece["asked"], piece["region"], strict=True)
+        for attribute, wanted, got in boxes:
             pairs = zip(("lower", "upper"), wanted, got, strict=True)
             sides = [side for side, before, after in pairs if before != after]
-            if sides:
-                ends.append(f"the {' and '.join(sides)} end of {name}")
-        return where + (
-            f"moved {', '.join(ends)}" if ends else "exactly the box that was asked for"
-        )
+            if sides and attribute.ordered:
+                ends.append(f"the {' and '.join(sides)} end of {attribute.name}")
+            elif sides:
+                others.append(attribute.name)
+        found = [f"moved {', '.join(ends)}"] if ends else []
+        found += [f"counted other values of {', '.join(others)}"] if others else []
+        return where + (", ".join(found) or "exactly the box that was asked for")
 
 
 def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
@@ -347,6 +354,11 @@ class CountLaw:
     def stderr(self) -> float:
         return self.law.stderr
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest count that there can be."""
+        return 0.0, self.most
+
     def interval(self, value: float, level: float) -> tuple[float, float]:
         return clipped(self.law.interval(value, level), value, 0.0, self.most)
 
@@ -364,6 +376,13 @@ class DatabaseEstimate(Estimate):
     answered: str = ""
     distance: float = 0.0
     numbers: int = 1
+
+    @property
+    def counted_instead(self) -> str:
+        """The condition that a relaxed answer is about, unless it is that of the question."""
+        if self.status != "relaxed" or not (self.distance and self.numbers):
+            return ""
+        return self.answered or "other boxes"
 
     @property
     def status_label(self) -> str:
@@ -411,8 +430,8 @@ class DatabaseEstimate(Estimate):
         made = f"made of {self.numbers} number{'s' if self.numbers > 1 else ''}"
         if not self.distance:
             return f"exactly as asked, {made}"
-        where = self.answered or "other boxes"
-        return f"relaxed to {where} (error {self.distance:.3g}, {made})"
+        moved = f"limits moved by {self.distance:.3g} of the ranges"
+        return f"relaxed to {self.counted_instead} ({moved}, {made}): not what was asked"
 
 
 _MARGIN = 1.01

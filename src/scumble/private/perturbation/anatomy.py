@@ -25,7 +25,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import CHANGED, Codes, Made, Output, open_engine
 from scumble.private.hooks import Claim, Study
-from scumble.private.mechanism import Layout, Publisher
+from scumble.private.mechanism import MANY_LEFT_OUT, Layout, Publisher
 from scumble.private.perturbation import anatomy_kernels
 from scumble.private.sampling.bits import CHUNK, integers
 from scumble.private.sampling.source import Keystream
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LIMITS = (
     "An attacker who knows values of others in a group can exclude them; one may be left.",
-    "An attacker who knows, or learns, what goes with other columns can guess better.",
+    "An attacker who learns what goes with other columns can guess better: see compare, audit.",
     "An attacker whose prior is not the frequencies of the table may give rare values more.",
     "A missing value is one of the l: an attacker who knows that a person answered excludes it.",
     "This is not differential privacy: the values of each group are published as they are.",
@@ -215,9 +215,11 @@ class Anatomy(Publisher):
             )
         kept = capped(counts, self._least)
         lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
-        part = "less than a tenth" if 10 * lost < whole else "a tenth or more"
-        loss = f"{lost} rows" if rows.reveal else f"{part} of the rows"
-        rows.remark(f"Because a value of {names} is too frequent, {loss} were left out.")
+        share = f"{100 * lost / whole:.0f} %" if 100 * lost >= whole else "less than 1 %"
+        part = f"{lost} rows" if rows.reveal else f"{share} of the rows"
+        loss = f"{part} were left out"
+        large = f"{MANY_LEFT_OUT} " if 10 * lost >= whole else ""
+        rows.remark(f"{large}Because a value of {names} is too frequent, {loss}.")
         return kept
 
     @classmethod

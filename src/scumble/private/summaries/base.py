@@ -13,7 +13,7 @@ import numpy as np
 
 from scumble.model.designs.axis import Floats
 from scumble.model.designs.kronecker import Product
-from scumble.model.errors import ParameterError, SchemaError
+from scumble.model.errors import ParameterError, SchemaError, setting
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.parameters import plain, whole
@@ -55,6 +55,8 @@ class ProtectedSummary(Summary):
         "discrete Gaussian noise: Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; "
         "from zCDP by proposition 12"
     )
+
+    limit: ClassVar[tuple[str, str]] = ("contribution", "row")  # of what a person adds
 
     epsilon: float
     neighbours: Neighbours
@@ -108,6 +110,19 @@ class ProtectedSummary(Summary):
         if column is not None and schema[column].role != "identifier":
             allowed = "an attribute with the role identifier"
             raise ParameterError.of(type(self).__name__, "person", allowed, column)
+
+    def cautions(self, schema: Schema) -> tuple[str, ...]:
+        """Say that what a person has beyond the limit is left out, and what the limit is."""
+        found = super().cautions(schema)
+        if self.unit.column is None:
+            return found
+        parameter, what = self.limit
+        if (most := self.unit.rows) == 1:
+            counted, default = f"one {what} of each person is", ", which it is if none is given"
+        else:
+            counted, default = f"{most} {what}s of each person are", ""
+        given = f"{setting(parameter, most)}{default}"
+        return (*found, f"At most {counted} counted ({given}); answers leave out the others.")
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         for name in self.names:

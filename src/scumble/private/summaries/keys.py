@@ -100,6 +100,7 @@ class Keys(AttributeSummary):
     name = "keys"
     not_sampled = "that a key is not named tells about the people who were drawn."
     data_dependent = True
+    limit: ClassVar[tuple[str, str]] = ("keys", "key")
     contribution: ClassVar[int] = 1  # type: ignore[misc]  # `keys` says how much a person adds
     gaussian_proof = (
         "for each key: Desfontaines, Voss, Gipson, PoPETs 2022; for sums: Gaussian differential "
@@ -206,9 +207,9 @@ class Keys(AttributeSummary):
         return f", δ = {at_most(self.promise.delta)}: but for a probability of {at_most(rare)}"
 
     def _limits(self) -> tuple[str, ...]:
-        keys = "one key" if self.keys == 1 else f"{self.keys} keys"
+        keys, are = ("one key", "is") if self.keys == 1 else (f"{self.keys} keys", "are")
         checked = (
-            f"Of each person at most {keys} are counted, drawn at random."
+            f"Of each person at most {keys} {are} counted, drawn at random."
             if self.unit.column
             else "It is the owner's word that every row is another person: nothing checks it."
         )

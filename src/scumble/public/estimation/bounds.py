@@ -17,18 +17,23 @@ spread of the rows within pieces.
 | `Bounded`        | a count or a sum                                                         |
 | `BoundedAverage` | an average: all t for which Σ (x - t) may be 0, by its own bounds        |
 
-`combined` makes a `Bounded` answer of three estimates: the value, L and U.
+`combined` makes a `Bounded` answer of three estimates: the value, L and U. `note_impossible` says
+of an estimate that no table can have it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import TypeVar
 
-from scumble.public.estimate import BoundedLaw, Estimate, Exact, Law, Unknown
+from scumble.public.estimate import BoundedLaw, Estimate, Exact, Law, Unknown, format_number
 
+Given = TypeVar("Given", bound=Estimate)
+
+IMPOSSIBLE = "the estimate lies outside of what is possible"
 NO_NOISE = "no noise: the interval holds all that the bins allow"
 
 _SCAN = 4  # places that are tried before an end is searched
@@ -110,6 +115,11 @@ class BoundedAverage:
     spread: Callable[[], float] = lambda: math.nan
 
     @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest average that there can be."""
+        return self.least, self.most
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """All t for which 0 is between the estimated limits of Σ (x - t)."""
         return self._ends(lambda low: low.value, lambda high: high.value)
@@ -162,6 +172,11 @@ class InvertedAverage:
     centred: Callable[[float], Limit]
     least: float
     most: float
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest average that there can be."""
+        return self.least, self.most
 
     @property
     def stderr(self) -> float:
@@ -235,6 +250,23 @@ def combined(
     notes = dict.fromkeys((*value.notes, *lower.notes, *upper.notes))
     noiseless = all(isinstance(law, Exact) for law in laws)
     return Estimate(value.value, law, NO_NOISE if noiseless else value.method, tuple(notes))
+
+
+def note_impossible(estimate: Given, least: float = -math.inf, most: float = math.inf) -> Given:
+    """Return the estimate, with a note if it lies outside of what is possible.
+
+    That is from `least` to `most`, and within the limits that its law knows as `possible`.
+    """
+    low, high = getattr(estimate.law, "possible", (least, most))
+    low, high = max(low, least), min(high, most)
+    slack = 1e-9 * max(abs(estimate.value), 1.0)  # of rounding
+    if math.isnan(estimate.value) or low - slack <= estimate.value <= high + slack:
+        return estimate
+    limits = f"{format_number(low, 0.0)} to {format_number(high, 0.0)}"
+    if math.isinf(high):
+        limits = f"{format_number(low, 0.0)} or more"
+    note = f"{IMPOSSIBLE}, {limits}, and so does a part of its interval"
+    return replace(estimate, notes=(*estimate.notes, note))
 
 
 def limit_of(estimate: Estimate, *, lower: bool) -> Limit:

@@ -197,6 +197,11 @@ class FiellerRatio(AverageLaw):
     def limits(self) -> tuple[float, float]:
         """The least and the largest amount that is averaged."""
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest average that there can be."""
+        return self.limits
+
     @abstractmethod
     def half_width(self, ratio: float, level: float) -> float:
         """Return what the error of `total - ratio * count` keeps with probability `level`."""

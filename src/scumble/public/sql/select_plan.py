@@ -31,6 +31,11 @@ class Item:
     name: str
     node: Node
 
+    @property
+    def is_count(self) -> bool:
+        """Whether the number is a count of rows, as it stands."""
+        return isinstance(self.node, Term) and self.node.kind == "count"
+
 
 @dataclass(frozen=True)
 class Join:

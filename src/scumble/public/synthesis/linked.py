@@ -119,6 +119,8 @@ class LinkedRelease:
         marked as a model, with no interval. `tables` and `clamp` are as in `Release.answer`, for
         questions about one table.
         """
+        from sqlglot import exp
+
         side = tables or {}
         question = _parsed(sql)
         asked = _tables_in(question)
@@ -134,7 +136,14 @@ class LinkedRelease:
             raise QueryError("A question that joins tables of this release takes no other tables.")
         with one_question():
             found = self._sandbox.rows(sql)
-        return _estimates(found if question.args.get("order") else self._sorted(found))
+        columns = {each.name for each in question.find_all(exp.Column)}
+        notes = dict.fromkeys(
+            f"{name}: {note}"
+            for name in names
+            for note in self.tables[name].manifest.left_out(columns)
+        )
+        ordered = found if question.args.get("order") else self._sorted(found)
+        return _estimates(ordered, (_UNKNOWN, *notes))
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return rows sorted by all columns but the last: by the code of an attribute's value, or
@@ -298,14 +307,14 @@ def _tables_in(question: exp.Select) -> list[str]:
     return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
-def _estimates(found: pa.Table) -> Estimate | Estimates:
+def _estimates(found: pa.Table, notes: tuple[str, ...]) -> Estimate | Estimates:
     """Return numbers that were computed from rows: the last column by those before it."""
     kind = found.schema.types[-1]
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise QueryError("The last column of a question with a JOIN must be a number.")
     *labels, numbers = [column.to_pylist() for column in found.columns]
     rows = [
-        (tuple(key), Estimate(_number(number), Unknown(), JOINED, (_UNKNOWN,)))
+        (tuple(key), Estimate(_number(number), Unknown(), JOINED, notes))
         for *key, number in zip(*labels, numbers, strict=True)
     ]
     if not labels and len(rows) == 1:

@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from scumble.model.errors import PromiseError, ScumbleError
+from scumble.model.notebook import format_label
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
@@ -177,13 +178,7 @@ class Shown:
 
     @property
     def notes(self) -> list[str]:
-        if self.one is not None:
-            return list(self.one.notes)
-        answer = self.reply.answer
-        if isinstance(answer, EstimateTable):
-            return answer.notes
-        assert isinstance(answer, Estimates)  # noqa: S101
-        return list(dict.fromkeys(note for _, each in answer.rows for note in each.notes))
+        return list(self.reply.answer.notes)
 
     @property
     def table(self) -> dict[str, Any] | None:
@@ -226,7 +221,7 @@ def _table(answer: Answer) -> dict[str, Any]:
         "level": f"{100 * level:.4g} %",
         "rows": [
             (
-                ["(missing)" if part is None else part for part in key],
+                list(map(format_label, key)),
                 [_cell(each, level, scale) for each, scale in zip(row, scales, strict=True)],
             )
             for key, row in shown

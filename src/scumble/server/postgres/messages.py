@@ -65,11 +65,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Rows:
-    """A result: columns, rows, and the tag with which the command ends."""
+    """A result: columns, rows, the tag with which the command ends, and notes on the rows."""
 
     columns: Sequence[Column] = ()
     rows: Sequence[Sequence[Any]] = ()
     tag: str = ""
+    notes: Sequence[str] = ()
 
     @property
     def ending(self) -> str:
@@ -207,6 +208,15 @@ def error_message(error: WireError) -> bytes:
     if error.position is not None:
         fields["P"] = str(error.position)
     return message("E", *(name.encode() + text(value) for name, value in fields.items()), b"\0")
+
+
+def notices(result: Rows) -> bytes:
+    """Return the notes on a result as messages, which psql shows as NOTICE."""
+    known = {"S": "NOTICE", "V": "NOTICE", "C": "00000"}
+    return b"".join(
+        message("N", *(name.encode() + text(part) for name, part in fields.items()), b"\0")
+        for fields in ({**known, "M": note} for note in result.notes)
+    )
 
 
 def row_description(columns: Sequence[Column], formats: Sequence[int] = ()) -> bytes:

@@ -26,14 +26,15 @@ def result_of(answer: Answer) -> Rows:
             (*key, *(number for each in row for number in _numbers(each, level)), _status(row))
             for key, row in answer.rows
         ]
-        return Rows([*groups, *columns, Column("status", TEXT)], rows)
+        return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=answer.notes)
     level = answer.shown_level(_LEVEL) if isinstance(answer, SelectedEstimates) else _LEVEL
     columns = [Column(name, FLOAT8) for name in _NUMBERS]
     rows = [
         (*key, *_numbers(each, level), _status((each,)), getattr(each, "answered", ""))
         for key, each in answer.rows
     ]
-    return Rows([*groups, *columns, Column("status"), Column("answered")], rows)
+    shown = [*groups, *columns, Column("status"), Column("answered")]
+    return Rows(shown, rows, notes=answer.notes)
 
 
 def _numbers(estimate: Estimate, level: float) -> tuple[float, ...]:

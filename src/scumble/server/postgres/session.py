@@ -35,6 +35,7 @@ from scumble.server.postgres.messages import (
     error_message,
     format_of,
     message,
+    notices,
     read_message,
     read_parameter,
     read_startup,
@@ -248,7 +249,7 @@ class Connection:
                 elif result.columns:
                     rows = [data_row(result.columns, row) for row in result.rows]
                     await self._send(row_description(result.columns), *rows)
-                await self._send(message("C", text(result.ending)))
+                await self._send(notices(result), message("C", text(result.ending)))
         except WireError as error:
             await self._failed(error)
         await self._send(self._ready())
@@ -304,6 +305,8 @@ class Connection:
         if portal.result is None:
             portal.result = await self._result(portal.sql)
         result, start = portal.result, portal.given
+        if not start:
+            await self._send(notices(result))
         if statements.copied(portal.sql) is not None:
             await self._send(*copy_rows(result), message("C", text(f"COPY {len(result.rows)}")))
             return

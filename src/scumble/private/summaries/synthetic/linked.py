@@ -13,7 +13,7 @@ What is outside of its domain is left out before tables are joined, if it is lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -39,7 +39,7 @@ from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import identifiers
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import Source
-from scumble.public.release import SEEDED, Release
+from scumble.public.release import ROWS_OF_PERSON, SEEDED, Release
 from scumble.public.synthesis.linked import LinkedRelease, number_of
 
 Integers = npt.NDArray[np.int64]
@@ -96,13 +96,21 @@ def publish_linked(
         reading = _Reading(opened, known, keys, options)
         with portion(0, 0.5):
             tables = reading.linked(mechanism, children)
-        releases = {}
+        releases = dict[str, Release]()
         for done, name in enumerate(parts):
             with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
                 releases[name] = _released(
                     tables[name], parts[name], options, reading.remarks[name]
                 )
+    _say_limited(releases[next(iter(parts))], mechanism, children)
     return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
+
+
+def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str]) -> None:
+    """Say in the manifest of the people up to which number their rows in others are counted."""
+    limited = {number_of(name): mechanism.unit.rows for name in children}
+    manifest = people.manifest
+    people.manifest = replace(manifest, report={**manifest.report, ROWS_OF_PERSON: limited})
 
 
 def _released(

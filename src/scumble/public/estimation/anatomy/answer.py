@@ -8,6 +8,7 @@ within that, their coverage is tested by enumeration and simulation, and is no t
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -164,7 +165,9 @@ def _counts(
     wanted = fitted.of_values(sides[1].of)
     estimates = _counted(plan, found, sides, wanted, fitted)
     if not plan.query.groups:
-        nothing = count_estimate(plan, GroupedCount.of_nothing(), None, plan.evidence.missing)
+        nothing = count_estimate(
+            plan, GroupedCount.of_nothing(), None, (0.0, plan.evidence.missing)
+        )
         return iter([((), next(estimates, nothing))])
     at = [np.array([each[side] for each in found], np.int64) for side in (0, 1)]
     return zip(_names(plan, schema, sides, at), estimates, strict=True)
@@ -185,7 +188,7 @@ def _counted(
         spread = fitted.spread_of_counts(met)
     known: dict[int, tuple[Target, Regressed]] = {}
     for row, value, law in found:
-        missing = plan.evidence.missing if fitted.most_frequent[wanted == value].any() else 0.0
+        missing = missing_rows(plan, fitted.most_frequent, wanted == value)
         if spread is None or met is None:
             yield count_estimate(plan, law, None, missing)
             continue
@@ -209,20 +212,35 @@ def count_estimate(
     plan: AnatomyPlan,
     law: GroupedCount,
     regressed: tuple[float, Unbiased | None] | None,
-    missing: float = 0.0,
+    missing: tuple[float, float] = (0.0, 0.0),
 ) -> Estimate:
     """Return a count by its law under even spread and by regression; exact if it has one value.
 
-    `missing` is the number of rows that were left out and may belong to the count.
+    `missing` are the least and the largest number of left-out rows that belong to the count.
     """
     least, most = law.limits
-    if least == most and not missing:
-        return known_estimate(plan, float(least))
+    if least == most and missing[0] == missing[1] < math.inf:
+        return known_estimate(plan, least + missing[0])
     known = None if regressed is None or least == most else regressed[1]
-    found = DealtSum(law.value, law, (float(least), float(most)), known, (0.0, missing))
+    found = DealtSum(law.value, law, (float(least), float(most)), known, missing)
     value = found.clip(law.value if regressed is None else regressed[0])
     method = PUBLISHED if least == most else BOUNDS if known is None else REGRESSION
     return Estimate(value, found, method, _notes(plan))
+
+
+def missing_rows(
+    plan: AnatomyPlan, frequent: npt.NDArray[np.bool_], counted: npt.NDArray[np.bool_]
+) -> tuple[float, float]:
+    """Return the least and the largest number of left-out rows among those that are `counted`.
+
+    All that were left out have one of the most frequent values. So all of them count if these
+    values do, whatever else the rows are like, and none if none of these values does.
+    """
+    missing = plan.evidence.missing
+    if not frequent[counted].any():
+        return 0.0, 0.0
+    free = not plan.about_rows and not plan.needed(sensitive=False)
+    return (missing if free and counted[frequent].all() else 0.0), missing
 
 
 def _notes(plan: AnatomyPlan) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ Integers = npt.NDArray[np.int64]
 Asked = Mapping[int, Sequence[CodeSet]]  # the code sets of questions by their places
 # The law of a count under even spread, its regression if there is one, and the number of rows that
 # may be missing from it.
-Law = tuple[GroupedCount, tuple[float, Unbiased | None] | None, float]
+Law = tuple[GroupedCount, tuple[float, Unbiased | None] | None, tuple[float, float]]
 
 MOST_CELLS = 1 << 22
 _MOST_CODES = 1 << 12  # different combinations of numbers that groups may have
@@ -135,7 +135,7 @@ class ManyCounts:
             holds = _holds(condition)
             values, wanted = self._values(holds, cells), holds[of_values]
             frequent = (wanted & self._fitted.most_frequent).any()
-            missing = self._evidence.missing if frequent else 0.0
+            missing = (0.0, self._evidence.missing if frequent else 0.0)
             for start in range(0, len(places), _QUESTION_BLOCK):
                 some = places[start : start + _QUESTION_BLOCK]
                 questions = [asked[place][:true] for place in some]

@@ -25,7 +25,7 @@ from pyarrow import types
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query, quoted
-from scumble.public.estimate import Estimate, Exact
+from scumble.public.estimate import Anywhere, Estimate, Exact
 from scumble.public.estimation.bounds import combined
 from scumble.public.estimation.cut_bins import together
 from scumble.public.sql.aggregates import Term
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scumble.public.estimation.selecting.selection import CountsBy, KeyValues, Selection
 
 METHOD = "inversion of estimated counts; the interval inverts their intervals"
+FEW = "too few rows to tell a quantile: it may be any value of the domain"
 MOST_VALUES = 1_000_000
 _SCANNED = 64  # with more values, the ends are found by bisection at a higher level
 _ONE_SIGMA = 0.6826894921370859
@@ -159,13 +160,16 @@ class Inversion:
 
     def number(self, key: KeyValues) -> float:
         """Return the estimated number of rows."""
+        found = self._rows(key)
+        return 0.0 if found is None else found.value
+
+    def _rows(self, key: KeyValues) -> Estimate | None:
+        """Return the estimate of the number of rows; None in an impossible group."""
         if self.selection.fixed:
             ones = {shown: 1.0 for shown, _ in self._counted}
-            found = self.selection.combine(self.counts, key, ones)
-            return 0.0 if found is None else found.value
+            return self.selection.combine(self.counts, key, ones)
         query = Query("count", None, self.clauses, text=self.selection.plan.text)
-        found = self.selection.ask(query).get(key)
-        return 0.0 if found is None else found.value
+        return self.selection.ask(query).get(key)
 
     def excess(self, place: int, key: KeyValues) -> Estimate | None:
         """Return the estimate of F at the value number `place`; None in an impossible group."""
@@ -192,6 +196,8 @@ class Inversion:
         from scumble.public.estimation.selecting.selection import NO_CELL, nothing
 
         number = round(self.number(key)) if self.values else 0
+        if number < 1 and not self._surely_none(key):
+            return Estimate(math.nan, Anywhere(self.values[0], self.values[-1]), FEW, self.notes)
         if number < 1:
             return nothing(Query("count", notes=self.notes), NO_CELL if not number else "no rows")
         law = QuantileLaw(self, key)
@@ -206,6 +212,11 @@ class Inversion:
         if self._exact(key):
             return Estimate(value, Exact(), METHOD, self.notes)
         return Estimate(value, law, METHOD, self.notes)
+
+    def _surely_none(self, key: KeyValues) -> bool:
+        """Whether there is certainly no row, or no number to take a quantile of."""
+        rows = self._rows(key) if self.values else None
+        return rows is None or isinstance(rows.law, Exact)
 
     def _exact(self, key: KeyValues) -> bool:
         """Whether all counts are exact: those up to the middle value and in all are."""

@@ -427,13 +427,13 @@ class EstimateRows:
         ]
         names = [item.name for item in self.plan.items]
         if len(names) > 1:
-            return EstimateTable(types, names, rows, among)
+            return EstimateTable(types, names, rows, among, self.plan.notes)
         single = [(key, estimates[0]) for key, estimates in rows]
         if not types and len(single) == 1:
             return single[0][1]
         if among > len(rows):
-            return SelectedEstimates(types, single, among)
-        return Estimates(types, single)
+            return SelectedEstimates(types, single, among, self.plan.notes)
+        return Estimates(types, single, self.plan.notes)
 
     def _places(self) -> list[int]:
         """Return the places of the rows that are shown, in their order."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scumble.public.estimation.selecting.selection import KeyValues, Selection
 
 METHOD = "from averages of products; their intervals hold together"
+OF_MOMENTS = "ratio of a covariance and two standard deviations, from averages of products"
 NO_INTERVAL = "no interval is given for CORR: its error is not known"
 _CENTRES = 8  # of a variance, and
 _CENTRES_EACH = 3  # of each argument of a covariance
@@ -243,5 +244,5 @@ def _correlations(selection: Selection, term: Term) -> dict[KeyValues, Estimate]
         value = both[key].value / scale if scale else math.nan
         exact = all(isinstance(each[key].law, Exact) for each in (*spreads, both))
         law: Law = Exact() if exact and not math.isnan(value) else Unknown()
-        found[key] = Estimate(value, law, METHOD, notes if law != Exact() else notes[:-1])
+        found[key] = Estimate(value, law, OF_MOMENTS, notes if law != Exact() else notes[:-1])
     return found
