@@ -98,8 +98,7 @@ def test_the_owner_may_ask_to_see_the_value() -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_dropped_rows_are_told_to_the_owner_only(mechanism: str, tmp_path: Path) -> None:
     release = sc.publish(_private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop")
-    remark = release.remarks[0]
-    assert "'job'" in remark
+    [remark] = [each for each in release.remarks if "'job'" in each]
     assert not any(character.isdigit() for character in remark)
     opened = sc.open(release.save(tmp_path / "release"))
     assert opened.remarks == ()
@@ -107,4 +106,4 @@ def test_dropped_rows_are_told_to_the_owner_only(mechanism: str, tmp_path: Path)
     revealed = sc.publish(
         _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop", reveal=True
     )
-    assert "(1 times)" in revealed.remarks[0]
+    assert any("(1 times)" in remark for remark in revealed.remarks)

@@ -355,13 +355,10 @@ class Sandbox:
                     raise
                 complaint = watch.exceeded
             except (duckdb.Error, pa.ArrowException) as error:
-                complaint = watch.exceeded or self._complaint(sql, _sentence(error))
+                from scumble.public.sql.conditions import type_complaint
+
+                complaint = watch.exceeded or type_complaint(sql, self.schema, _sentence(error))
         raise QueryError(complaint)
-
-    def _complaint(self, sql: str, sentence: str) -> str:
-        from scumble.public.sql.conditions import type_complaint
-
-        return type_complaint(sql, self.schema, sentence)
 
     def _bound_functions(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
         """Bound the results of functions before the first statement that can call one of them.

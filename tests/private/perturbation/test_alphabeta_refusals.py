@@ -82,7 +82,7 @@ def test_where_no_k_will_do() -> None:
 
 def test_too_much_noise_is_refused() -> None:
     wide = _sized(**{f"c{i}": 1000 for i in range(6)})
-    with pytest.raises(sc.ParameterError, match=r"takes about 1\.2e\+17 draws of false tuples"):
+    with pytest.raises(sc.ParameterError, match=r"takes about 1\.11e\+17 draws of false tuples"):
         sc.publish("no such file.csv", wide, sc.AlphaBeta(alpha=0.5, beta=0.1))
 
 
@@ -90,7 +90,7 @@ def test_uneven_sources_take_more_draws_than_false_tuples() -> None:
     """4·10^7 false tuples, but some tuple is there with 0.6, so that 10^8 draws are needed."""
     domain = _sized(a=20, b=10_000, c=5_000)
     mechanism = sc.AlphaBeta(alpha=0.1, beta=0.04, sources={"a": [57, *[1] * 19]})
-    with pytest.raises(sc.ParameterError, match=r"takes about 1e\+8 draws"):
+    with pytest.raises(sc.ParameterError, match=r"takes about 100,000,000 draws"):
         sc.publish("no such file.csv", domain, mechanism)
     sc.AlphaBeta(alpha=0.1, beta=0.04).check(domain)
 

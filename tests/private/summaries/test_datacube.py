@@ -134,5 +134,5 @@ def test_refusals() -> None:
         _cube(within=0)
     wide = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 999)) for i in range(4)])
     whole = sc.Datacube(wide.names, epsilon=1, neighbours="replace")
-    with pytest.raises(sc.ParameterError, match=r"1e\+09|1e\+12"):
+    with pytest.raises(sc.ParameterError, match="1,000,000,000"):
         sc.publish("no such file", wide, whole)

@@ -149,7 +149,7 @@ def test_every_cell_is_there_and_nothing_of_the_rows() -> None:
 
 def test_too_many_cells_are_refused_before_reading() -> None:
     wide = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 999)) for i in range(3)])
-    with pytest.raises(sc.ParameterError, match=r"1e\+09 cells.*the method sparse"):
+    with pytest.raises(sc.ParameterError, match=r"1,000,000,000 cells.*the method sparse"):
         sc.publish("no such file", wide, sc.Histogram(wide.names, epsilon=1, neighbours="replace"))
 
 

@@ -201,7 +201,8 @@ def _estimates(
     parts = release.evidence, release.schema, release.parse(sql), release._sandbox
     asked = Multisets(*parts, sums=_amounts(cells, question)[:, multisets].sum(axis=2))
     found = [asked.estimate(multiset) for multiset in range(len(multisets))]
-    assert repr(found[-1]) == repr(release.answer(sql))
+    # A release adds a note to an estimate that no table can have.
+    assert repr(release.answer(sql)).startswith(repr(found[-1]))
     return found
 
 
