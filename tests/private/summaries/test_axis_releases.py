@@ -240,7 +240,9 @@ def test_taxonomies_that_do_not_fit_are_refused_before_reading(kind: str) -> Non
 @pytest.mark.parametrize("kind", ["hierarchy", "wavelet"])
 def test_too_many_cells_are_refused_before_reading(kind: str) -> None:
     wide = domain(a=1000, b=1000, c=1000)
-    with pytest.raises(sc.ParameterError, match=r"1,000,000,000 sums of cells.*sparse or marginals"):
+    with pytest.raises(
+        sc.ParameterError, match=r"1,000,000,000 sums of cells.*sparse or marginals"
+    ):
         sc.publish("no such file", wide, _make(kind, ["a", "b", "c"]))
 
 
