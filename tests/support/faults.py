@@ -116,7 +116,6 @@ class Wrong:
     """All tasks but the first are wrong; those of the driver at once, those of a worker later."""
 
     driver: int
-    staging: None = None
 
     def run(self, content: int, note: Any) -> int:
         if os.getpid() != self.driver:
@@ -130,7 +129,6 @@ class Wrong:
 class Missing:
     """Opens a file that does not exist."""
 
-    staging: None = None
 
     def run(self, content: str, note: Any) -> None:
         open(content).close()

@@ -99,7 +99,6 @@ class Endless:
     """A task of a second thread goes on until it is stopped; one of the driver raises an error."""
 
     error: BaseException
-    staging: None = None
     releases_lock: bool = True
 
     def run(self, content: int, note: Any) -> None:

@@ -133,7 +133,6 @@ def _silence() -> Iterator[None]:
 class Probe:
     """Asks a worker whether it could do a task: whether it has scumble, and sees the folder."""
 
-    staging = None
     answer_bytes = 0
 
     def run(self, content: object, note: object) -> None:

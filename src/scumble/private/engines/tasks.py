@@ -99,7 +99,6 @@ class CountJob:
 
     reading: Reading
     sets: tuple[tuple[str, ...], ...]
-    staging: None = None
     releases_lock: ClassVar[bool] = True
 
     @property
@@ -126,7 +125,6 @@ class OccupiedJob:
 
     reading: Reading
     names: tuple[str, ...]
-    staging: None = None
     releases_lock: ClassVar[bool] = True
 
     def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, Seen]:
@@ -140,7 +138,6 @@ class CodesJob:
 
     reading: Reading
     names: tuple[str, ...]
-    staging: None = None
     releases_lock: ClassVar[bool] = True
 
     def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
@@ -154,7 +151,6 @@ class SortedRowsJob:
 
     reading: Reading
     names: tuple[str, ...]
-    staging: None = None
     releases_lock: ClassVar[bool] = True
 
     def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
@@ -168,7 +164,6 @@ class ListsJob:
 
     reading: Reading
     names: tuple[str, ...]
-    staging: None = None
 
     def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
         rows, seen = self.reading.rows(content, note)
@@ -182,7 +177,6 @@ class KeysJob:
     reading: Reading
     names: tuple[str, ...]
     person: str | None
-    staging: None = None
 
     def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], Seen]:
         from scumble.private.tables.key_pairs import key_tables
@@ -199,7 +193,6 @@ class UnitCellsJob:
     reading: Reading
     names: tuple[str, ...]
     others: tuple[str, ...]
-    staging: None = None
     releases_lock: ClassVar[bool] = True
 
     def run(

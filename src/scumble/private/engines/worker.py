@@ -2,7 +2,7 @@
 
 Messages are pickled, each after its length. Keys of units arrive here and nowhere else: not on a
 command line, in the environment or in a file. If the driver ends, whatever the reason, the input
-ends, and the worker removes the staging folder and stops at once.
+ends, and the worker stops at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import os
 import pickle
 import queue
-import shutil
 import sys
 import threading
 from typing import IO, Any, NamedTuple
@@ -126,7 +125,6 @@ def main() -> None:
             continue
         if kind == "job":
             job = content
-            _staging[:] = [job.staging] if job.staging is not None else []
             continue
         try:
             found = job.run(content, note)
@@ -137,9 +135,6 @@ def main() -> None:
         if not gc.isenabled():  # all is imported now
             gc.freeze()
             gc.enable()
-
-
-_staging: list[Any] = []
 
 
 class _Unreadable:
@@ -161,6 +156,4 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         if message is None:
             break
         inbox.put(message)
-    for folder in _staging:
-        shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)

@@ -51,11 +51,6 @@ class Job(Protocol):
     of which two tasks may run in two threads.
     """
 
-    @property
-    def staging(self) -> Path | None:
-        """A folder that is removed if the driver dies."""
-        ...
-
     def run(self, content: Any, note: Callable[[Any], None]) -> Any:
         """Return the answer to a task.
 
