@@ -129,7 +129,6 @@ class Wrong:
 class Missing:
     """Opens a file that does not exist."""
 
-
     def run(self, content: str, note: Any) -> None:
         open(content).close()
 

@@ -24,7 +24,7 @@ import pytest
 import scumble as sc
 
 LEVEL = 0.9
-FEW, MANY = 8, 24  # releases of a table, in quick and in slow tests
+FEW, SOME, MANY = 8, 12, 24  # releases of a table, in quick, slow and soak tests
 ROWS = 3000
 NAMES = ("x", "y", "g")
 
@@ -203,15 +203,16 @@ def test_coverage_of_questions_that_cut_bins(kind: str, name: str) -> None:
     assert not _misses(CASES[name](Path()), kind, FEW)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_coverage_over_many_releases(kind: str, name: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "often",
+    [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.soak)],
+    ids=["some releases", "many releases"],
+)
+def test_coverage_over_releases(
+    kind: str, name: str, often: bool, request: pytest.FixtureRequest
+) -> None:
     folder = Path() if name in MADE_UP else request.getfixturevalue("shared_data")
-    assert not _misses(CASES[name](folder), kind, FEW if (kind, name) in SELDOM else MANY)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("kind", "name"), sorted(SLOW))
-def test_coverage_of_what_takes_long(kind: str, name: str, shared_data: Path) -> None:
-    assert not _misses(CASES[name](shared_data), kind, MANY)
+    some = FEW if (kind, name) in SELDOM else SOME
+    assert not _misses(CASES[name](folder), kind, MANY if often else some)
