@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import prod
 from typing import cast
 
 import numpy as np
@@ -77,8 +76,8 @@ def exposure(manifest: Manifest) -> Exposure | None:
     """
     evidence, schema = manifest.evidence, manifest.schema
     if isinstance(evidence, Records):
-        values = prod(schema[name].size for name in evidence.perturbed)
-        return Exposure(values, prod(_channel(each, schema) for each in evidence.channels))
+        values = math.prod(schema[name].size for name in evidence.perturbed)
+        return Exposure(values, math.prod(_channel(each, schema) for each in evidence.channels))
     if isinstance(evidence, Tuples):
         sensitive = [attribute.name for attribute in schema.sensitive]
         if not sensitive:
