@@ -109,6 +109,8 @@ def test_ctrl_c_does_not_wait_for_work_aside():
         begun.wait(60)
         os.kill(os.getpid(), signal.SIGINT)  # the system hands it to the main thread
 
+    # Where the tests are run in the background, the signal is ignored otherwise.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=press).start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -116,6 +118,7 @@ def test_ctrl_c_does_not_wait_for_work_aside():
         assert not ended
     finally:
         released.set()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_parts_and_items_of_a_loop():

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 import scumble as sc
 from scumble.audit.linkage import linkage
 from scumble.cli.app import app
-from scumble.model.errors import ReleaseError
+from scumble.model.errors import ReleaseError, SourceError
 from scumble.model.stored import DAMAGED
+from scumble.public.archive import row_values
 
 DAYS = [datetime.date(2024, 1, day) for day in range(1, 9)]
 SCHEMA = sc.Schema(
@@ -90,6 +91,14 @@ def small() -> sc.Release:
     return sc.publish(PEOPLE.select(["a", "s"]), SMALL, sc.Uniform(epsilon=1))
 
 
+@pytest.fixture(params=["small", "large"])
+def size(request, monkeypatch) -> None:
+    """Small files are read whole, large ones by their metadata."""
+    if request.param == "large":
+        monkeypatch.setattr(row_values, "_SMALL", -1)
+
+
+@pytest.mark.usefixtures("size")
 @pytest.mark.parametrize("options", [{}, {"write_statistics": False}, {"use_dictionary": False}])
 @pytest.mark.parametrize(("column", "value"), STRANGE)
 def test_values_outside_their_domain(column: str, value: Any, options: Any, tmp_path) -> None:
@@ -98,6 +107,7 @@ def test_values_outside_their_domain(column: str, value: Any, options: Any, tmp_
         sc.open(tmp_path / "view")
 
 
+@pytest.mark.usefixtures("size")
 @pytest.mark.parametrize("options", [{}, {"write_statistics": False}, {"use_dictionary": False}])
 def test_other_values_are_read(options: Any, tmp_path) -> None:
     forged(uniform(), "s", "x", row_group_size=70, **options).save(tmp_path / "view")
@@ -105,6 +115,43 @@ def test_other_values_are_read(options: Any, tmp_path) -> None:
     none = sc.publish(PEOPLE.slice(0, 0), SCHEMA, sc.Uniform(epsilon=1))
     none.save(tmp_path / "none")
     assert sc.open(tmp_path / "none").evidence.rows == 0
+
+
+# The metadata of `s`, a column of byte arrays, give it a type that does not exist.
+STRANGE_TYPE = b"\x15\x0c\x19", b"\x15\x1c\x19"
+# The schema of the file says that `s` has a value in every row, and its column has levels for them.
+STRANGE_LEVELS = b"%\x02\x18\x01s", b"%\x00\x18\x01s"
+
+
+def contradict(path: Path, change: tuple[bytes, bytes]) -> None:
+    """Change the metadata of a Parquet file so that Arrow's reader of metadata ends the process."""
+    before = path.read_bytes()
+    assert before.count(change[0]) == 1
+    path.write_bytes(before.replace(*change))
+
+
+@pytest.mark.usefixtures("size")
+@pytest.mark.parametrize("change", [STRANGE_TYPE, STRANGE_LEVELS])
+def test_metadata_that_contradict_each_other(change, tmp_path) -> None:
+    """The file is refused, or answers as before if nothing that is needed was changed."""
+    release = uniform()
+    question = "SELECT COUNT(*) FROM t WHERE s = 'x' AND a > 3"
+    answer = release.answer(question)
+    contradict(Path(release.folder) / release.evidence.file, change)
+    release.save(tmp_path / "view")
+    try:
+        found = sc.open(tmp_path / "view").answer(question)
+    except ReleaseError:
+        return
+    assert found.value == answer.value
+
+
+def test_a_table_with_metadata_that_contradict_each_other(tmp_path) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(PEOPLE, path)
+    contradict(path, STRANGE_LEVELS)
+    with pytest.raises(SourceError, match="cannot be read"):
+        sc.publish(path, SCHEMA, sc.Uniform(epsilon=1))
 
 
 def test_a_column_of_another_type(tmp_path) -> None:

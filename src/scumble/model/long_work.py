@@ -17,6 +17,7 @@ Listener = Callable[[float], None]
 _left = Event()  # work that nobody waits for any more
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _NOTHING = nullcontext()
+_MOMENT = 0.2  # seconds
 
 
 def tell(done: float, total: float) -> None:
@@ -80,7 +81,7 @@ def aside(work: Callable[[], Result]) -> Result:
     Python hears Ctrl-C between the calls of the main thread, and one call of numpy for millions of
     rows can take seconds. Not for work that writes files.
     """
-    from concurrent.futures import Future
+    from concurrent.futures import Future, wait
 
     future: Future[Result] = Future()
 
@@ -92,6 +93,9 @@ def aside(work: Callable[[], Result]) -> Result:
 
     Thread(target=copy_context().run, args=(run,), daemon=True).start()
     try:
+        # Python does not hear Ctrl-C that comes just before it waits; so it wakes up now and then.
+        while not wait([future], _MOMENT).done:
+            pass
         return future.result()
     finally:
         if not future.done():

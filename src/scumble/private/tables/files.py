@@ -228,9 +228,9 @@ class _Part:
         self.path = str(path)
         with self._open() as file:
             self.metadata, schema = file.metadata, file.schema_arrow
-        # Text is read as a dictionary, so that each distinct value is encoded once.
-        text = {each.name for each in schema if is_text(each.type) or is_bytes(each.type)}
-        self.text = sorted(text - _of_many_values(self.metadata))
+            # Text is read as a dictionary, so that each distinct value is encoded once.
+            text = {each.name for each in schema if is_text(each.type) or is_bytes(each.type)}
+            self.text = sorted(text - _of_many_values(file, text))
         self.columns = [*(name for name in schema.names if name not in self.given), *self.given]
 
     def units(self) -> list[list[int]]:
@@ -292,18 +292,22 @@ class _Part:
         return pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
-def _of_many_values(metadata: parquet.FileMetaData) -> set[str]:
-    """Return the columns whose values differ so much, as identifiers do, that a dictionary of them
-    would only cost time: judged by the bytes that the first row group takes for a value.
+def _of_many_values(file: parquet.ParquetFile, names: set[str]) -> set[str]:
+    """Return those of the columns whose values differ so much, as identifiers do, that a dictionary
+    of them would only cost time: judged by the bytes that the first row group takes for a value.
     """
-    if not metadata.num_row_groups:
+    if not file.num_row_groups or not names:
         return set()
-    group = metadata.row_group(0)
+    # Arrow ends the process if the metadata of a column contradict others, unless a row is read
+    # first: then it raises an error.
+    next(file.iter_batches(1, row_groups=[0], columns=sorted(names), use_threads=False), None)
+    group = file.metadata.row_group(0)
     columns = [group.column(place) for place in range(group.num_columns)]
     return {
         each.path_in_schema
         for each in columns
-        if each.total_uncompressed_size > _DICTIONARY_BYTES * max(each.num_values, _FEW_VALUES)
+        if each.path_in_schema in names
+        and each.total_uncompressed_size > _DICTIONARY_BYTES * max(each.num_values, _FEW_VALUES)
     }
 
 

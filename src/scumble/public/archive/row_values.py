@@ -1,23 +1,27 @@
 """Whether the values of a release are values of its schema.
 
 A checksum tells that a file was damaged. Whoever forges a file can also write a checksum that fits,
-and a value that the schema does not have must not be taken for one that it has. Here little more
-than the metadata of a Parquet file is read: the least and largest value of each row group, and the
-dictionaries of text. A file whose metadata lie is refused by the readers of its rows
-(`stored.known_codes`).
+and a value that the schema does not have must not be taken for one that it has. A small file is
+read whole. Of a large one little more than its metadata is read: the least and largest value of
+each row group, and the dictionaries of text. A file whose metadata lie is refused by the readers of
+its rows (`stored.known_codes`).
+
+The metadata are read by DuckDB: Arrow ends the process where those of a column contradict others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import glob
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from scumble.model import arrow_compute as pc
 from scumble.model.errors import ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised
+from scumble.model.long_work import interruptible
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED, MALFORMED
@@ -26,8 +30,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+_SMALL = 1 << 18  # rows, which take Arrow less time than it takes to start DuckDB
 _BATCH = 1 << 16
 _WHOLE = "integer boolean date".split()  # domains with all values between the ends
+
+
+class _Told(NamedTuple):
+    """What the metadata tell of a column in a row group; None where they are silent."""
+
+    missing: int | None
+    least: str | None
+    most: str | None
+    dictionary: bool
 
 
 def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -> None:
@@ -61,70 +75,96 @@ def _strange_column(path: Path, known: Mapping[str, Attribute]) -> str | None:
         kinds: dict[str, pa.DataType] = {
             each.name: each.type for each in plain.schema_arrow if each.name in known
         }
+        small = plain.metadata.num_rows <= _SMALL
     text = [name for name, kind in kinds.items() if pa.types.is_string(kind)]
+    told = {} if small else _metadata(path)
     with pq.ParquetFile(path, metadata=plain.metadata, read_dictionary=text) as file:
         for name, kind in kinds.items():
-            if kind != known[name].arrow_type or _Column(file, known[name]).is_strange():
+            column = _Column(file, known[name], told.get(name, []))
+            if kind != known[name].arrow_type or column.is_strange():
                 return name
     return None
+
+
+def _metadata(path: Path) -> dict[str, list[_Told]]:
+    """Return what the metadata of a file tell of each column, for each row group.
+
+    Raises `ReleaseError` if DuckDB cannot read them.
+    """
+    import duckdb
+
+    told: dict[str, list[_Told]] = {}
+    try:
+        with interruptible(), duckdb.connect() as connection:
+            found = connection.execute(
+                "SELECT path_in_schema, stats_null_count, stats_min_value, stats_max_value, "
+                "dictionary_page_offset IS NOT NULL FROM parquet_metadata(?) ORDER BY row_group_id",
+                [glob.escape(str(path))],
+            ).fetchall()
+    except duckdb.Error:
+        raise ReleaseError(DAMAGED) from None
+    for name, *each in found:
+        told.setdefault(name, []).append(_Told(*each))
+    return told
 
 
 class _Column:
     """A column of a Parquet file with the values of an attribute."""
 
-    def __init__(self, file: pq.ParquetFile, attribute: Attribute) -> None:
-        self._file, self._attribute = file, attribute
-        self._metadata = file.metadata
-        self._place = file.schema_arrow.names.index(attribute.name)
+    def __init__(self, file: pq.ParquetFile, attribute: Attribute, told: Sequence[_Told]) -> None:
+        self._file, self._attribute, self._told = file, attribute, told
         self._whole = attribute.kind in _WHOLE and not attribute.coarse
 
     def is_strange(self) -> bool:
         """Return whether a value is not one of those that the domain publishes."""
         import pyarrow as pa
 
+        groups = self._file.metadata.num_row_groups
+        if len(self._told) != groups:  # a small file, or one whose metadata are strange
+            return any(map(self._is_outside, self._batches(range(groups), _BATCH)))
         few = []
-        for group in range(self._metadata.num_row_groups):
-            chunk = self._metadata.row_group(group).column(self._place)
-            known = chunk.statistics is not None and chunk.statistics.has_null_count
-            if known and chunk.statistics.null_count and not self._attribute.missing:
+        for group, told in enumerate(self._told):
+            if told.missing and not self._attribute.missing:
                 return True
-            found = self._told(group, chunk) if known else None
+            found = None if told.missing is None else self._few(group, told)
             if found is not None:
                 few.append(found)
-            elif any(map(self._is_outside, self._batches(group, _BATCH))):
+            elif any(map(self._is_outside, self._batches([group], _BATCH))):
                 return True
         return bool(few) and self._is_outside(pa.concat_arrays(few))
 
-    def _told(self, group: int, chunk: Any) -> pa.Array | None:
+    def _few(self, group: int, told: _Told) -> pa.Array | None:
         """Return the different values of a row group, or the least and the largest if the domain
         has all values between them; None if rows must be read.
         """
         import pyarrow as pa
 
         kind = self._attribute.arrow_type
-        if self._whole and chunk.statistics.has_min_max:
-            return pa.array([chunk.statistics.min, chunk.statistics.max], kind)
-        if not pa.types.is_string(kind) or not chunk.has_dictionary_page:
+        if self._whole and told.least is not None and told.most is not None:
+            return pc.cast(pa.array([told.least, told.most]), kind)
+        if not pa.types.is_string(kind) or not told.dictionary:
             return None
-        words = [batch.dictionary for batch in islice(self._batches(group, 1), 1)]
+        words = [batch.dictionary for batch in islice(self._batches([group], 1), 1)]
         return words[0] if words else None
 
     def _is_outside(self, values: pa.Array) -> bool:
         import pyarrow as pa
 
+        if isinstance(values, pa.DictionaryArray):
+            if values.null_count and not self._attribute.missing:
+                return True
+            values = values.dictionary
         codes, outside = self._attribute.encode(values)
         if outside.any():
             return True
         published = self._attribute.decode(codes)
-        plain = (
-            pc.dictionary_decode(each) if isinstance(each, pa.DictionaryArray) else each
-            for each in (published, values)
-        )
-        return not next(plain).equals(next(plain))
+        if isinstance(published, pa.DictionaryArray):
+            published = pc.dictionary_decode(published)
+        return not published.equals(values)
 
-    def _batches(self, group: int, rows: int) -> Iterator[pa.Array]:
+    def _batches(self, groups: Sequence[int], rows: int) -> Iterator[pa.Array]:
         names = [self._attribute.name]
         for batch in self._file.iter_batches(
-            rows, row_groups=[group], columns=names, use_threads=False
+            rows, row_groups=list(groups), columns=names, use_threads=False
         ):
             yield batch.column(0)

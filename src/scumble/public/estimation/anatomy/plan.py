@@ -25,7 +25,7 @@ from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.domains import lookup
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import known_codes
+from scumble.model.stored import DAMAGED, known_codes
 from scumble.public.sandbox import Sandbox
 
 
@@ -248,13 +248,13 @@ class GroupTable:
     def __init__(self, path: Path, table: str, schema: Schema, group: str) -> None:
         self._path, self._table, self._schema = path, table, schema
         self._codes: dict[str, Codes] = {}
-        groups = _numbers(pq.read_table(path, columns=[group])[group])
+        groups = _numbers(_column(path, group))
         self.lines = len(groups)
         self.order, self.starts = _in_order(groups)
 
     def numbers(self, name: str) -> npt.NDArray[np.int32]:
         """Return a column of small numbers."""
-        return self._sorted(_numbers(pq.read_table(self._path, columns=[name])[name]))
+        return self._sorted(_numbers(_column(self._path, name)))
 
     def combinations(
         self, engine: Sandbox, names: Sequence[str], clauses: Sequence[Expression]
@@ -308,11 +308,13 @@ class GroupTable:
         if name not in self._codes:
             attribute = self._schema[name]
             text = [name] if pa.types.is_string(attribute.arrow_type) else []
-            column = pq.read_table(self._path, columns=[name], read_dictionary=text)[name]
+            column = _column(self._path, name, text)
             self._codes[name] = self._sorted(known_codes(attribute, column))
         return self._codes[name]
 
     def _sorted(self, column: Codes) -> Codes:
+        if len(column) != self.lines:  # in a file whose metadata were changed
+            raise ReleaseError(DAMAGED)
         return column[self.order]
 
 
@@ -334,6 +336,13 @@ def _looked_up(truth: Truths, cells: Codes) -> Truths:
     """Return the truth of each line's cell, looked up as bytes, since Arrow packs booleans."""
     found: Truths = lookup(truth.view(np.uint8), cells).view(np.bool_)
     return found
+
+
+def _column(path: Path, name: str, text: Sequence[str] = ()) -> pa.ChunkedArray:
+    try:
+        return pq.read_table(path, columns=[name], read_dictionary=text)[name]
+    except KeyError:
+        raise ReleaseError(DAMAGED) from None
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
