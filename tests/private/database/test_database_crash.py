@@ -80,8 +80,8 @@ def check(folder: Path, told: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_killed_fifty_times(nursery, tmp_path):
-    crash(nursery, tmp_path / "db", rounds=50, seed=1)
+def test_killed_a_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=100, seed=1)
 
 
 @pytest.mark.soak
