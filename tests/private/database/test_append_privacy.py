@@ -227,9 +227,16 @@ def test_any_sequence_keeps_the_promise(tmp_path_factory, sequence, tracker, oth
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=70)
 @drawn(sequence=SEQUENCES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
 def test_many_sequences_keep_the_promise(tmp_path_factory, sequence, tracker, other):
+    keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
+
+
+@pytest.mark.soak
+@settings(max_examples=200)
+@drawn(sequence=SEQUENCES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
+def test_hundreds_of_sequences_keep_the_promise(tmp_path_factory, sequence, tracker, other):
     keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
 
 

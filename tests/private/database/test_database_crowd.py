@@ -116,7 +116,7 @@ def test_a_thousand_retries(tmp_path):
     retry(tmp_path / "db", keys=200, tries=5)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ten_thousand_retries(tmp_path):
     retry(tmp_path / "db", keys=1000, tries=10)
 

@@ -8,6 +8,7 @@ import shutil
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pyarrow as pa
@@ -208,20 +209,31 @@ def test_sequences_of_several_numbers_keep_the_promise(tmp_path_factory, sequenc
     keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
 
 
-@pytest.mark.slow
-@settings(max_examples=100)
-@drawn(sequence=COMPOSITES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
-def test_many_sequences_of_several_numbers_keep_the_promise(
-    tmp_path_factory, sequence, tracker, other
-):
-    keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
+def _many(place: Path, strategy: st.SearchStrategy[object], examples: int) -> None:
+    """Check drawn sequences, as many as `examples`."""
+
+    @settings(max_examples=examples)
+    @drawn(sequence=strategy, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
+    def one(sequence, tracker, other):
+        keeps_the_promise(Path(mkdtemp(dir=place)), sequence, tracker, other)
+
+    one()
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
-@drawn(sequence=SEQUENCES, tracker=st.sampled_from(TRACKERS), other=st.integers(0, 10**6))
-def test_many_sequences_keep_the_promise(tmp_path_factory, sequence, tracker, other):
-    keeps_the_promise(tmp_path_factory.mktemp("sequence"), sequence, tracker, other)
+@pytest.mark.parametrize(
+    ("strategy", "examples"), [(COMPOSITES, 40), (SEQUENCES, 100)], ids=["several numbers", "any"]
+)
+def test_many_sequences_keep_the_promise(tmp_path, strategy, examples):
+    _many(tmp_path, strategy, examples)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("strategy", "examples"), [(COMPOSITES, 100), (SEQUENCES, 300)], ids=["several numbers", "any"]
+)
+def test_hundreds_of_sequences_keep_the_promise(tmp_path, strategy, examples):
+    _many(tmp_path, strategy, examples)
 
 
 def boxes(folder: Path) -> list[object]:

@@ -185,10 +185,15 @@ def test_many_threads_get_all_or_nothing(tmp_path: Path) -> None:
     assert most_popular(tmp_path / "db") == 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=pytest.mark.slow if part < 2 else pytest.mark.soak)
+        for part in range(4)
+    ],
+)
 def test_generated_questions_mean_what_duckdb_says(noiseless: sc.Database, part: int) -> None:
-    """120 questions over the grammar: none differs, and at least 95 % are answered.
+    """30 questions over the grammar: none differs, and at least 95 % are answered.
 
     A number made of several columns has no counts by value in a database: its quantiles are left
     out.

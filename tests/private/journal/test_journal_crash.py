@@ -65,8 +65,13 @@ def test_killed_many_times(nursery, place):
 
 
 @pytest.mark.slow
+def test_killed_two_hundred_times(nursery, place):
+    crash(nursery, place, rounds=200 if isinstance(place, Path) else 50, seed=2)
+
+
+@pytest.mark.soak
 def test_killed_five_hundred_times(nursery, place):
-    crash(nursery, place, rounds=500 if isinstance(place, Path) else 50, seed=2)
+    crash(nursery, place, rounds=500 if isinstance(place, Path) else 100, seed=3)
 
 
 @pytest.mark.parametrize(("step", "there"), [("full", 2), ("committed", 3), ("done", 3)])

@@ -23,6 +23,7 @@ import pytest
 
 import scumble as sc
 from scumble.public.estimate import Exact
+from scumble.public.sandbox import Sandbox
 
 EDGES = [0.0, 10.0, 20.0, 30.0, 35.0, 40.0, 100.0]
 FIRST = datetime.date(2021, 1, 1)
@@ -373,3 +374,21 @@ def test_quantiles_under_a_condition_that_cuts_a_bin(rows: sc.Release, people: p
     assert low == pytest.approx(33)
     with pytest.raises(sc.QueryError, match="a quantile is of an expression of that column alone"):
         rows.answer("SELECT MEDIAN(age + s) FROM t")
+
+
+@pytest.mark.parametrize("kind", ["rows", "sparse"])
+def test_an_amount_is_written_once_for_all_its_sums(
+    kind: str, rows: sc.Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An amount by bin is long, and the time of a statement is that of its text."""
+    if kind == "sparse":
+        mechanism = sc.Sparse(["age", "sex"], epsilon=1, neighbours="add_remove")
+        rows = sc.publish(_people(2000, 4), SCHEMA, mechanism, seed=1)
+    statements: list[str] = []
+    run = Sandbox.rows
+    monkeypatch.setattr(Sandbox, "rows", lambda self, sql: statements.append(sql) or run(self, sql))
+    low, high = rows.answer("SELECT AVG(age) FROM t WHERE age > 27").interval(0.9)
+    assert low < high
+    asked = [sql for sql in statements if "ELSE greatest(" in sql]
+    assert asked, "for the upper end: the largest amount, or 0 in the bin that is cut"
+    assert {sql.count("ELSE greatest(") for sql in asked} == {1}

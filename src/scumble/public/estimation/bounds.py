@@ -101,14 +101,14 @@ class Bounded:
 class BoundedAverage:
     """The law of an average whose rows are known by pieces.
 
-    `noise` is the law under an even spread. `centred(t)` returns the estimated limits of
-    Σ (x - t) over the rows that are averaged. The average is t exactly if this sum is 0, so the
-    interval holds every t for which 0 is between the lower limit of the one and the upper limit of
-    the other. Amounts are from `least` to `most`, and so is the average.
+    `noise` is the law under an even spread. `centred(t, lower)` returns the estimated lower or
+    upper limit of Σ (x - t) over the rows that are averaged. The average is t exactly if this sum
+    is 0, so the interval holds every t for which 0 is between the lower limit of the one and the
+    upper limit of the other. Amounts are from `least` to `most`, and so is the average.
     """
 
     noise: Law
-    centred: Callable[[float], tuple[Limit, Limit]]
+    centred: Callable[[float, bool], Limit]
     least: float
     most: float
     value: float
@@ -152,10 +152,10 @@ class BoundedAverage:
         start = min(max(self.value, self.least), self.most)
 
         def too_low(t: float) -> float:
-            return lower(self.centred(t)[0])
+            return lower(self.centred(t, True))
 
         def too_high(t: float) -> float:
-            return -upper(self.centred(t)[1])
+            return -upper(self.centred(t, False))
 
         return _edge(too_low, self.least, start), _edge(too_high, self.most, start)
 

@@ -233,12 +233,11 @@ class _Inversion:
             found = self._ask(self._cut.value_of(shifted)).get(key, _NOTHING)
             return Limit(found.value, noise_of(found.law))
 
-        def ends(centre: float) -> tuple[Limit, Limit]:
-            low = self._limit(key, centre, lower=True)
-            return low, self._limit(key, centre, lower=False)
+        def end(centre: float, lower: bool) -> Limit:
+            return self._limit(key, centre, lower=lower)
 
         noise = InvertedAverage(value, count.value, centred, least, most)
-        law = BoundedAverage(noise, ends, least, most, value)
+        law = BoundedAverage(noise, end, least, most, value)
         return Estimate(value, law, INVERTED, total.notes)
 
     def _limit(self, key: Key, centre: float, *, lower: bool) -> Limit:

@@ -146,9 +146,9 @@ def test_negative_noise_can_cross_the_limits() -> None:
 def test_an_average_is_inverted() -> None:
     """Ten rows at 0 to 1 and five rows at 3: the average is from 1 to 25 / 15."""
 
-    def centred(t: float) -> tuple[Limit, Limit]:
-        low, high = (10 * (end - t) + 5 * (3 - t) for end in (0, 1))
-        return Limit(low, Exact()), Limit(high, Exact())
+    def centred(t: float, lower: bool) -> Limit:
+        end = 0 if lower else 1
+        return Limit(10 * (end - t) + 5 * (3 - t), Exact())
 
     law = BoundedAverage(Exact(), centred, 0.0, 3.0, 1.3)
     assert law.bounds == pytest.approx((1.0, 25 / 15), abs=1e-5)

@@ -303,10 +303,13 @@ def test_coverage(name: str) -> None:
     covers(name, 12)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "releases",
+    [pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize("name", ALL)
-def test_coverage_of_many(name: str) -> None:
-    covers(name, 100)
+def test_coverage_of_many(name: str, releases: int) -> None:
+    covers(name, releases)
 
 
 @pytest.mark.parametrize("name", ALL)

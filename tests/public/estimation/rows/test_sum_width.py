@@ -121,8 +121,13 @@ def test_sums_of_two_amounts(keep: float, values: int) -> None:
         assert _least_coverage("SUM", kinds, trues, values, keep) >= 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=pytest.mark.slow if seed < 4 else pytest.mark.soak)
+        for seed in range(8)
+    ],
+)
 def test_sums_of_random_amounts_of_both_signs(seed: int) -> None:
     """Exact: two amounts of any sign, groups of 100 rows and more, true numbers of all sizes."""
     rng = np.random.default_rng([11, seed])

@@ -277,7 +277,7 @@ class MeasuredQuestion(WeighedQuestion):
 
         bounded = BoundedAverage(
             law,
-            lambda centre: self.reader.read(deviations(centre)).limits,
+            lambda centre, lower: self.reader.read(deviations(centre)).limits[0 if lower else 1],
             *law.limits,
             law.value,
             lambda: self._spread(deviations(law.value)) / law.count.value**2,

@@ -33,6 +33,7 @@ from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
 from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
 from scumble.public.estimation.rows.grouped_counts import (
+    AMOUNT,
     Floats,
     GroupIndex,
     Indices,
@@ -221,10 +222,11 @@ class MatchingCells:
 
 def _matching(design: Cells, schema: Schema, query: Query, engine: Sandbox) -> MatchingCells:
     names = [name for name in schema.names if name in query.groups]
-    weight = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else "1.0"
-    columns = [*map(quoted, names), weight]
+    amount = query.argument.sql if query.argument else "1.0"
+    columns = [*map(quoted, names), AMOUNT]
     sums = ["count(*)", f"CAST(sum({quoted(design.count)}) AS DOUBLE)"]
-    table = aggregated(engine, columns, sums, [clause.sql for clause in query.clauses])
+    filters = [clause.sql for clause in query.clauses]
+    table = aggregated(engine, columns, sums, filters, amount=amount)
     weights, cells, noisy = (floats(table[f"c{len(names) + place}"]) for place in range(3))
     if not np.isfinite(weights).all():
         raise QueryError(

@@ -33,7 +33,7 @@ from scumble.public.estimation.measurements.sparse_laws import (
     rest_law,
     total_law,
 )
-from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
+from scumble.public.estimation.rows.grouped_counts import AMOUNT, Floats, aggregated, floats
 from scumble.public.estimation.tables import Clauses, CodeSets, same_shape
 from scumble.public.sandbox import Sandbox
 
@@ -218,13 +218,13 @@ def _published_sums(design: Sparse, schema: Schema, query: Query | None, engine:
     each is multiplied by; and the groups of the question.
     """
     groups = query.groups if query else ()
-    argument = query.argument if query else None
-    amount = f"CAST({argument.sql} AS DOUBLE)" if argument else None
+    amount = query.argument.sql if query and query.argument else None
     terms = _terms(design)
-    factors = ("1", amount, f"{amount} * {amount}") if amount else ("1",)
+    factors = ("1", AMOUNT, f"{AMOUNT} * {AMOUNT}") if amount else ("1",)
     sums = [f"sum({term} * {factor})" for term in terms for factor in factors]
     filters = [clause.sql for clause in query.clauses] if query else []
-    table = aggregated(engine, [quoted(name) for name in groups], sums, filters)
+    columns = [quoted(name) for name in groups]
+    table = aggregated(engine, columns, sums, filters, amount=amount)
     sizes = [schema[name].size for name in groups]
     codes = [
         known_codes(schema[name], table[f"c{i}"]).astype(np.intp) for i, name in enumerate(groups)

@@ -425,7 +425,7 @@ def average_law(noise: SparseMean) -> Law:
         return noise
     bounded = BoundedAverage(
         noise,
-        lambda ratio: error.limits(amounts.spread(ratio)),
+        lambda ratio, lower: error.limits(amounts.spread(ratio))[0 if lower else 1],
         amounts.low,
         amounts.high,
         noise.value,

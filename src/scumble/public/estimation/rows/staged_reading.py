@@ -35,6 +35,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import indices
 from scumble.public.estimation.rows.grouped_counts import (
+    AMOUNT,
     MEMBER,
     GroupedCounts,
     aggregated,
@@ -223,17 +224,18 @@ def staged_counts(
     """Add up posterior probabilities by `unperturbed` attributes, which the stage is one of."""
     source = f"(SELECT * FROM view POSITIONAL JOIN {quoted(_TABLE)})"
     columns = [quoted(name) for name in unperturbed]
-    scaled = [f"{quoted(_SCALE)}{power}" for power in member_powers(summed)]
-    channel, limits = reading.channel.multisets, aggregates(summed)
+    amount = None if summed is None else AMOUNT
+    scaled = [f"{quoted(_SCALE)}{power}" for power in member_powers(amount)]
+    channel, limits = reading.channel.multisets, aggregates(amount)
     if channel.layout == "codes":
         members = ", ".join(map(quoted, channel.columns))
         source = f"(SELECT *, unnest([{members}]) AS {MEMBER} FROM {source}{where(filters)})"
         sums = [f"sum({each})" for each in scaled]
-        found = aggregated(engine, [*columns, MEMBER], [*limits, *sums], (), source)
+        found = aggregated(engine, [*columns, MEMBER], [*limits, *sums], (), source, amount=summed)
     else:
         counts = [f"CAST({quoted(name)} AS DOUBLE)" for name in channel.columns]
         sums = [f"sum({count} * {each})" for each in scaled for count in counts]
-        found = aggregated(engine, columns, [*limits, *sums], filters, source)
+        found = aggregated(engine, columns, [*limits, *sums], filters, source, amount=summed)
     names = found.column_names
     shown = np.stack([floats(found[name]) for name in names[-len(sums) :]])
     numbers = [floats(found[name]) for name in names[-len(sums) - len(limits) : -len(sums)]]

@@ -27,7 +27,7 @@ from scumble.model.schema.schema import Schema
 from scumble.model.stored import known_codes
 from scumble.public.estimate import Law
 from scumble.public.estimation.rows.count_laws import RandomizedCount
-from scumble.public.estimation.rows.grouped_counts import Floats, aggregated, floats
+from scumble.public.estimation.rows.grouped_counts import AMOUNT, Floats, aggregated, floats
 from scumble.public.sandbox import Sandbox
 
 
@@ -90,9 +90,10 @@ def tuple_counts(
     sizes = [schema[name].size for name in query.groups]
     names = list(dict.fromkeys([*query.groups, *by]))
     columns = [quoted(name) for name in (*names, *([views] if views else []))]
-    amount = f"CAST({query.argument.sql} AS DOUBLE)" if query.argument else None
-    sums = ["count(*)", *([f"sum({amount})", f"sum({amount} * {amount})"] if amount else [])]
-    table = aggregated(engine, columns, sums, [clause.sql for clause in query.clauses])
+    amount = query.argument.sql if query.argument else None
+    sums = ["count(*)", *([f"sum({AMOUNT})", f"sum({AMOUNT} * {AMOUNT})"] if amount else [])]
+    filters = [clause.sql for clause in query.clauses]
+    table = aggregated(engine, columns, sums, filters, amount=amount)
     codes = {name: known_codes(schema[name], table[f"c{i}"]) for i, name in enumerate(names)}
     if views:
         codes[views] = table[f"c{len(names)}"].to_numpy()
