@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scumble.model import arrow_compute as pc
-from scumble.model.errors import ReleaseError
+from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised
-from scumble.model.long_work import interruptible
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED, MALFORMED
@@ -56,7 +55,7 @@ def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -
     known = {each.name: each for each in (*schema, *evidence.added) if each.tabular}
     for name in evidence.files:
         try:
-            strange = _strange_column(folder / name, known)
+            strange = _strange_column(folder / name, schema, known)
         except (pa.ArrowException, OSError, *MALFORMED):
             raise ReleaseError(DAMAGED) from None
         if strange is not None:
@@ -66,7 +65,7 @@ def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -
             )
 
 
-def _strange_column(path: Path, known: Mapping[str, Attribute]) -> str | None:
+def _strange_column(path: Path, schema: Schema, known: Mapping[str, Attribute]) -> str | None:
     """Return the first column of a file with a value outside its domain; None if there is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -77,7 +76,7 @@ def _strange_column(path: Path, known: Mapping[str, Attribute]) -> str | None:
         }
         small = plain.metadata.num_rows <= _SMALL
     text = [name for name, kind in kinds.items() if pa.types.is_string(kind)]
-    told = {} if small else _metadata(path)
+    told = {} if small else _metadata(path, schema)
     with pq.ParquetFile(path, metadata=plain.metadata, read_dictionary=text) as file:
         for name, kind in kinds.items():
             column = _Column(file, known[name], told.get(name, []))
@@ -86,25 +85,25 @@ def _strange_column(path: Path, known: Mapping[str, Attribute]) -> str | None:
     return None
 
 
-def _metadata(path: Path) -> dict[str, list[_Told]]:
+def _metadata(path: Path, schema: Schema) -> dict[str, list[_Told]]:
     """Return what the metadata of a file tell of each column, for each row group.
 
     Raises `ReleaseError` if DuckDB cannot read them.
     """
-    import duckdb
+    from scumble.public.sandbox import Sandbox
 
-    told: dict[str, list[_Told]] = {}
+    name = glob.escape(str(path)).replace("'", "''")
     try:
-        with interruptible(), duckdb.connect() as connection:
-            found = connection.execute(
-                "SELECT path_in_schema, stats_null_count, stats_min_value, stats_max_value, "
-                "dictionary_page_offset IS NOT NULL FROM parquet_metadata(?) ORDER BY row_group_id",
-                [glob.escape(str(path))],
-            ).fetchall()
-    except duckdb.Error:
+        found = Sandbox(schema, view=path).rows(
+            "SELECT path_in_schema, stats_null_count, stats_min_value, stats_max_value, "
+            f"dictionary_page_offset IS NOT NULL FROM parquet_metadata('{name}') "
+            "ORDER BY row_group_id"
+        )
+    except QueryError:
         raise ReleaseError(DAMAGED) from None
-    for name, *each in found:
-        told.setdefault(name, []).append(_Told(*each))
+    told: dict[str, list[_Told]] = {}
+    for column, *each in zip(*(every.to_pylist() for every in found.columns), strict=True):
+        told.setdefault(column, []).append(_Told(*each))
     return told
 
 
