@@ -97,7 +97,8 @@ class _KilledOnce:
 
     marks, victim = Path(), ""
 
-    def __post_init__(self) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         kind = type(self)
         self.marks, self.victim = kind.marks, kind.victim  # so that they are sent
 
