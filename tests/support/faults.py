@@ -6,6 +6,7 @@ faults.py FOLDER             publishes FOLDER/people.parquet with a ledger; name
 faults.py FOLDER MASTER      the same on Spark
 faults.py FOLDER MASTER SECONDS   ... which waits so long for a sign of life
 faults.py FOLDER MASTER SECONDS frame   ... while the plan of a DataFrame takes forever
+faults.py FOLDER MASTER SECONDS busy    ... while another job has all cores for three times as long
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.private.engines import persons, spark_wait, tasks, workers
+from scumble.private.engines import persons, pool, spark_wait, tasks, workers
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
@@ -84,9 +86,66 @@ class KillsExecutor(Fails):
 
     def fail(self, content: tasks.UnitToMap) -> None:
         if content.unit.number == 0:
-            daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
-            os.kill(int(daemon[1]), signal.SIGKILL)
+            os.kill(_executor(), signal.SIGKILL)
         super().fail(content)
+
+
+class _KilledOnce:
+    """A job whose first worker is killed when it has its answer: its own process, or the Java
+    process of its executor. The driver says which, and where the killed job leaves its name.
+    """
+
+    marks, victim = Path(), ""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        kind = type(self)
+        self.marks, self.victim = kind.marks, kind.victim  # so that they are sent
+
+    def run(self, content: Any, note: Any) -> Any:
+        answer = super().run(content, note)  # type: ignore[misc]
+        with suppress(FileExistsError):
+            (self.marks / type(self).__name__.removeprefix("Killed")).touch(exist_ok=False)
+            os.kill(_executor() if self.victim == "executor" else os.getpid(), signal.SIGKILL)
+            time.sleep(600)
+        return answer
+
+
+def _killed_once(kind: type) -> type:
+    """Return the job of which one worker is killed; tasks find it by its name in this module."""
+    return type(f"Killed{kind.__name__}", (_KilledOnce, kind), {"__module__": __name__})
+
+
+def kill_once(monkeypatch: Any, marks: Path, victim: str) -> None:
+    """Let one worker of every job be killed: `victim` is "worker" or "executor"."""
+    monkeypatch.setattr(_KilledOnce, "marks", marks)
+    monkeypatch.setattr(_KilledOnce, "victim", victim)
+    for kind in JOBS:
+        place = pool if kind in (persons.IdentifiersJob, persons.SurplusJob) else tasks
+        monkeypatch.setattr(place, kind.__name__, globals()[f"Killed{kind.__name__}"])
+
+
+JOBS = (
+    tasks.CodesJob,
+    tasks.CountJob,
+    tasks.DrawJob,
+    tasks.KeysJob,
+    tasks.ListsJob,
+    tasks.MapJob,
+    tasks.OccupiedJob,
+    tasks.SortedRowsJob,
+    tasks.UnitCellsJob,
+    tasks.WriteJob,
+    persons.IdentifiersJob,
+    persons.SurplusJob,
+)
+globals().update({f"Killed{kind.__name__}": _killed_once(kind) for kind in JOBS})
+
+
+def _executor() -> int:
+    """Return the process that started the daemon of this worker."""
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+    return int(daemon[1])
 
 
 class Changes(Fails):
@@ -168,6 +227,27 @@ def waiting(batches: Any) -> Any:
         time.sleep(600)
 
 
+def busy(work: tuple[Path, float]) -> None:
+    """Hold a core for some seconds, and tell so."""
+    place, seconds = work
+    (place / f"busy-{os.getpid()}").touch()
+    time.sleep(seconds)
+
+
+def hold_all_cores(session: Any, place: Path, seconds: float) -> None:
+    """Return when another job of the session has all cores."""
+    from pyspark import InheritableThread
+
+    from tests.support import faults
+
+    context = session.sparkContext
+    cores = context.defaultParallelism
+    held = context.parallelize([(place, seconds)] * cores, cores)
+    InheritableThread(target=lambda: held.foreach(faults.busy), daemon=True).start()
+    while len(list(place.glob("busy-*"))) < cores:
+        time.sleep(0.05)
+
+
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     source.UNIT_ROWS = 100
@@ -184,11 +264,15 @@ if __name__ == "__main__":
     sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
     if len(sys.argv) >= 4:
         spark_wait.PATIENCE = float(sys.argv[3])
+        spark_wait.NOTICE_SECONDS = spark_wait.PATIENCE / 4
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
-    tasks.MapJob = faults.WaitsInThreads if threads else faults.Waits  # type: ignore[misc]
     given: Any = table
+    if sys.argv[4:] == ["busy"]:
+        hold_all_cores(session, place, 3 * spark_wait.PATIENCE)
+    else:
+        tasks.MapJob = faults.WaitsInThreads if threads else faults.Waits  # type: ignore[misc]
     if sys.argv[4:] == ["frame"]:
         frame = session.read.parquet(str(given)).selectExpr("*", f"'{place}' AS place")
         given = frame.mapInArrow(faults.waiting, frame.schema)

@@ -84,7 +84,9 @@ def publish(
     saving |= {} if book is None else {"book": book}
     with (
         bars.progress("Publishing", options.rows_of(rows)) as progress,
-        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
+        publish_options.opened_engine(
+            engine, master, staging, insecure_cluster, quiet=as_json
+        ) as named["engine"],
         _mention_charge(ledger),
     ):
         named["progress"] = progress

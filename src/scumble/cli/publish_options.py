@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from scumble.cli import options
+from scumble.cli import console, options
 from scumble.cli.generated_options import METHODS, OPTIONS
 from scumble.model.errors import ParameterError
 
@@ -116,9 +116,17 @@ InsecureSeed = Annotated[
 
 @contextmanager
 def opened_engine(
-    engine: str, master: str | None, staging: Path | None, insecure_cluster: bool
+    engine: str,
+    master: str | None,
+    staging: Path | None,
+    insecure_cluster: bool,
+    *,
+    quiet: bool = False,
 ) -> Iterator[Any]:
-    """Yield the engine of `publish` that the options name: None for this machine."""
+    """Yield the engine of `publish` that the options name: None for this machine.
+
+    What Spark is waited for is printed, unless `quiet`.
+    """
     if engine not in ("local", "spark"):
         raise ParameterError.of("publish", "engine", "'local' or 'spark'", engine)
     if engine == "local":
@@ -133,8 +141,25 @@ def opened_engine(
     from scumble.private.engines.spark import Spark
     from scumble.private.engines.spark_session import spark_session
 
-    with spark_session(master) as session:
+    with spark_session(master) as session, _printed("scumble.spark", quiet):
         yield Spark(session, staging=staging, insecure_cluster=insecure_cluster)
+
+
+@contextmanager
+def _printed(name: str, quiet: bool) -> Iterator[None]:
+    """Print the messages of a logger, each as one sentence on stderr; none if `quiet`."""
+    import logging
+
+    class Printer(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            console.say(record.getMessage())
+
+    logger, printer = logging.getLogger(name), logging.NullHandler() if quiet else Printer()
+    logger.addHandler(printer)
+    try:
+        yield
+    finally:
+        logger.removeHandler(printer)
 
 
 # --- changing a release --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ from scumble.private.engines.engine import Output
 from scumble.private.engines.local import LocalEngine
 from scumble.private.engines.pool import PoolEngine
 from scumble.private.engines.spark import SparkExecutor
-from scumble.private.mechanism import Publisher, create
+from scumble.private.mechanism import Mechanism, Publisher, create
 from scumble.private.perturbation import partition_groups, tuple_views
 from scumble.private.sampling.source import FINGERPRINT, Keystream, ReleaseKey
 from scumble.private.tables import source, writer
@@ -51,6 +51,26 @@ PRODUCT = [
     pytest.param(name, kind, marks=pytest.mark.slow if (name, kind) in PAIRS else pytest.mark.soak)
     for name in CASES
     for kind in SOURCES
+]
+
+LISTS = {
+    "sequences": {"attribute": "pages", "length": 4},
+    "baskets": {"attribute": "pages", "top": 3},
+    "keys": {"attributes": ["pages"], "delta": 1e-2, "keys": 1},
+}
+# The jobs of which a worker is killed, by the way in which evidence is made: counts, non-empty
+# cells, groups, drawn tuples, lists. Every mechanism in `make test-soak`.
+KILLED = {
+    ("histogram", "worker"): ["CountJob"],
+    ("sparse", "executor"): ["OccupiedJob"],
+    ("anatomy", "worker"): ["MapJob", "UnitCellsJob", "WriteJob"],
+    ("alphabeta", "executor"): ["DrawJob", "SortedRowsJob", "WriteJob"],
+    ("sequences", "executor"): ["ListsJob"],
+    ("keys", "worker"): ["KeysJob"],
+}
+KILLED_PRODUCT = [
+    pytest.param(*pair, marks=pytest.mark.slow if pair in KILLED else pytest.mark.soak)
+    for pair in product(CASES | LISTS, ["worker", "executor"])
 ]
 
 
@@ -157,26 +177,23 @@ def test_the_same_bits(name: str, kind: str, engine, tmp_path, request) -> None:
     assert found.manifest.report == local.manifest.report
 
 
-LISTS = {
-    "sequences": {"attribute": "pages", "length": 4},
-    "baskets": {"attribute": "pages", "top": 3},
-    "keys": {"attributes": ["pages"], "delta": 1e-2, "keys": 1},
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LISTS)
-def test_lists_and_keys(name: str, engine) -> None:
-    """They are counted in the process that publishes."""
+def listed(name: str) -> tuple[pa.Table, sc.Schema, Mechanism]:
+    """A table of lists or keys, its schema, and a mechanism that counts them."""
     kind = {"keys": 'type = "category"\nopen = true'}.get(
         name, f'type = "{"set" if name == "baskets" else "sequence"}"\nvalues = ["a", "b", "c"]'
     )
     described = sc.Schema.loads(f'[attributes.pages]\nrole = "sensitive"\n{kind}')
     table = pa.table({"pages": [["a b", "a b c", "b b b c a", "c"][row % 4] for row in range(120)]})
     mechanism = create(name, epsilon=1, neighbours="add_remove", **LISTS[name])
-    local, found = (
-        sc.publish(table, described, mechanism, seed=1, engine=each) for each in (None, engine)
-    )
+    return table, described, mechanism
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_and_keys(name: str, engine) -> None:
+    """They are counted in the process that publishes."""
+    given = listed(name)
+    local, found = (sc.publish(*given, seed=1, engine=each) for each in (None, engine))
     assert digest(found) == digest(local)
 
 
@@ -345,6 +362,26 @@ class TestFaults:
             with pytest.raises(sc.ScumbleError, match="drew different noise"):
                 made.map(["age", "sex", "job"], faults.Fresh(), [output])
         assert not output.path.exists()
+
+
+@pytest.mark.parametrize(("name", "victim"), KILLED_PRODUCT)
+def test_one_worker_of_every_job_is_killed(
+    name: str, victim: str, engine, tmp_path, monkeypatch
+) -> None:
+    if name in LISTS:
+        table, described, mechanism = listed(name)
+    else:
+        case = CASES[name]
+        table, described, mechanism = case.table("ordinary"), case.schema, case.make()
+    path, marks = tmp_path / "people.parquet", tmp_path / "marks"
+    pq.write_table(table, path, row_group_size=50)
+    marks.mkdir()
+    local = digest(sc.publish(path, described, mechanism, seed=1))
+    faults.kill_once(monkeypatch, marks, victim)
+    found = digest(sc.publish(path, described, mechanism, seed=1, engine=engine))
+    killed = sorted(mark.name for mark in marks.iterdir())
+    assert killed == KILLED.get((name, victim), killed) != []
+    assert found == local
 
 
 @pytest.mark.slow

@@ -33,27 +33,38 @@ def cluster(testrun_uid):
 @contextmanager
 def publishing(place: Path, cluster, *patience: str) -> Iterator[subprocess.Popen[bytes]]:
     """A driver that has published one release, and waits for the tasks of another."""
+    with driving(place, cluster, *patience) as driver:
+        java: list[psutil.Process] = []
+        try:
+            wait(lambda: list(place.glob("worker-*")) or driver.poll() is not None, 600)
+            assert list(place.glob("scumble-staging-*/*"))
+            children = psutil.Process(driver.pid).children()
+            java += [each for each in children if each.name() == "java"]
+            yield driver
+        finally:
+            driver.kill()
+            for each in java:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()  # a stopped one does not notice that its driver has ended
+
+
+@contextmanager
+def driving(place: Path, cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of `faults.py`, which is killed at the end of the block."""
     pq.write_table(people(400, schema()), place / "people.parquet", row_group_size=100)
     sc.Ledger.create(place / "ledger", epsilon=5, neighbours="replace")
     paths = {"TMPDIR": str(place), "PYTHONPATH": os.pathsep.join(sys.path)}
     with (place / "errors").open("wb") as errors:  # Java, which may live longer, writes there too
         driver = subprocess.Popen(
-            [sys.executable, faults.__file__, str(place), cluster.master, *patience],
+            [sys.executable, faults.__file__, str(place), cluster.master, *arguments],
             env={**os.environ, **cluster.environment(), **paths},
             stderr=errors,
         )
-    java: list[psutil.Process] = []
     try:
-        wait(lambda: list(place.glob("worker-*")) or driver.poll() is not None, 600)
-        assert list(place.glob("scumble-staging-*/*"))
-        java += [each for each in psutil.Process(driver.pid).children() if each.name() == "java"]
         yield driver
     finally:
         driver.kill()
         driver.wait()
-        for each in java:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()  # a stopped one does not notice that its driver has ended
 
 
 def sentence_of(place: Path) -> str:
@@ -118,6 +129,8 @@ def test_java_is_lost_while_a_frame_is_written(ends: bool, cluster, tmp_path) ->
     """It ends, or does not answer any more. Tasks of a plan leave no signs of life."""
     with publishing(tmp_path, cluster, "12", "frame") as driver:
         [java] = (each for each in psutil.Process(driver.pid).children() if each.name() == "java")
+        message = "waiting for Spark: no task of the DataFrame has ended (1 running) for "
+        assert wait(lambda: message in (tmp_path / "errors").read_text(), 60)
         assert driver.poll() is None
         java.kill() if ends else java.suspend()
         driver.wait(120)
@@ -125,6 +138,17 @@ def test_java_is_lost_while_a_frame_is_written(ends: bool, cluster, tmp_path) ->
     lost += "ended, perhaps" if ends else "has not answered for 0.2 minutes, perhaps"
     assert f"could not do its work: {lost}" in sentence_of(tmp_path)
     assert_nothing_but_the_charge(tmp_path)
+
+
+def test_a_busy_cluster_is_waited_for(cluster, tmp_path) -> None:
+    """Three times as long as for a sign of life, and then everything is published."""
+    with driving(tmp_path, cluster, "6", "busy") as driver:
+        assert driver.wait(180) == 0, (tmp_path / "errors").read_text()
+    told = "Still waiting for Spark: the executors of the session have done only other tasks for "
+    assert told in (tmp_path / "errors").read_text()
+    assert sc.open(tmp_path / "release").evidence.rows == 400
+    history = sc.Ledger.open(tmp_path / "ledger").history()
+    assert [each["state"] for each in history] == ["made", "made"]
 
 
 def test_java_without_memory_ends(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import queue
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +19,7 @@ import pytest
 
 import scumble as sc
 from scumble.cli.publish_options import opened_engine
+from scumble.private.engines import spark_session as spark_session_module
 from scumble.private.engines import spark_task, spark_wait
 from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
@@ -205,17 +208,101 @@ def test_a_job_that_begins_after_ctrl_c_is_cancelled(begun: bool, tmp_path, monk
     assert bool(context.asked) == begun, "nobody waits for a call that never began"
 
 
-def test_java_that_does_not_answer_is_noticed(monkeypatch) -> None:
-    answers = threading.Semaphore(2)
-    java = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=answers.acquire))
+class Java:
+    """What looks like a context whose Java process answers some questions about one job, and no
+    more. `tasks` are those of the job that run; `executors` have the tasks of each executor.
+    """
+
+    def __init__(self, answers: int, tasks: int, executors: list[int], tags: bool = True) -> None:
+        self.master, self.answers, self.asked = "spark://host:7077", threading.Semaphore(answers), 0
+        self._jsc = SimpleNamespace(sc=lambda: self)
+        self._tasks, self._tags = tasks, tags
+        self._executors = [0, *executors]  # the first is the driver
+
+    def isStopped(self) -> bool:  # noqa: N802
+        self.answers.acquire()
+        self.asked += 1
+        return False
+
+    def statusTracker(self) -> object:  # noqa: N802
+        def some(**methods: object) -> object:
+            value = SimpleNamespace(**{name: lambda it=it: it for name, it in methods.items()})
+            return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
+
+        def tagged(tag: str) -> list[int]:
+            if self._tags:
+                return [7] if tag == "tag" else []
+            from py4j.protocol import Py4JError
+
+            raise Py4JError("there is no such method")
+
+        stage = some(numCompletedTasks=3, numFailedTasks=0, numActiveTasks=self._tasks)
+        running = SimpleNamespace(toString=lambda: "RUNNING")
+        return SimpleNamespace(
+            getJobIdsForTag=tagged,
+            getActiveJobIds=lambda: [7],
+            getJobInfo=lambda _: some(status=running, stageIds=[4]),
+            getStageInfo=lambda _: stage,
+            getExecutorInfos=lambda: [
+                SimpleNamespace(numRunningTasks=lambda tasks=tasks: tasks)
+                for tasks in self._executors
+            ],
+        )
+
+
+QUEUES = {
+    "no executor": (0, [], "the session has had no executor"),
+    "other tasks": (0, [1, 0], "the executors of the session have done only other tasks"),
+    "its own tasks": (1, [1, 0], ""),
+    "idle executors": (0, [0, 0], ""),  # although tasks wait: a message was lost
+}
+
+
+@pytest.mark.parametrize("tags", [True, False])
+@pytest.mark.parametrize("queue_", QUEUES)
+def test_a_queue_is_waited_for(queue_: str, tags: bool, tmp_path, monkeypatch, caplog) -> None:
+    """As long as Java says that it is one: three answers, each for a third of the patience."""
+    pytest.importorskip("pyspark", reason="needs scumble[spark]")
+    tasks, executors, told = QUEUES[queue_]
+    java = Java(3, tasks, executors, tags)
     monkeypatch.setattr(spark_wait, "PATIENCE", 0.9)
-    begun = time.monotonic()
-    signs = spark_wait.JavaSigns(SimpleNamespace(_jsc=java))
-    with signs:
+    monkeypatch.setattr(spark_wait, "NOTICE_SECONDS", 0.5)
+    spark_wait.begin_beats(tmp_path)
+    begun, signs = time.monotonic(), spark_wait.TaskSigns(tmp_path)
+    with signs.asked(java, "tag"):
         _, error = spark_wait._awaited(queue.SimpleQueue(), signs)
     assert isinstance(error, spark_wait._SilenceError)
-    assert signs.last() == 2, "it was waited for as long as there were answers"
-    assert time.monotonic() - begun > 1.5 * 0.9
+    assert (time.monotonic() - begun > 1.75) == bool(told), "0.9 s after the last sign"
+    words = told or "no task has begun, read on or ended"
+    assert f"Still waiting for Spark: {words} for " in caplog.messages[0]
+
+
+def test_a_plan_that_goes_on_forever_is_told_and_waited_for(monkeypatch, caplog) -> None:
+    """No task of it ends, but Java answers; then it does not answer any more."""
+    pytest.importorskip("pyspark", reason="needs scumble[spark]")
+    java = Java(6, 2, [1, 1])
+    monkeypatch.setattr(spark_wait, "PATIENCE", 0.9)
+    monkeypatch.setattr(spark_wait, "NOTICE_SECONDS", 0.5)
+    begun, signs = time.monotonic(), spark_wait.JavaSigns()
+    with signs.asked(java, "tag"):
+        _, error = spark_wait._awaited(queue.SimpleQueue(), signs)
+    assert isinstance(error, spark_wait._SilenceError)
+    assert java.asked == 6, "it was waited for as long as there were answers"
+    assert time.monotonic() - begun > 6 * 0.3 + 0.9 - 0.1
+    told = "Still waiting for Spark: no task of the DataFrame has ended (2 running) for "
+    assert all(message.startswith(told) for message in caplog.messages)
+    assert len(caplog.messages) in (2, 3), "after 0.5, 1 and 2 seconds without a task that ended"
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_messages_of_the_shell(quiet: bool, monkeypatch, capsys) -> None:
+    """On stderr, unless a program reads it."""
+    monkeypatch.setattr(spark_session_module, "spark_session", lambda _: nullcontext(session({})))
+    given = "spark", "spark://host:7077", None, True
+    with opened_engine(*given, quiet=quiet):
+        logging.getLogger("scumble.spark").warning("Still waiting for Spark: %s.", "it")
+    assert capsys.readouterr().err == ("" if quiet else "Still waiting for Spark: it.\n")
+    assert not logging.getLogger("scumble.spark").handlers
 
 
 class TestCommand:

@@ -64,7 +64,7 @@ class SparkFrame(Source):
                 return False
             return True
 
-        if not spark_wait.answer_of(context, spark_wait.JavaSigns(context), write):
+        if not spark_wait.answer_of(context, spark_wait.JavaSigns(), write):
             raise SourceError(
                 f"{self.description} cannot be computed. The message of Spark may quote values: "
                 "frame.count() shows it."

@@ -3,22 +3,27 @@
 Java that runs out of memory can lose one thread of Spark and go on without it. Then a job never
 ends, and a call of Java does not return. So Spark is called in a thread of its own, while the
 thread that publishes looks for signs of life: tasks touch a file in the staging folder when they
-begin, while they read, and when they end. While a DataFrame is written, which is Spark's own work,
-Java is asked for a sign.
+begin, while they read, and when they end. Another thread asks Java how far the tasks are: those
+that wait for a free core of a busy cluster are waited for, and so are those that compute a
+DataFrame, which leave no signs. A message of the logger "scumble.spark" then says what is waited
+for.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import secrets
 import subprocess
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from scumble.model.errors import ScumbleError
 
@@ -26,10 +31,12 @@ _Answer = TypeVar("_Answer")
 _Box = queue.SimpleQueue[tuple[Any, BaseException | None]]
 
 PATIENCE = 600  # seconds without a sign of life; Spark itself notices a lost machine within 120
+NOTICE_SECONDS = 60  # without progress before the first message; the next ones double the time
 BEAT_SECONDS = 5  # between the signs of one task
 _LOOK_SECONDS = 0.2  # how long a signal may wait
 _CANCEL_SECONDS = 10  # that Java may take to cancel tasks
 _BEAT = "beat"  # the name of the file
+_LOG = logging.getLogger("scumble.spark")
 _LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
 _STOPPED = "its session was stopped, or its master cannot be reached"
 _GONE = (
@@ -40,6 +47,7 @@ _SILENT = (
     "{} for {} minutes, perhaps because the Java process of the session lost a message for lack of "
     "memory; a larger spark.driver.memory may help"
 )
+_WAITING = "Still waiting for Spark: %s for %s. Ctrl-C ends this, and publishes nothing."
 # What a message of Spark contains, and what is told.
 _REASONS = (
     (
@@ -67,7 +75,7 @@ def beat(staging: Path) -> None:
         os.utime(staging / _BEAT)
 
 
-def answer_of(context: Any, sign: Sign, call: Callable[[], _Answer]) -> _Answer:
+def answer_of(context: Any, signs: Signs, call: Callable[[], _Answer]) -> _Answer:
     """Return what `call` returns, which may use the context.
 
     If it raises an error of Spark, which may quote values and keys, or if there is no sign of life
@@ -76,9 +84,9 @@ def answer_of(context: Any, sign: Sign, call: Callable[[], _Answer]) -> _Answer:
     """
     running = _Call(context, call)
     try:
-        with sign:
+        with signs.asked(context, running.tag):
             running.start()
-            answer, error = _awaited(running.box, sign)
+            answer, error = _awaited(running.box, signs)
     except BaseException:
         running.cancel()
         raise
@@ -96,7 +104,7 @@ class _Call:
     def __init__(self, context: Any, call: Callable[[], Any]) -> None:
         self.box: _Box = queue.SimpleQueue()
         self._context, self._call = context, call
-        self._tag = f"scumble-{secrets.token_hex(8)}"
+        self.tag = f"scumble-{secrets.token_hex(8)}"
         self._begun, self._left, self._ended = (threading.Event() for _ in range(3))
 
     def start(self) -> None:
@@ -110,7 +118,7 @@ class _Call:
         if self._left.is_set():
             return
         try:
-            self._context.addJobTag(self._tag)  # of this thread, which ends with the call
+            self._context.addJobTag(self.tag)  # of this thread, which ends with the call
             self.box.put((self._call(), None))
         except BaseException as error:
             self.box.put((None, error))
@@ -129,81 +137,181 @@ class _Call:
         """Cancel until the call has ended: it may be about to begin a job."""
         while True:
             with suppress(Exception):  # Spark itself may have ended
-                self._context.cancelJobsWithTag(self._tag)
+                self._context.cancelJobsWithTag(self.tag)
             if self._ended.wait(_LOOK_SECONDS):
                 return
 
 
-def _awaited(box: _Box, sign: Sign) -> tuple[Any, BaseException | None]:
+def _awaited(box: _Box, signs: Signs) -> tuple[Any, BaseException | None]:
     """Return what the thread puts into the box: an answer or an error. It is `_SilenceError` if
     there are no signs of life for too long.
     """
-    seen, since = -1, time.monotonic()
+    life, progress, notice = _Unchanged(), _Unchanged(), float(NOTICE_SECONDS)
     while True:
         with suppress(queue.Empty):
             return box.get(timeout=_LOOK_SECONDS)
-        now = sign.last()
-        if now not in (seen, None):
-            seen, since = now, time.monotonic()
-        elif time.monotonic() - since > PATIENCE:
-            return None, _SilenceError(sign.silent)
+        if life.seconds(signs.life()) > PATIENCE:
+            return None, _SilenceError(signs.silent)
+        waited = progress.seconds(signs.progress())
+        if waited < NOTICE_SECONDS:
+            notice = NOTICE_SECONDS
+        elif waited >= notice:
+            _LOG.warning(_WAITING, signs.waiting(), _span(waited))
+            notice *= 2
 
 
-class Sign(Protocol):
-    """Signs of life, inside of the `with` block."""
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+class _Unchanged:
+    """How long a value has been the same."""
+
+    def __init__(self) -> None:
+        self._value: object = None
+        self._since = time.monotonic()
+
+    def seconds(self, value: object) -> float:
+        """Return for how many seconds `value` was given at every call."""
+        if value != self._value:
+            self._value, self._since = value, time.monotonic()
+        return time.monotonic() - self._since
+
+
+@dataclass(frozen=True)
+class _Status:
+    """What Java tells about the jobs of a call.
+
+    `ended` changes with every task and job that ends. `running` is the number of tasks that run.
+    `queued` says in words why, if all tasks wait for a free core; it is empty otherwise.
+    """
+
+    ended: tuple[int, int] = (0, 0)
+    running: int = 0
+    queued: str = ""
+
+
+def _status(context: Any, tag: str) -> _Status:
+    """Ask Java about the jobs with a tag; it may answer, and yet be unable to tell."""
+    with suppress(Exception):
+        return _told_status(context, tag)
+    return _Status()
+
+
+def _told_status(context: Any, tag: str) -> _Status:
+    """Return what Java tells.
+
+    Executors that do nothing although tasks wait are no queue: then Spark has lost a message.
+    """
+    tracker = context._jsc.sc().statusTracker()
+    jobs = [job for number in _jobs(tracker, tag) for job in _some(tracker.getJobInfo(number))]
+    jobs = [job for job in jobs if job.status().toString() == "RUNNING"]
+    numbers = [stage for job in jobs for stage in job.stageIds()]
+    stages = [stage for number in numbers for stage in _some(tracker.getStageInfo(number))]
+    ended = sum(each.numCompletedTasks() + each.numFailedTasks() for each in stages)
+    running = sum(each.numActiveTasks() for each in stages)
+    busy = [each.numRunningTasks() for each in tracker.getExecutorInfos()]
+    # The driver is in the list, and does tasks only if there is nothing else.
+    local = context.master.startswith("local") and not context.master.startswith("local-cluster")
+    queued = ""
+    if jobs and not running and len(busy) == 1 and not local:
+        queued = "the session has had no executor"
+    elif jobs and not running and any(busy):
+        queued = "the executors of the session have done only other tasks"
+    return _Status((len(jobs), ended), running, queued)
+
+
+def _jobs(tracker: Any, tag: str) -> Any:
+    """Return the numbers of the jobs with a tag; of all jobs if Spark cannot tell them apart."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError):
+        return tracker.getJobIdsForTag(tag)
+    return tracker.getActiveJobIds()
+
+
+def _some(option: Any) -> list[Any]:
+    """Return the value of an option of Scala, if it has one."""
+    return [option.get()] if option.isDefined() else []
+
+
+class Signs(ABC):
+    """Signs of life of a call, and of its progress. Java is asked by a thread of its own, since it
+    may never answer.
+    """
 
     silent: str  # what there was none of, in words
 
-    def last(self) -> int | None:
-        """Return a number that changes with every sign; None if it is not known."""
+    def __init__(self) -> None:
+        self._answers = self._queued = 0
+        self._status = _Status()
 
-    def __enter__(self) -> object: ...
+    @contextmanager
+    def asked(self, context: Any, tag: str) -> Iterator[None]:
+        """Ask Java about the jobs with a tag inside of the block."""
+        ended = threading.Event()
 
-    def __exit__(self, *exception: object) -> None: ...
+        def ask() -> None:
+            with suppress(Exception):  # then there are no more answers
+                while not ended.wait(min(BEAT_SECONDS, PATIENCE / 3)):
+                    context._jsc.sc().isStopped()
+                    self._status = _status(context, tag)
+                    self._queued += bool(self._status.queued)
+                    self._answers += 1
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    @abstractmethod
+    def life(self) -> object:
+        """Return a value that changes with every sign of life."""
+
+    @abstractmethod
+    def progress(self) -> object:
+        """Return a value that changes as tasks go on."""
+
+    def waiting(self) -> str:
+        """Return in words what is waited for."""
+        return self._status.queued or self.silent
 
 
-class TaskSigns:
-    """The signs that tasks leave in the staging folder."""
+class TaskSigns(Signs):
+    """The signs that tasks leave in the staging folder; and Java says that all of them are still to
+    begin.
+    """
 
     silent = "no task has begun, read on or ended"
 
     def __init__(self, staging: Path) -> None:
-        self._file = staging / _BEAT
+        super().__init__()
+        self._file, self._beat = staging / _BEAT, -1
 
-    def last(self) -> int | None:
+    def life(self) -> object:
+        return self.progress(), self._queued
+
+    def progress(self) -> object:
         with suppress(OSError):  # a shared folder may be out of reach for a moment
-            return self._file.stat().st_mtime_ns
-        return None
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *exception: object) -> None: ...
+            self._beat = self._file.stat().st_mtime_ns
+        return self._beat
 
 
-class JavaSigns:
+class JavaSigns(Signs):
     """Java answers a question, whatever tasks do: those of a plan leave no signs."""
 
     silent = "the Java process of the session has not answered"
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._answers = 0
-        self._ended = threading.Event()
-
-    def last(self) -> int:
+    def life(self) -> object:
         return self._answers
 
-    def __enter__(self) -> None:
-        threading.Thread(target=self._ask, daemon=True).start()
+    def progress(self) -> object:
+        return self._status.ended
 
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-
-    def _ask(self) -> None:
-        with suppress(Exception):  # then there are no more answers
-            while not self._ended.wait(min(BEAT_SECONDS, PATIENCE / 3)):
-                self._context._jsc.sc().isStopped()
-                self._answers += 1
+    def waiting(self) -> str:
+        running = self._status.running
+        return self._status.queued or f"no task of the DataFrame has ended ({running} running)"
 
 
 class _SilenceError(Exception):
