@@ -22,6 +22,7 @@ from scumble.public.estimation.rows.staged_reading import (
     deal,
     multiplicities,
     posterior_laws,
+    sql_sum,
     staged,
     staged_counts,
 )
@@ -194,3 +195,10 @@ def test_an_interrupted_first_question_leaves_the_engine_usable(
     expected = _expected(published, (), np.ones(ROWS, bool), None)
     found = _found(published, engine, (), (), None)
     _same(found, {key: [sums[0]] * 3 for key, sums in expected.items()})
+
+
+@pytest.mark.parametrize("terms", [1, 64, 65, 5000])
+def test_sums_of_many_terms(terms: int) -> None:
+    schema = sc.Schema([sc.Attribute("job", "sensitive", sc.Category(("a", "b")))])
+    found = Sandbox(schema).rows(f"SELECT {sql_sum([f'{each}e0' for each in range(terms)])}")
+    assert found.column(0)[0].as_py() == terms * (terms - 1) / 2

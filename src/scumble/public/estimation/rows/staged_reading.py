@@ -72,6 +72,7 @@ _COINS = 1 << 16  # a coin has two bytes
 _ROUNDS = 60  # of the EM algorithm
 _PRIOR = 1.0  # rows of each value that are added to those that were seen
 FIXED = 1 << 32  # posterior probabilities in tables are whole numbers of this part
+_TERMS = 64  # of a sum in SQL without parentheses
 _BUILDING = Lock()
 
 
@@ -282,12 +283,20 @@ def _last_scale(reading: StagedReading) -> str:
     factors = [f"{factor:.17e}" for factor in reading.factors[-1]]
     if channel.layout == "counts":
         pairs = zip(channel.columns, factors, strict=True)
-        whole = " + ".join(f"CAST({quoted(name)} AS DOUBLE) * {q}" for name, q in pairs)
+        whole = sql_sum([f"CAST({quoted(name)} AS DOUBLE) * {factor}" for name, factor in pairs])
     else:
         members = ", ".join(f"CAST({quoted(name)} AS BIGINT) + 1" for name in channel.columns)
         whole = f"list_sum(list_select([{', '.join(factors)}], [{members}]))"
     rounding = f"{reading.rounding:.17e}"
     return f"(1e0 / ({whole}) + {rounding}) - {rounding}"
+
+
+def sql_sum(terms: Sequence[str]) -> str:
+    """Return the SQL of a sum, in nested parts: DuckDB refuses expressions 1,000 levels deep."""
+    while len(terms) > 1:
+        parts = [terms[start : start + _TERMS] for start in range(0, len(terms), _TERMS)]
+        terms = [f"({' + '.join(part)})" for part in parts]
+    return terms[0]
 
 
 class StagedTables(MultisetTables):
