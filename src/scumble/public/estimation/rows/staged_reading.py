@@ -15,8 +15,9 @@ another order only. It is the same whenever the release is read.
 
 from __future__ import annotations
 
+import glob
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +60,9 @@ from scumble.public.sandbox import Sandbox
 
 Stages = npt.NDArray[np.uint8]
 
-_COLUMN, _SCALE, _TABLE = "scumble stage", "scumble scale", "scumble stages"
+_COLUMN, _SCALE, _PLACE = "scumble stage", "scumble scale", "scumble place"
+# Tables of the engine: the rows of all stages but the last, and their places.
+_TABLE, _PLACES = "scumble stages", "scumble places"
 # The first stage has at most 128 rows and a 64th of all, the second as many, and each later one
 # twice as many as the one before; all but the last have at most half of all rows.
 _FIRST_ROWS, _FIRST_SHARE = 128, 64
@@ -70,6 +73,7 @@ _COINS = 1 << 16  # a coin has two bytes
 _ROUNDS = 60  # of the EM algorithm
 _PRIOR = 1.0  # rows of each value that are added to those that were seen
 FIXED = 1 << 32  # posterior probabilities in tables are whole numbers of this part
+_TERMS = 64  # of a sum in SQL without parentheses
 _BUILDING = Lock()
 
 
@@ -87,11 +91,22 @@ class StagedReading:
         """By stage and value, what multiplicities are multiplied by."""
         return np.stack([law.factors for law in self.channel.laws])
 
+    @property
+    def rounding(self) -> float:
+        """A number r such that x + r - r rounds a scale x to a multiple of the last place of r.
+
+        Sums of products of such scales and multiplicities are exact, so that they do not depend on
+        the order in which threads add them: the sum for value v is near π_v for each row, and twice
+        that has at most 53 bits.
+        """
+        most = 2 * len(self.stages) * float(self.channel.laws[0].drawn.max())
+        return float(0.75 * 2.0 ** np.ceil(np.log2(most)))
+
 
 def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading | None:
     """Return the reading by stages of a release of Aroma; None if its rows are not read so.
 
-    It is made at the first question, in two passes over the published rows.
+    It is made at the first question, in one pass over the published rows.
     """
     channel = evidence.channels[0] if evidence.channels else None
     if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
@@ -99,7 +114,9 @@ def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading 
     fewest = max(_FEWEST, _FEWEST_EACH * channel.law.values)
     if channel.law.caps is not None or not fewest <= evidence.rows <= _MOST:
         return None
-    if engine.view is None or not engine.view.is_file() or _COLUMN in schema:
+    if engine.view is None or not engine.view.is_file():
+        return None
+    if any(name in schema for name in (_COLUMN, _SCALE, _PLACE)):
         return None
     with _BUILDING:
         if _TABLE not in engine.derived:
@@ -111,10 +128,11 @@ def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading 
 def _read(
     evidence: Records, schema: Schema, channel: MultisetChannel, law: PoolLaw, engine: Sandbox
 ) -> StagedReading:
-    file = cast(Path, engine.view)  # the engine of a release has one
-    stages, last = deal(file, evidence.rows, law.values)
-    pilot = _multisets(file, channel, stages < last)
-    laws = posterior_laws(law, pilot, stages[stages < last], last)
+    stages, last = deal(cast(Path, engine.view), evidence.rows, law.values)
+    places = np.flatnonzero(stages < last)
+    pilot = _rows_at(places, engine)
+    shown, own = multiplicities(channel, pilot), stages[places]
+    laws = posterior_laws(law, shown, own, last)
     split = StagedChannel(channel.attributes, _COLUMN, channel, laws)
     column = Attribute(_COLUMN, "quasi", IntegerRange(0, last))
     found = StagedReading(
@@ -123,8 +141,32 @@ def _read(
         split,
         stages,
     )
-    engine.keep_table(_TABLE, pa.table({_COLUMN: stages, _SCALE: _scales(file, found)}))
+    scales = 1 / (shown * found.factors[own]).sum(axis=1)
+    scales = (scales + found.rounding) - found.rounding
+    staged = pilot.append_column(_COLUMN, [own]).append_column(_SCALE, [scales])
+    engine.keep_table(_TABLE, staged)
     return found
+
+
+def _rows_at(places: npt.NDArray[np.intp], engine: Sandbox) -> pa.Table:
+    """Return the published rows at some places, in their order. The engine keeps the places."""
+    if _PLACES not in engine.derived:  # it is there if a question was interrupted
+        engine.keep_table(_PLACES, pa.table({_PLACE: places}))
+        engine.derived[_PLACES] = True
+    chosen = f"{_numbered(engine)} SEMI JOIN {quoted(_PLACES)} USING ({quoted(_PLACE)})"
+    return engine.rows(f"SELECT * FROM {chosen} ORDER BY {quoted(_PLACE)}")
+
+
+def _numbered(engine: Sandbox) -> str:
+    """Return the SQL of the published rows and their places in the file, from 0 on.
+
+    Threads read parts of the file, unless it has a column with the name that DuckDB gives places.
+    """
+    number, place = "file_row_number", quoted(_PLACE)
+    if number in map(str.lower, engine.schema.names):
+        return f"(SELECT *, row_number() OVER () - 1 AS {place} FROM view)"
+    path = glob.escape(str(cast(Path, engine.view).resolve())).replace("'", "''")
+    return f"(SELECT *, {number} AS {place} FROM read_parquet('{path}'))"
 
 
 def deal(file: Path, rows: int, values: int) -> tuple[Stages, int]:
@@ -133,7 +175,8 @@ def deal(file: Path, rows: int, values: int) -> tuple[Stages, int]:
         seed = hashlib.file_digest(opened, "sha256").digest()
     coins = np.frombuffer(hashlib.shake_256(seed).digest(2 * rows), "<u2")
     ends = _stage_ends(rows, values)
-    return np.searchsorted(ends, coins, side="right").astype(np.uint8), len(ends)
+    stage = np.searchsorted(ends, np.arange(_COINS), side="right").astype(np.uint8)
+    return stage[coins], len(ends)
 
 
 def _stage_ends(rows: int, values: int) -> list[int]:
@@ -163,43 +206,13 @@ def posterior_laws(
 def _likely_shares(likelihoods: Floats, shares: Floats) -> Floats:
     """Return the shares of values of the largest likelihood, with `_PRIOR` rows of each value."""
     for _ in range(_ROUNDS):
-        products = likelihoods * shares
-        found = (products / products.sum(axis=1, keepdims=True)).sum(axis=0) + _PRIOR
+        each = 1 / np.einsum("rv,v->r", likelihoods, shares)
+        found = shares * np.einsum("rv,r->v", likelihoods, each) + _PRIOR
         shares = found / found.sum()
     return shares
 
 
-def _multisets(file: Path, channel: MultisetChannel, chosen: npt.NDArray[np.bool_]) -> Floats:
-    """Return the multiplicities of all values in the chosen rows of a file."""
-    parts = [np.zeros((0, channel.law.values))]
-    start = 0
-    for batch in _batches(file, channel):
-        some = chosen[start : start + batch.num_rows]
-        start += batch.num_rows
-        if some.any():
-            parts.append(multiplicities(channel, batch.filter(pa.array(some))))
-    return np.concatenate(parts)
-
-
-def _scales(file: Path, reading: StagedReading) -> Floats:
-    """Return 1 / Σ q_v c_v of every row, with the factors of its stage."""
-    parts, start = [np.zeros(0)], 0
-    for batch in _batches(file, reading.channel.multisets):
-        factors = reading.factors[reading.stages[start : start + batch.num_rows]]
-        start += batch.num_rows
-        parts.append(1 / (multiplicities(reading.channel.multisets, batch) * factors).sum(axis=1))
-    return np.concatenate(parts)
-
-
-def _batches(file: Path, channel: MultisetChannel) -> Iterator[pa.RecordBatch]:
-    rows = max((1 << 22) // channel.law.values, 1)
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file) as opened:
-        yield from opened.iter_batches(rows, columns=list(channel.columns), use_threads=False)
-
-
-def multiplicities(channel: MultisetChannel, batch: pa.RecordBatch) -> Floats:
+def multiplicities(channel: MultisetChannel, batch: pa.RecordBatch | pa.Table) -> Floats:
     """Return the multiplicity of every value in every row."""
     columns = [batch.column(name).to_numpy() for name in channel.columns]
     if channel.layout == "counts":
@@ -222,7 +235,7 @@ def staged_counts(
     filters: Sequence[str],
 ) -> GroupedCounts:
     """Add up posterior probabilities by `unperturbed` attributes, which the stage is one of."""
-    source = f"(SELECT * FROM view POSITIONAL JOIN {quoted(_TABLE)})"
+    source = _staged_rows(engine, reading)
     columns = [quoted(name) for name in unperturbed]
     amount = None if summed is None else AMOUNT
     scaled = [f"{quoted(_SCALE)}{power}" for power in member_powers(amount)]
@@ -250,6 +263,42 @@ def staged_counts(
     rows = lines(reading.schema, combinations, np.zeros(len(stage), np.intp), numbers)
     shown = shown.reshape(len(scaled), channel.law.values, -1)
     return expanded(rows, shown * reading.factors[stage].T)
+
+
+def _staged_rows(engine: Sandbox, reading: StagedReading) -> str:
+    """Return the SQL of all rows with their stages and scales.
+
+    Those of the last stage are read from the file: what is kept of the others is next to nothing.
+    """
+    others = f"{_numbered(engine)} ANTI JOIN {quoted(_PLACES)} USING ({quoted(_PLACE)})"
+    stage = f"CAST({len(reading.channel.laws) - 1} AS UTINYINT) AS {quoted(_COLUMN)}"
+    last = f"SELECT *, {stage}, {_last_scale(reading)} AS {quoted(_SCALE)} FROM {others}"
+    return f"({last} UNION ALL FROM {quoted(_TABLE)})"
+
+
+def _last_scale(reading: StagedReading) -> str:
+    """Return in SQL 1 / Σ q_v c_v of a row of the last stage, rounded as `rounding` says.
+
+    Numbers have exponents: DuckDB takes others for decimals.
+    """
+    channel = reading.channel.multisets
+    factors = [f"{factor:.17e}" for factor in reading.factors[-1]]
+    if channel.layout == "counts":
+        pairs = zip(channel.columns, factors, strict=True)
+        whole = sql_sum([f"CAST({quoted(name)} AS DOUBLE) * {factor}" for name, factor in pairs])
+    else:
+        members = ", ".join(f"CAST({quoted(name)} AS BIGINT) + 1" for name in channel.columns)
+        whole = f"list_sum(list_select([{', '.join(factors)}], [{members}]))"
+    rounding = f"{reading.rounding:.17e}"
+    return f"(1e0 / ({whole}) + {rounding}) - {rounding}"
+
+
+def sql_sum(terms: Sequence[str]) -> str:
+    """Return the SQL of a sum, in nested parts: DuckDB refuses expressions 1,000 levels deep."""
+    while len(terms) > 1:
+        parts = [terms[start : start + _TERMS] for start in range(0, len(terms), _TERMS)]
+        terms = [f"({' + '.join(part)})" for part in parts]
+    return terms[0]
 
 
 class StagedTables(MultisetTables):
