@@ -150,6 +150,8 @@ class Clauses:
 
     def along(self, clause: Expression, order: Sequence[str]) -> Truth:
         """Return the truth of `clause` as a tensor that broadcasts over the axes `order`."""
+        if clause.attributes == order:
+            return self._truth[clause]
         places = [order.index(name) for name in clause.attributes]
         shape = [1] * len(order)
         for name, place in zip(clause.attributes, places, strict=True):
