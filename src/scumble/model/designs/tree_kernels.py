@@ -343,6 +343,14 @@ def _weigh(
 
 
 @kernel
+def _widen(spans: Array, weights: tuple[float, float, float]) -> None:
+    """Let the three ranges `spans` reach to three weights."""
+    for row in range(3):
+        spans[row, 0] = min(spans[row, 0], weights[row])
+        spans[row, 1] = max(spans[row, 1], weights[row])
+
+
+@kernel
 def _descend(
     boxes: Arrays,
     asked: Arrays,
@@ -357,9 +365,10 @@ def _descend(
 ) -> tuple[int, bool]:
     """Visit the nodes that a question tells apart. Those that it uses are written to `visited`,
     each with the place of its parent there (−1 for none), with their mean, least and largest weight
-    in `found`, and with the moments of their children that are not used in `beside`. The sums of
-    weights · counts are added to `numbers`, and the range of the weights is written to `spans`.
-    Returns the number of these nodes, and whether the weights differ within one of the last boxes.
+    in `found`, and with the moments of their children that are not used in `beside`, whose last row
+    is for those without a parent. The sums of weights · counts are added to `numbers`, and the
+    range of the weights is written to `spans`. Returns the number of these nodes, and whether the
+    weights differ within one of the last boxes.
     """
     roots, first_child, children, low, high, ends, counts, even, children_sums = boxes
     values, totals, run_ends = asked
@@ -381,17 +390,14 @@ def _descend(
                 weight *= values[part, first]
                 zero = zero or values[part, first] == 0.0
         if zero:
-            for row in range(3):
-                spans[row, 0], spans[row, 1] = min(spans[row, 0], 0.0), max(spans[row, 1], 0.0)
-            if parent >= 0:
-                beside[parent, 0] += even[node, 0]
-                beside[parent, 1] += even[node, 1]
-                beside[parent, 2] = max(beside[parent, 2], even[node, 2])
+            _widen(spans, (0.0, 0.0, 0.0))
+            beside[parent, 0] += even[node, 0]
+            beside[parent, 1] += even[node, 1]
+            beside[parent, 2] = max(beside[parent, 2], even[node, 2])
             continue
         visited[count, 0], visited[count, 1] = node, parent
         if uneven and not ends[node]:
-            found[count, 0] = found[count, 1] = found[count, 2] = 0.0
-            beside[count, 0] = beside[count, 1] = beside[count, 2] = 0.0
+            found[count], beside[count] = 0.0, 0.0
             for place in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
                 stack[left, 0], stack[left, 1] = children[place], count
                 left += 1
@@ -400,12 +406,11 @@ def _descend(
             if uneven:
                 weights = _weigh(node, low, high, values, parts, totals, run_ends, factor)
                 cut = True
-            found[count, 0], found[count, 1], found[count, 2] = weights
+            _widen(spans, weights)
             for row in range(3):
+                found[count, row] = weights[row]
                 beside[count, row] = children_sums[node, row]
-                numbers[row, 0] += found[count, row] * counts[node]
-                spans[row, 0] = min(spans[row, 0], found[count, row])
-                spans[row, 1] = max(spans[row, 1], found[count, row])
+                numbers[row, 0] += weights[row] * counts[node]
         count += 1
     return count, cut
 
@@ -473,7 +478,7 @@ def read_questions(
     """
     size, axes, longest = len(facts), len(sizes), values.shape[1]
     stack, visited = np.empty((size, 2), np.int64), np.empty((size, 2), np.int64)
-    found, beside = np.empty((size, 3)), np.empty((size, 3))
+    found, beside = np.empty((size, 3)), np.zeros((size + 1, 3))
     weights, shared = np.empty(size), np.empty(size)
     totals, run_ends = np.empty((axes, longest + 1)), np.empty((axes, longest), np.int64)
     asked = (values, totals, run_ends)

@@ -96,7 +96,8 @@ class Spread:
     def counted(cls, sums: npt.NDArray[np.float64]) -> Spread:
         """Return the spread of cells of which every row adds 1, with the sums of `Amounts`."""
         value, seen, shown, *squares, number = sums.tolist()
-        return cls(value, seen, shown, *(max(0.0, each) for each in squares), number, number, 1, 1)
+        times, sampling, sure, near = (max(0.0, each) for each in squares)
+        return cls(value, seen, shown, times, sampling, sure, near, number, number, 1.0, 1.0)
 
     @property
     def largest(self) -> float:

@@ -205,8 +205,9 @@ def _interleaved(codes: Integers) -> Integers:
 
 
 def _reading(numbers: list[list[float]], limits: bool) -> Reading:
-    mean, least, most = numbers
-    return Reading(*mean, (), Reading(*least), Reading(*most)) if limits else Reading(*mean)
+    (value, variance, fourth, largest), *ends = numbers
+    low, high = (Reading(a, b, c, d) for a, b, c, d in ends) if limits else (None, None)
+    return Reading(value, variance, fourth, largest, (), low, high)
 
 
 class _Packed:
