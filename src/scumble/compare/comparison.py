@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import product
+from statistics import median
 from typing import Any
 
 from scumble.compare.runs import Material, Run, Runner, RunOrReason, Task, Workers, try_run
@@ -24,8 +25,8 @@ from scumble.model.long_work import part
 FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
 # Further processes are started if this many seconds of work are left, estimated after this process
-# has worked for that many.
-_WORTH_PROCESSES, _TIMED_ALONE = 30.0, 1.0
+# has worked for that many, and has made some runs, of which one or two load libraries.
+_WORTH_PROCESSES, _TIMED_ALONE, _RUNS_ALONE = 30.0, 1.0, 3
 
 
 @dataclass
@@ -158,14 +159,14 @@ class Comparison:
         `done` runs were made before. Those of this process tell how far they are.
         """
         tasks = (task for task in todo if task.choice.name not in left_out)
-        begin = time.perf_counter()
+        spent: list[float] = []
         for made, task in enumerate(tasks, 1):
+            begin = time.perf_counter()
             with part(done + made - 1, done + len(todo)):
                 found = try_run(self.runner, task)
+            spent.append(time.perf_counter() - begin)
             yield task, found
-            spent = time.perf_counter() - begin
-            left = spent / made * (len(todo) - made)
-            if jobs > 1 and spent >= _TIMED_ALONE and left >= _WORTH_PROCESSES:
+            if jobs > 1 and worth_processes(spent, len(todo) - made):
                 with Workers(min(jobs, len(todo) - made), self.runner.material) as workers:
                     yield from workers.made(tasks)
 
@@ -175,6 +176,16 @@ class Comparison:
         material = self.runner.material
         known = f"{material.schema.dumps()}\n{texts}\n{material.truth.tolist()}\n{material.seed}"
         return sha256(known.encode()).hexdigest()[:16]
+
+
+def worth_processes(spent: Sequence[float], left: int) -> bool:
+    """Return whether `left` runs are worth further processes, given the seconds of earlier runs.
+
+    The time of a run is taken to be the median, as libraries and compiled loops are loaded once.
+    """
+    alone = sum(spent)
+    known = len(spent) >= _RUNS_ALONE or alone >= _WORTH_PROCESSES
+    return known and alone >= _TIMED_ALONE and median(spent) * left >= _WORTH_PROCESSES
 
 
 def _recorded_parameters(choice: Choice) -> dict[str, Any]:

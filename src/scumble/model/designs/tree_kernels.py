@@ -275,8 +275,6 @@ def group_moments(
 # stands for its leaves: least squares takes equal weights of all leaves below a node to the node
 # itself. So only nodes along the border of the question are visited.
 
-_ZERO, _EVEN, _UNEVEN = 0, 1, 2
-
 
 @kernel
 def hulls(parents: Array, ends: Array, low: Array, high: Array, counts: Array) -> None:
@@ -330,7 +328,7 @@ def _weigh(
         part = parts[axis]
         if part < 0:
             continue
-        first, last = low[axis, node], high[axis, node]
+        first, last = low[node, axis], high[node, axis]
         own = lowest = highest = values[part, first]
         if run_ends[axis, first] <= last:
             own = (totals[axis, last + 1] - totals[axis, first]) / (last - first + 1)
@@ -345,69 +343,116 @@ def _weigh(
 
 
 @kernel
+def _widen(spans: Array, weights: tuple[float, float, float]) -> None:
+    """Let the three ranges `spans` reach to three weights."""
+    for row in range(3):
+        spans[row, 0] = min(spans[row, 0], weights[row])
+        spans[row, 1] = max(spans[row, 1], weights[row])
+
+
+@kernel
 def _descend(
-    tree: Arrays,
     boxes: Arrays,
     asked: Arrays,
     parts: Array,
     factor: float,
-    marks: Array,
-    visited: Array,
     stack: Array,
+    visited: Array,
     found: Array,
+    beside: Array,
     numbers: Array,
     spans: Array,
 ) -> tuple[int, bool]:
-    """Visit the nodes that a question tells apart. Those that it uses are marked and written to
-    `visited`, with their mean, least and largest weight in the three rows of `found`; the sums of
-    weights · counts are added to `numbers`, and the range of the weights is written to `spans`.
-    Returns the number of these nodes, and whether the weights differ within one of the last boxes.
+    """Visit the nodes that a question tells apart. Those that it uses are written to `visited`,
+    each with the place of its parent there (−1 for none), with their mean, least and largest weight
+    in `found`, and with the moments of their children that are not used in `beside`, whose last row
+    is for those without a parent. The sums of weights · counts are added to `numbers`, and the
+    range of the weights is written to `spans`. Returns the number of these nodes, and whether the
+    weights differ within one of the last boxes.
     """
-    _, first_child, children, _, _ = tree
-    roots, low, high, ends, counts = boxes
+    roots, first_child, children, low, high, ends, counts, even, children_sums = boxes
     values, totals, run_ends = asked
     count, left, cut = 0, len(roots), False
-    stack[:left] = roots[::-1]
+    stack[:left, 0], stack[:left, 1] = roots[::-1], -1
     spans[:, 0], spans[:, 1] = np.inf, -np.inf
     while left:
         left -= 1
-        node = stack[left]
-        # Whether the weights in the box are all 0, all equal, or different; no function, as above.
+        node, parent = stack[left, 0], stack[left, 1]
+        # Whether the weights in the box are different, or all 0; no function, as above.
         uneven, zero, weight = False, False, factor
         for axis in range(len(parts)):
-            part, first = parts[axis], low[axis, node]
-            cut_here = part >= 0 and run_ends[axis, first] <= high[axis, node]
-            uneven = uneven or cut_here
-            if part >= 0 and not cut_here:
+            part, first = parts[axis], low[node, axis]
+            if part < 0:
+                continue
+            if run_ends[axis, first] <= high[node, axis]:
+                uneven = True
+            else:
                 weight *= values[part, first]
                 zero = zero or values[part, first] == 0.0
-        state = _ZERO if zero else _UNEVEN if uneven else _EVEN
-        found[0, node] = found[1, node] = found[2, node] = weight if state == _EVEN else 0.0
-        if state == _UNEVEN and not ends[node]:
+        if zero:
+            _widen(spans, (0.0, 0.0, 0.0))
+            beside[parent, 0] += even[node, 0]
+            beside[parent, 1] += even[node, 1]
+            beside[parent, 2] = max(beside[parent, 2], even[node, 2])
+            continue
+        visited[count, 0], visited[count, 1] = node, parent
+        if uneven and not ends[node]:
+            found[count], beside[count] = 0.0, 0.0
             for place in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
-                stack[left] = children[place]
+                stack[left, 0], stack[left, 1] = children[place], count
                 left += 1
         else:
-            if state == _UNEVEN:
+            weights = (weight, weight, weight)
+            if uneven:
                 weights = _weigh(node, low, high, values, parts, totals, run_ends, factor)
                 cut = True
-                found[0, node], found[1, node], found[2, node] = weights
+            _widen(spans, weights)
             for row in range(3):
-                numbers[row, 0] += found[row, node] * counts[node]
-                spans[row, 0] = min(spans[row, 0], found[row, node])
-                spans[row, 1] = max(spans[row, 1], found[row, node])
-            if state == _ZERO:
-                continue
-        marks[node] = True
-        visited[count] = node
+                found[count, row] = weights[row]
+                beside[count, row] = children_sums[node, row]
+                numbers[row, 0] += weights[row] * counts[node]
         count += 1
     return count, cut
 
 
 @kernel
+def _question_moments(
+    facts: Array, visited: Array, found: Array, beside: Array, shared: Array
+) -> tuple[float, float, float]:
+    """Return the moments of the error of the weighted sum of the nodes `visited`, as `_moments`
+    does: `found` has their weights, and `shared` is written over. The passes are those of
+    `_pulled`. The columns of `facts` are the share of a node in the sum of its siblings, both
+    variances of the tree, and the first three arrays of the noise.
+    """
+    count = len(visited)
+    shared[:count] = 0.0
+    for place in range(count - 1, -1, -1):
+        found[place] += shared[place]
+        parent = visited[place, 1]
+        if parent >= 0:
+            shared[parent] += facts[visited[place, 0], 0] * found[place]
+    second = fourth = largest = 0.0
+    for place in range(count):
+        node, parent = visited[place, 0], visited[place, 1]
+        own, below, share = facts[node, 1], facts[node, 2], facts[node, 3]
+        if parent >= 0:
+            found[place] += shared[parent]
+        if below > 0.0:
+            shared[place] = found[place] * own / below - shared[place]
+        one, passed = found[place] * share, shared[place]
+        second += facts[node, 4] * one * one
+        fourth += facts[node, 5] * one**4
+        if facts[node, 4] > 0.0:
+            largest = max(largest, abs(one))
+        second += beside[place, 0] * passed * passed
+        fourth += beside[place, 1] * passed**4
+        largest = max(largest, beside[place, 2] * abs(passed))
+    return second, fourth, largest
+
+
+@kernel
 def read_questions(
-    tree: Arrays,
-    noise: Arrays,
+    facts: Array,
     boxes: Arrays,
     values: Array,
     sizes: Array,
@@ -421,38 +466,30 @@ def read_questions(
     """Read questions whose weights are products. Question q has the factor `factors[q]`, and for
     each attribute the weights `values[parts[q, axis]]`, or 1 where that is −1.
 
-    `boxes` are the roots of the tree, the bounds of the nodes by attribute, which nodes are the
-    last ones, and their counts (see `hulls`). Written by question are to `numbers` (zeros at first)
+    `facts` are told in `_question_moments`. `boxes` are the roots of the tree, where the children
+    of each node begin among all, these, the bounds of the nodes, which nodes are the last ones,
+    their counts (see `hulls`), the moments `below_even`, and their sums over the children of a node
+    (of the last, the maximum). Written by question are to `numbers` (zeros at first)
     the four numbers of three readings, with the mean, the least and the largest weight of every
     last node; to `cut` whether the weights differ within one, and to `spans` the range of the
     weights of the last nodes, for each of the three. Moments are written for the readings `wanted`
     (the first of them, and the one after the last) of questions that are cut, else for the first
     of the three alone.
     """
-    parents, _, _, own, below = tree
-    size, axes, longest = len(parents), len(sizes), values.shape[1]
-    marks, visited, stack = (
-        np.zeros(size, np.bool_),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
-    found, shared = np.empty((3, size)), np.empty(size)
+    size, axes, longest = len(facts), len(sizes), values.shape[1]
+    stack, visited = np.empty((size, 2), np.int64), np.empty((size, 2), np.int64)
+    found, beside = np.empty((size, 3)), np.zeros((size + 1, 3))
+    weights, shared = np.empty(size), np.empty(size)
     totals, run_ends = np.empty((axes, longest + 1)), np.empty((axes, longest), np.int64)
     asked = (values, totals, run_ends)
     for place in range(len(parts)):
         _prepare(values, parts[place], sizes, totals, run_ends)
         count, cut[place] = _descend(
-            tree, boxes, asked, parts[place], factors[place], marks, visited, stack, found,
+            boxes, asked, parts[place], factors[place], stack, visited, found, beside,
             numbers[place], spans[place],
         )  # fmt: skip
-        reached = visited[:count]
         first, after = wanted if cut[place] else (0, 1)
         for row in range(first, after):
-            for node in reached:
-                shared[node] = 0.0
-            _pulled(parents, own, below, reached, found[row], shared)
-            both = (found[row], shared)
-            moments = _moments(tree, noise, marks, True, reached, both, both)
+            weights[:count] = found[:count, row]
+            moments = _question_moments(facts, visited[:count], weights, beside, shared)
             numbers[place, row, 1], numbers[place, row, 2], numbers[place, row, 3] = moments
-        for node in reached:
-            marks[node] = False

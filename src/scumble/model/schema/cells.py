@@ -72,7 +72,9 @@ def cell_table(axes: Sequence[CellAxis], start: int, most: int) -> pa.Table:
 
 
 def spread(values: Values, axes: Sequence[CellAxis], named: Sequence[int]) -> Values:
-    """Return values over the axes `named`, repeated over the other axes."""
+    """Return values over the axes `named`, in their order, repeated over the other axes."""
+    if len(named) == len(axes):
+        return values.copy()
     narrow = [axis.size if i in named else 1 for i, axis in enumerate(axes)]
     wide = np.broadcast_to(values.reshape(narrow), [axis.size for axis in axes])
     return np.array(wide).reshape(-1)

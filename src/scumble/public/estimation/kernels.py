@@ -108,20 +108,25 @@ def clause_sums(
     and the place at which its truth for these combinations begins in `truths`.
     """
     cells = places.shape[1]
-    holds, chosen = np.empty(cells, np.bool_), np.empty(cells, np.int64)
-    sums = np.empty(len(terms))
+    chosen, sums = np.empty(cells, np.int64), np.empty(len(terms))
+    by_cell = terms.T.copy()
     for question in range(len(starts) - 1):
-        holds[:] = True
+        count = cells
         for clause in range(starts[question], starts[question + 1]):
             row, begin = clauses[clause]
-            for cell in range(cells):
-                holds[cell] &= truths[begin + places[row, cell]]
-        count = 0
-        for cell in range(cells):  # without branches, which the processor could not predict
-            chosen[count] = cell
-            count += holds[cell]
+            left, count = count, 0
+            if clause == starts[question]:
+                for cell in range(cells):  # no branches, which the processor could not predict
+                    chosen[count] = cell
+                    count += truths[begin + places[row, cell]]
+            else:
+                for cell in chosen[:left]:
+                    chosen[count] = cell
+                    count += truths[begin + places[row, cell]]
+        if starts[question] == starts[question + 1]:
+            chosen[:] = np.arange(cells)
         sums[:] = 0.0
         for cell in chosen[:count]:
             for term in range(len(terms)):
-                sums[term] += terms[term, cell]
+                sums[term] += by_cell[cell, term]
         out[question] = sums

@@ -150,6 +150,8 @@ class Clauses:
 
     def along(self, clause: Expression, order: Sequence[str]) -> Truth:
         """Return the truth of `clause` as a tensor that broadcasts over the axes `order`."""
+        if clause.attributes == order:
+            return self._truth[clause]
         places = [order.index(name) for name in clause.attributes]
         shape = [1] * len(order)
         for name, place in zip(clause.attributes, places, strict=True):
@@ -223,6 +225,13 @@ class CodeSets:
 
         Return None if a clause of `query` names several attributes, or if there are too many boxes.
         """
+        found = self.by_name(query, names)
+        separate = all(len(clause.attributes) == 1 for clause in query.clauses)
+        few = prod(len(codes.runs) for codes in found) <= _MOST_BOXES
+        return found if separate and few else None
+
+    def by_name(self, query: Query, names: Sequence[str]) -> list[CodeSet]:
+        """Return for each of `names` the codes that satisfy the clauses of this attribute alone."""
         found = []
         for name in names:
             own = tuple(clause for clause in query.clauses if clause.attributes == (name,))
@@ -233,9 +242,7 @@ class CodeSets:
                     holds &= self._clauses.of_one(clause)
                 self._known[key] = CodeSet(holds)
             found.append(self._known[key])
-        separate = all(len(clause.attributes) == 1 for clause in query.clauses)
-        few = prod(len(codes.runs) for codes in found) <= _MOST_BOXES
-        return found if separate and few else None
+        return found
 
 
 class BoxSums:

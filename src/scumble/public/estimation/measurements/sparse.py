@@ -57,12 +57,13 @@ class SparseReader:
         self._published = _published_sums(self.design, schema, None, engine)[:, 0, 0]
         domain = float(domain_of(engine).size)
         sums = _with_empty_cells(empty_cell(self.design).shift, self._published, domain)
-        self.error = SparseError(self.design, Amounts.counted(sums).spread())
+        self.error = SparseError(self.design, Spread.counted(sums))
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every possible group of the answer with its estimate."""
         schema = self._schema
-        question = SparseQuestion(self.design, self.error, self._published, schema, query, engine)
+        domain, whole = domain_of(engine), (self.design, self.error, self._published)
+        question = SparseQuestion(*whole, schema, query, engine, domain)
         if not query.groups:
             yield (), question.estimate(0)
             return
@@ -77,10 +78,9 @@ class SparseReader:
         if self._published[2] > _MOST_PUBLISHED:
             return {}
         design, schema, found = self.design, self._schema, {}
+        domain, whole = domain_of(engine), (design, self.error, self._published)
         for place, known in counted_together(design, schema, queries, engine).items():
-            question = SparseQuestion(
-                design, self.error, self._published, schema, queries[place], engine, known
-            )
+            question = SparseQuestion(*whole, schema, queries[place], engine, domain, known)
             found[place] = [((), question.estimate(0))]
         return found
 
@@ -98,6 +98,7 @@ class SparseQuestion:
     schema: Schema
     query: Query
     engine: Sandbox
+    domain: Domain
     counted: Counted | None = None
 
     @cached_property
@@ -105,7 +106,7 @@ class SparseQuestion:
         """The number of cells of the domain that satisfy the question, by group."""
         if self.counted is not None:
             return np.array([self.counted[0]], object)
-        return self._domain.count(self.query.clauses, self.query.groups).reshape(-1)
+        return self.domain.count(self.query.clauses, self.query.groups).reshape(-1)
 
     def estimate(self, group: int) -> Estimate:
         if self.query.aggregate == "mean":
@@ -113,13 +114,13 @@ class SparseQuestion:
         possible = self.possible[group]
         if not possible:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
-        if self.query.aggregate == "count" and possible == self._domain.size:
+        if self.query.aggregate == "count" and possible == self.domain.size:
             law: Law = self.design.total_noise or Exact()
             method = ROWS if self.design.total_noise else KNOWN
             return Estimate(float(self.design.total), law, method, self.query.notes)
-        if self._known and 2 * possible > self._domain.size:
+        if self._known and 2 * possible > self.domain.size:
             return self._rest(group)
-        spread = self._amounts(group).spread()
+        spread = self._spread(group)
         method = FILTERED if self.design.filtered else SUMMED
         law = total_law(self.error, spread)
         return Estimate(spread.value, law, method, self._notes(spread))
@@ -131,9 +132,9 @@ class SparseQuestion:
 
     def _rest(self, group: int) -> Estimate:
         """Return the count of most cells: all rows less the count of the other cells."""
-        left = float(self._domain.size - self.possible[group])
+        left = float(self.domain.size - self.possible[group])
         published = self.published - self._published[:, 0, group]
-        others = Amounts.counted(self._with_empty_cells(published, left)).spread()
+        others = Spread.counted(self._with_empty_cells(published, left))
         method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
         notes = self.query.notes
         if self.error.left(others):
@@ -163,6 +164,12 @@ class SparseQuestion:
             f"cells with few rows were left out: up to {lost:,.0f} rows may be missing here",
         )
 
+    def _spread(self, group: int) -> Spread:
+        if self.query.argument is not None:
+            return self._amounts(group).spread()
+        cells = float(self.possible[group])
+        return Spread.counted(self._with_empty_cells(self._published[:, 0, group], cells))
+
     def _amounts(self, group: int) -> Amounts:
         published, cells = self._published[:, :, group], self._over_domain[:, group]
         return Amounts(self._with_empty_cells(published, cells), *self._limits)
@@ -173,7 +180,7 @@ class SparseQuestion:
     @cached_property
     def _published(self) -> Floats:
         if self.counted is not None:
-            return np.repeat(self.counted[1][:, None, None], 3, axis=1)
+            return self.counted[1][:, None, None]
         return _published_sums(self.design, self.schema, self.query, self.engine)
 
     @cached_property
@@ -184,7 +191,7 @@ class SparseQuestion:
         if argument is None:
             return np.array([count, count, count])
         rows = [
-            self._domain.sum(self.query.clauses, self.query.groups, amount=argument, power=power)
+            self.domain.sum(self.query.clauses, self.query.groups, amount=argument, power=power)
             for power in (1, 2)
         ]
         return np.array([count, *(row.reshape(-1) for row in rows)])
@@ -194,12 +201,8 @@ class SparseQuestion:
         """The least and the largest amount that a row can add."""
         if self.query.argument is None:
             return 1.0, 1.0
-        low, high = self._domain.limits(self.query.argument, self.query.clauses)
+        low, high = self.domain.limits(self.query.argument, self.query.clauses)
         return (low, high) if low <= high else (0.0, 0.0)
-
-    @cached_property
-    def _domain(self) -> Domain:
-        return domain_of(self.engine)
 
 
 def _with_empty_cells(shift: float, published: Floats, cells: Floats | float) -> Floats:
@@ -290,12 +293,12 @@ def _possible(
     """Yield the number of cells of the domain that satisfy each question."""
     code_sets, domain = CodeSets(schema, clauses), domain_of(engine)
     for query in queries:
-        found = code_sets.of(query, query.attributes)
-        if found is None:
+        if any(len(clause.attributes) != 1 for clause in query.clauses):
             yield int(domain.count(query.clauses).reshape(-1)[0])
         else:
-            others = domain.size // schema.size(query.attributes)
-            yield prod(codes.size for codes in found) * others
+            names = query.attributes
+            others = domain.size // schema.size(names)
+            yield prod(codes.size for codes in code_sets.by_name(query, names)) * others
 
 
 class PublishedCells:

@@ -92,6 +92,13 @@ class Spread:
     low: float
     high: float
 
+    @classmethod
+    def counted(cls, sums: npt.NDArray[np.float64]) -> Spread:
+        """Return the spread of cells of which every row adds 1, with the sums of `Amounts`."""
+        value, seen, shown, *squares, number = sums.tolist()
+        times, sampling, sure, near = (max(0.0, each) for each in squares)
+        return cls(value, seen, shown, times, sampling, sure, near, number, number, 1.0, 1.0)
+
     @property
     def largest(self) -> float:
         return max(abs(self.low), abs(self.high))
@@ -165,9 +172,10 @@ class SparseError:
     def missing(self, spread: Spread, level: float) -> float:
         """Return a number that the rows of left-out cells of the condition do not exceed."""
         cells, law = self.left(spread), self.design.noise
-        half = law.half_width(level)
         if cells > 1:
             half = noise_half_width(cells * law.variance, cells * law.fourth, 1.0, level)
+        else:
+            half = law.half_width(level)
         return min(self.lost(level), cells * self.most_left_out + half)
 
     @cached_property
@@ -315,11 +323,6 @@ class Amounts:
     low: float
     high: float
 
-    @classmethod
-    def counted(cls, sums: npt.NDArray[np.float64]) -> Amounts:
-        """Return cells of which every row adds 1."""
-        return cls(np.repeat(sums.reshape(-1, 1), 3, axis=1), 1.0, 1.0)
-
     @property
     def count(self) -> float:
         return float(self.sums[0, 0])
@@ -331,7 +334,7 @@ class Amounts:
     @property
     def rows(self) -> Spread:
         """The spread of the cells if every row adds 1."""
-        return Amounts.counted(self.sums[:, 0]).spread()
+        return Spread.counted(self.sums[:, 0])
 
     def spread(self, ratio: float = 0.0) -> Spread:
         """Return the spread of the cells with weights g - ratio."""

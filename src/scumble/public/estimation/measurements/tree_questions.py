@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -90,11 +90,8 @@ class LeafQuestions:
         count = len(asked.parts)
         numbers, spans = np.zeros((count, 3, 4)), np.zeros((count, 3, 2))
         cut = np.zeros(count, bool)
-        noise, nodes = self._search
         tree_kernels.read_questions(
-            noise.tree,
-            noise.noise,
-            nodes,
+            *self._search,
             asked.values,
             asked.sizes,
             asked.parts,
@@ -117,26 +114,42 @@ class LeafQuestions:
         return found
 
     @cached_property
-    def _search(self) -> tuple[TreeNoise, Arrays]:
-        """The tree with few children of every node, and the arrays `boxes` of the loop for it."""
+    def _search(self) -> tuple[Floats, Arrays]:
+        """The arrays `facts` and `boxes` of the loop, of the tree with few children of every node.
+
+        What is known of a node lies together, as the loop reads it.
+        """
         if (self.boxes.low < 0).any() or (self.boxes.high < self.boxes.low).any():
             raise IndexError("a box begins outside of the domain")
-        nodes = self._nodes(self.noise, self.leaves)
-        found, places = grouped(self.noise, _interleaved(np.minimum(nodes[1], self._last[:, None])))
-        return found, nodes if found is self.noise else self._nodes(found, places[self.leaves])
+        low, high, ends, counts = self._nodes(self.noise, self.leaves)
+        noise, places = grouped(self.noise, _interleaved(np.minimum(low, self._last[:, None])))
+        if noise is not self.noise:
+            low, high, ends, counts = self._nodes(noise, places[self.leaves])
+        parents, starts, children, own, below = noise.tree
+        shares, variances, fourths, even, _, _ = noise.noise
+        inner, above = parents >= 0, parents[parents >= 0]
+        passed, sums = np.zeros(len(parents)), np.zeros_like(even)
+        passed[inner] = own[inner] / below[above]
+        for row in range(2):
+            sums[row] = np.bincount(above, even[row, inner], len(parents))
+        np.maximum.at(sums[2], above, even[2, inner])
+        facts = np.stack([passed, own, below, shares, variances, fourths], axis=1)
+        low, high, even, sums = (np.ascontiguousarray(each.T) for each in (low, high, even, sums))
+        roots = children[: starts[0]]
+        return facts, (roots, starts, children, low, high, ends, counts, even, sums)
 
     def _nodes(self, noise: TreeNoise, leaves: npt.NDArray[np.intp]) -> Arrays:
-        """Return the roots of a tree, the bounds of its nodes, its leaves, and their counts."""
+        """Return the bounds of the nodes of a tree, which are its leaves, and their counts."""
         from scumble.model.designs import tree_kernels
 
-        parents, starts, children, _, _ = noise.tree
+        parents = noise.tree[0]
         shape = (len(self.names), len(parents))
         low, high = np.full(shape, np.iinfo(np.int64).max), np.full(shape, -1)
         ends, counts = np.zeros(len(parents), bool), np.zeros(len(parents))
         low[:, leaves], high[:, leaves] = self.boxes.low, self.boxes.high
         ends[leaves], counts[leaves] = True, self.counts
         tree_kernels.hulls(parents, ends, low, high, counts)
-        return children[: starts[0]], low, high, ends, counts
+        return low, high, ends, counts
 
 
 def grouped(noise: TreeNoise, order: Integers) -> tuple[TreeNoise, Integers]:
@@ -192,10 +205,9 @@ def _interleaved(codes: Integers) -> Integers:
 
 
 def _reading(numbers: list[list[float]], limits: bool) -> Reading:
-    mean, least, most = (
-        Reading(value, variance, fourth, largest) for value, variance, fourth, largest in numbers
-    )
-    return replace(mean, low=least, high=most) if limits else mean
+    (value, variance, fourth, largest), *ends = numbers
+    low, high = (Reading(a, b, c, d) for a, b, c, d in ends) if limits else (None, None)
+    return Reading(value, variance, fourth, largest, (), low, high)
 
 
 class _Packed:
