@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -203,16 +204,23 @@ def test_coverage_of_questions_that_cut_bins(kind: str, name: str) -> None:
     assert not _misses(CASES[name](Path()), kind, FEW)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "often",
-    [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.soak)],
-    ids=["some releases", "many releases"],
-)
-def test_coverage_over_releases(
-    kind: str, name: str, often: bool, request: pytest.FixtureRequest
-) -> None:
+# Every kind with real and made-up tables, and every table with two or three kinds.
+PRODUCT = list(product(KINDS, CASES))
+PAIRS = PRODUCT[::2]
+
+
+def _check(kind: str, name: str, releases: int, request: pytest.FixtureRequest) -> None:
     folder = Path() if name in MADE_UP else request.getfixturevalue("shared_data")
-    some = FEW if (kind, name) in SELDOM else SOME
-    assert not _misses(CASES[name](folder), kind, MANY if often else some)
+    assert not _misses(CASES[name](folder), kind, releases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), PAIRS)
+def test_coverage_over_some_releases(kind: str, name: str, request) -> None:
+    _check(kind, name, FEW if (kind, name) in SELDOM else SOME, request)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("kind", "name"), PRODUCT)
+def test_coverage_over_many_releases(kind: str, name: str, request) -> None:
+    _check(kind, name, MANY, request)
