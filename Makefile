@@ -33,7 +33,7 @@ demo: .venv/demo.stamp
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
 
-# Ten to fifteen minutes on two cores. The next is for changes to merge, the last for nights.
+# Ten to seventeen minutes on two cores. The next is for changes to merge, the last for nights.
 test: .venv/dev.stamp
 	$(PYTEST) -m 'not slow and not soak'
 

@@ -47,12 +47,6 @@ settings.load_profile("fixed")
 _LIMITS = {"slow": 1200, "soak": 6 * 3600}
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Return one worker more than cores for slow tests: some only wait, for Spark or a server."""
-    return (os.cpu_count() or 1) + 1 if config.option.markexpr == "slow" else None
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give marked tests the time limit of their marker."""
     for item in items:

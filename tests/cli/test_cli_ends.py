@@ -96,6 +96,32 @@ def test_an_end_that_is_swallowed_comes_again(name, code):
     assert (done.returncode, done.stdout) == (code, "tidied up\n")
 
 
+LOADING = """
+import sys, time
+from signal import SIGINT, raise_signal
+from scumble.cli.signals import exit_on_signals
+
+def press(frame, *_):
+    if frame.f_code.co_filename.endswith("enum.py"):  # DuckDB makes its enumerations
+        sys.setprofile(None)
+        raise_signal(SIGINT)
+
+with exit_on_signals():
+    try:
+        sys.setprofile(press)
+        import _duckdb
+        time.sleep(60)
+    finally:
+        print("loaded", "_duckdb" in sys.modules)
+"""
+
+
+def test_ctrl_c_waits_until_a_compiled_library_is_loaded():
+    """DuckDB ends the process if an exception is raised while it is loaded."""
+    done = subprocess.run(child_command(LOADING), capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "loaded True\n")
+
+
 HANDLED = """
 import signal, time
 from scumble.cli.signals import exit_on_signals, interrupt_handled

@@ -4,6 +4,7 @@ Temporary folders may hold private rows. Context managers remove them, so a sign
 stack instead of killing the process. SIGTERM and SIGHUP therefore raise `SystemExit`, as SIGINT
 (Ctrl-C) raises `KeyboardInterrupt`. Some libraries swallow every exception while they are imported;
 the exception is then raised again, until `interrupt_handled` says that it was meant to be caught.
+Others, such as DuckDB, end the process: while a compiled module is loaded, nothing is raised.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
-from typing import NoReturn
 
 STOPPED = "Stopped. Nothing was left half-written."
 _SIGNALS = ("SIGTERM", "SIGHUP")
 _pending = threading.Event()  # Ctrl-C was pressed, and nothing has caught it on purpose
 _RETRY_SECONDS = 0.5  # if the program has not ended after this time, the exception was swallowed
+_LOADING_SECONDS = 0.02  # until it is looked again whether a compiled module is loaded
 
 
 @contextmanager
@@ -74,30 +76,48 @@ def ignore_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _exit(number: int, _: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise `SystemExit`, and raise it again until the stack is being unwound."""
-    _raise_until_unwound(SystemExit(128 + number))
+    _raise_until_unwound(SystemExit(128 + number), frame)
 
 
-def _interrupt(_: int, __: FrameType | None) -> None:
+def _interrupt(_: int, frame: FrameType | None) -> None:
     """Handle Ctrl-C: raise `KeyboardInterrupt` in the same way."""
     _pending.set()
-    _raise_until_unwound(KeyboardInterrupt())
+    _raise_until_unwound(KeyboardInterrupt(), frame)
 
 
-def _raise_until_unwound(error: BaseException) -> NoReturn:
+def _raise_until_unwound(error: BaseException, frame: FrameType | None) -> None:
     if not hasattr(signal, "setitimer"):
         raise error
 
-    def retry(_: int, __: FrameType | None) -> None:
+    def retry(_: int, frame: FrameType | None) -> None:
         """Raise the error again unless cleanup code is running because of it."""
-        signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS)
-        if not _has_cause(sys.exc_info()[1], type(error)):
-            raise error
+        if _waits(frame) or _has_cause(sys.exc_info()[1], type(error)):
+            return
+        raise error
 
     signal.signal(signal.SIGALRM, retry)
-    signal.setitimer(signal.ITIMER_REAL, _RETRY_SECONDS)
-    raise error
+    if not _waits(frame):
+        raise error
+
+
+def _waits(frame: FrameType | None) -> bool:
+    """Set the timer of the next attempt; return whether a compiled module is loaded just now."""
+    loading = _is_loading(frame)
+    signal.setitimer(signal.ITIMER_REAL, _LOADING_SECONDS if loading else _RETRY_SECONDS)
+    return loading
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    """Return whether the code that was interrupted is called by a compiled module being loaded."""
+    while frame is not None:
+        if frame.f_code.co_name in ("create_module", "exec_module") and isinstance(
+            frame.f_locals.get("self"), ExtensionFileLoader
+        ):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
