@@ -89,6 +89,29 @@ with exit_on_signals():
 """
 
 
+CALLED_BACK = """
+import signal, time, weakref
+from scumble.cli.signals import exit_on_signals
+
+class Thing:
+    pass
+
+def stop(_):
+    signal.raise_signal(signal.SIGTERM)
+
+with exit_on_signals():
+    thing = Thing()
+    kept = weakref.ref(thing, stop)
+    del thing
+    time.sleep(60)
+"""
+
+
+def test_an_end_in_a_callback_comes_again_and_is_not_reported():
+    done = subprocess.run(child_command(CALLED_BACK), capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (143, "")
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", -signal.SIGINT)])
 def test_an_end_that_is_swallowed_comes_again(name, code):
     words = child_command(SWALLOWING.replace("NAME", name))
@@ -237,7 +260,7 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     """Nothing is left, neither a process nor a folder, and what was there is as it was."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    monkeypatch.setenv("SCUMBLE_TEST", tmp_path.name)
+    monkeypatch.setenv("SCUMBLE_TEST", str(tmp_path))
     table = (place / "people.parquet", "-s", place / "people.toml")
     views = ("-m", "alphabeta", "--k", "10", "--gamma", "0.2", "--multiplicity", "10")
     assert run("publish", *table, *views, "--views", "3", "-o", tmp_path / "ab").code == 0
@@ -250,7 +273,7 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     done = on_terminal([*SCUMBLE, *map(str, words)], interrupt=seconds)
     assert "Traceback" not in done.text
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert processes_with(f"SCUMBLE_TEST={tmp_path.name}") == []
+    assert processes_with(f"SCUMBLE_TEST={tmp_path}") == []
     if done.code == 0:  # a quick machine was done, or the server was listening
         return
     assert (done.code, done.waited < 3) == (130, True)

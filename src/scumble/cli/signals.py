@@ -37,9 +37,18 @@ def exit_on_signals() -> Iterator[None]:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _exit)
+    before = sys.unraisablehook
+
+    def report(found: sys.UnraisableHookArgs) -> None:
+        """Report an exception that a callback swallowed, unless a signal raises it again."""
+        if not isinstance(found.exc_value, KeyboardInterrupt | SystemExit):
+            before(found)
+
+    sys.unraisablehook = report
     try:
         yield
     finally:
+        sys.unraisablehook = before
         interrupt_handled()
         if signal.getsignal(signal.SIGINT) is _interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
