@@ -95,7 +95,7 @@ def small() -> sc.Release:
 def size(request, monkeypatch) -> None:
     """Small files are read whole, large ones by their metadata."""
     if request.param == "large":
-        monkeypatch.setattr(row_values, "_SMALL", -1)
+        monkeypatch.setattr(row_values, "SMALL", -1)
 
 
 @pytest.mark.usefixtures("size")

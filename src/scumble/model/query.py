@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 Aggregate = Literal["count", "sum", "mean"]
@@ -88,6 +90,11 @@ class ParsedQuestion(NamedTuple):
 
     query: Query
     comparisons: tuple[Comparison | None, ...]
+
+
+def file_literal(path: Path) -> str:
+    """Return the path of one file as a text of SQL, which DuckDB does not take for a pattern."""
+    return "'" + glob.escape(str(path)).replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:

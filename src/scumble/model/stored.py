@@ -37,6 +37,7 @@ _FRACTION = re.compile(
 )
 
 Item = TypeVar("Item")
+SMALL = 1 << 18  # rows of a file, which take Arrow less time than it takes to start DuckDB
 DAMAGED = "The release is damaged: its data do not fit its manifest."
 
 # What reading a damaged description may raise besides the errors of scumble.

@@ -11,7 +11,6 @@ The metadata are read by DuckDB: Arrow ends the process where those of a column 
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,15 +20,15 @@ from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.evidence.generalised import Generalised
+from scumble.model.query import file_literal
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import DAMAGED, MALFORMED
+from scumble.model.stored import DAMAGED, MALFORMED, SMALL
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_SMALL = 1 << 18  # rows, which take Arrow less time than it takes to start DuckDB
 _BATCH = 1 << 16
 _WHOLE = "integer boolean date".split()  # domains with all values between the ends
 
@@ -74,7 +73,7 @@ def _strange_column(path: Path, schema: Schema, known: Mapping[str, Attribute]) 
         kinds: dict[str, pa.DataType] = {
             each.name: each.type for each in plain.schema_arrow if each.name in known
         }
-        small = plain.metadata.num_rows <= _SMALL
+        small = plain.metadata.num_rows <= SMALL
     text = [name for name, kind in kinds.items() if pa.types.is_string(kind)]
     told = {} if small else _metadata(path, schema)
     with pq.ParquetFile(path, metadata=plain.metadata, read_dictionary=text) as file:
@@ -92,11 +91,10 @@ def _metadata(path: Path, schema: Schema) -> dict[str, list[_Told]]:
     """
     from scumble.public.sandbox import Sandbox
 
-    name = glob.escape(str(path)).replace("'", "''")
     try:
         found = Sandbox(schema, view=path).rows(
             "SELECT path_in_schema, stats_null_count, stats_min_value, stats_max_value, "
-            f"dictionary_page_offset IS NOT NULL FROM parquet_metadata('{name}') "
+            f"dictionary_page_offset IS NOT NULL FROM parquet_metadata({file_literal(path)}) "
             "ORDER BY row_group_id"
         )
     except QueryError:

@@ -18,9 +18,8 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.cells import codes_within
 from scumble.model.schema.comparisons import satisfying_codes
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import SMALL
 from scumble.public.sandbox import Sandbox
-
-SMALL = 1 << 18  # rows of a file, which take Arrow less time than it takes to start DuckDB
 
 Truth = npt.NDArray[np.bool_]
 

@@ -15,7 +15,6 @@ another order only. It is the same whenever the release is read.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ import pyarrow as pa
 
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records
-from scumble.model.query import quoted
+from scumble.model.query import file_literal, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
@@ -165,8 +164,8 @@ def _numbered(engine: Sandbox) -> str:
     number, place = "file_row_number", quoted(_PLACE)
     if number in map(str.lower, engine.schema.names):
         return f"(SELECT *, row_number() OVER () - 1 AS {place} FROM view)"
-    path = glob.escape(str(cast(Path, engine.view).resolve())).replace("'", "''")
-    return f"(SELECT *, {number} AS {place} FROM read_parquet('{path}'))"
+    path = file_literal(cast(Path, engine.view).resolve())
+    return f"(SELECT *, {number} AS {place} FROM read_parquet({path}))"
 
 
 def deal(file: Path, rows: int, values: int) -> tuple[Stages, int]:
