@@ -93,20 +93,22 @@ def as_table(results: list[dict[str, Any]]) -> Table:
     """One line a benchmark, its detail under its name."""
     table = Table("benchmark", "target", "measured", "")
     for result in results:
-        verdict = "[green]met[/]" if result["met"] else "[red]missed[/]"
         name = f"{result['name']}\n[dim]{result['detail']}[/]"
-        table.add_row(
-            name, str(result["target"]), f"{result['ratio']:.2f} ×", verdict, end_section=True
-        )
+        table.add_row(name, str(result["target"]), *_measured(result), end_section=True)
     return table
+
+
+def _measured(result: dict[str, Any]) -> tuple[str, str]:
+    """The ratio and the verdict of a benchmark; a dash for what could not be measured."""
+    if math.isnan(result["ratio"]):
+        return "-", "[yellow]not measured[/]"
+    return f"{result['ratio']:.2f} ×", "[green]met[/]" if result["met"] else "[red]missed[/]"
 
 
 def as_json(results: list[dict[str, Any]]) -> str:
     """The results and the machine; what could not be measured is null, as JSON has no NaN."""
-    known = [
-        {**result, "ratio": None if math.isnan(result["ratio"]) else result["ratio"]}
-        for result in results
-    ]
+    unknown = {"ratio": None, "met": None}
+    known = [{**result, **unknown} if math.isnan(result["ratio"]) else result for result in results]
     content = {"machine": machine(), "results": known}
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

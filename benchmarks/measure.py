@@ -56,8 +56,8 @@ def at_most(name: str, target: float, ratio: float, detail: str) -> dict[str, An
     return {
         "name": name,
         "target": f"≤ {target:g} ×",
-        "ratio": ratio,
-        "met": ratio <= target,
+        "ratio": float(ratio),
+        "met": bool(ratio <= target),
         "detail": detail,
     }
 
@@ -67,7 +67,7 @@ def at_least(name: str, target: float, ratio: float, detail: str) -> dict[str, A
     return {
         "name": name,
         "target": f"≥ {target:g} ×",
-        "ratio": ratio,
-        "met": ratio >= target,
+        "ratio": float(ratio),
+        "met": bool(ratio >= target),
         "detail": detail,
     }
