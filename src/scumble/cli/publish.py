@@ -380,8 +380,8 @@ def marginal(
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
     from scumble.cli.groups.rows import refuse_existing, write_table
+    from scumble.model.query import query_command
     from scumble.private.owner import open_release
-    from scumble.public.estimate import query_command
 
     refuse_existing(output, force=force)
     columns = options.columns([names])

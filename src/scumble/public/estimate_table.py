@@ -60,8 +60,9 @@ class SelectedEstimates(Estimates):
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         among: int,
         about: Sequence[str] = (),
+        aliases: Sequence[str] = (),
     ) -> None:
-        super().__init__(groups, rows, about)
+        super().__init__(groups, rows, about, aliases)
         self.among = among
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
