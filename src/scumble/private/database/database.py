@@ -247,6 +247,21 @@ class Database:
             [found] = self.cost_all([prepared])
         return _raised(found)
 
+    def used_after(self, sql: str, *, analyst: str | None = None, **options: Any) -> int:
+        """Return how many answers would cover the most popular point after a question.
+
+        `options` are those of `cost`. Nothing is charged; "used" of `status` is the number before.
+        """
+        given = {
+            "relax": "regression",
+            "prefer": "near",
+            "max_relaxation_error": math.inf,
+            **options,
+        }
+        with self._reading(sql, given.pop("tables", None)) as asked:
+            prepared = self._prepared(asked, analyst, **given)
+            return self._session.used_after(prepared.request)
+
     def prepare(
         self,
         sql: str,
