@@ -274,6 +274,11 @@ def test_cost_is_free(place, used):
     assert told in done.out
     assert done.out.startswith("It would be relaxed: standard error ")
     assert "What is counted instead: age BETWEEN" in done.out
+    sum_of_parts = "SELECT COUNT(*) FROM t WHERE age BETWEEN 20 AND 70"
+    done = run("db", "cost", used, sum_of_parts, *source)
+    assert "It would be relaxed" in done.out
+    assert "Its limits stay as asked" in done.out
+    assert "instead" not in done.out
     done = run("db", "cost", used, OLD, *source, "--json")
     assert (done.json["status"], done.json["new numbers"]) == ("answered", 1)
     assert done.json["used"] == done.json["used after"] == before["used"]

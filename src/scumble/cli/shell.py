@@ -294,7 +294,9 @@ def _show_forecast(found: Mapping[str, Any]) -> None:
     spent = found["new numbers"]
     price = {0: "nothing to pay", 1: "1 new number"}.get(spent, f"{spent} new numbers")
     console.echo(f"It would be {found['status']}: standard error {error}, {price}.")
-    if found["status"] == "relaxed":
+    if found["status"] == "relaxed" and not found["distance"]:
+        console.echo("Its limits stay as asked; it is made of what was answered before.")
+    elif found["status"] == "relaxed":
         what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
         moved = f"Its limits moved by {found['distance']:.3g} of the ranges (the relaxation error)."
         console.echo(f"{what}{moved}")
