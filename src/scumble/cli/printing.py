@@ -293,7 +293,7 @@ def show_story(story: Story, folder: Path) -> None:
 
     _print_answers(story)
     held, asked = story.covered
-    counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
+    counted = f"Of {asked} (these, and one for the count of every condition) {held} hold the truth."
     console.echo(f"\nIn brackets: 95 % intervals. {counted}")
     for name, release in story.releases.items():
         heading(f"What {name} promises")
