@@ -43,6 +43,13 @@ def test_one_exit_code_for_a_place_that_cannot_be_written(place, tmp_path):
         assert error == f"Error: '{there / name}' cannot be written: a file is in the way."
 
 
+def test_the_reason_is_that_of_the_system_and_not_of_a_library(place, tmp_path):
+    file = tmp_path / f"{'n' * 250}.csv"
+    done = run("rows", place / "counts", "-n", "9", "-o", file)
+    assert done.code == CANNOT_WRITE
+    assert done.err.strip() == f"Error: '{file}' cannot be written: File name too long."
+
+
 def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
