@@ -491,8 +491,8 @@ def format_number(number: float, error: float) -> str:
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
     if not math.isfinite(error):
-        return f"{number:,.4g}" if number % 1 and abs(number) < 1000 else f"{number:,.0f}"
+        return f"{number:,.4g}" if number % 1 and abs(number) < 1000 else f"{number:z,.0f}"
     if error == 0:
-        return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
+        return f"{number:,.10g}" if number % 1 else f"{number:z,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
-    return f"{number:,.{min(places, 12)}f}"
+    return f"{number:z,.{min(places, 12)}f}"  # z: no minus before a zero

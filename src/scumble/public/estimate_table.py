@@ -36,6 +36,8 @@ _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less tim
 
 def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
+    if not shown:
+        return f"none of {groups} groups is shown: they are chosen by their estimates"
     return (
         f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
         "than they are: each interval is printed at a higher level, so that of those shown as "
