@@ -40,8 +40,8 @@ def chosen_note(shown: int, groups: int) -> str:
         return f"none of {groups} groups is shown: they are chosen by their estimates"
     return (
         f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
-        "than they are: each interval is printed at a higher level, so that of those shown as "
-        "many hold, on average, as the level that was asked for says"
+        "than they are: each interval is printed at a higher level, so that on average the share "
+        "of them that was asked for holds the truth"
     )
 
 
