@@ -75,6 +75,9 @@ def test_a_claim_about_a_method_is_refuted_with_the_exact_figure():
     )  # fmt: skip
     assert done.code == REFUTED
     assert "0.1374 (exactly)" in done.out
+    as_published = run("audit", "-m", "uniform", "--epsilon", "1", "--runs", "2000")
+    assert as_published.code == 0, as_published.err
+    assert "uniform keeps ε = 1" in as_published.out
     kept = run("audit", "-m", "uniform", "-p", "epsilon=1", "--runs", "2000")
     assert kept.code == 0
 

@@ -269,11 +269,19 @@ def test_cost_is_free(place, used):
     source = ("--source", place / "people.parquet")
     before = run("db", "status", used, "--json").json
     done = run("db", "cost", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source)
-    assert "answers where most was asked." in done.out
+    limit = before["most answers for one point"]
+    told = f"Used before it: {limit} of {limit} answers where most was asked. After it: {limit}."
+    assert told in done.out
     assert done.out.startswith("It would be relaxed: standard error ")
     assert "What is counted instead: age BETWEEN" in done.out
+    sum_of_parts = "SELECT COUNT(*) FROM t WHERE age BETWEEN 20 AND 70"
+    done = run("db", "cost", used, sum_of_parts, *source)
+    assert "It would be relaxed" in done.out
+    assert "Its limits stay as asked" in done.out
+    assert "instead" not in done.out
     done = run("db", "cost", used, OLD, *source, "--json")
     assert (done.json["status"], done.json["new numbers"]) == ("answered", 1)
+    assert done.json["used"] == done.json["used after"] == before["used"]
     asked = "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 35"
     done = run("db", "cost", used, asked, *source, "--relax", "refuse")
     assert done.code == 0

@@ -53,11 +53,40 @@ def folder(tmp_path_factory):
     return found
 
 
+@pytest.mark.parametrize(
+    ("method", "column", "more"),
+    [("baskets", "items", ("--top", "3")), ("histogram", "who", ()), ("uniform", "who", ())],
+)
+def test_one_column_is_named_alike_for_all_methods(tmp_path, method, column, more) -> None:
+    """--attribute and --attributes; a method without either has neither."""
+    schema = SCHEMA.replace(
+        'role = "identifier"', 'role = "quasi"\ntype = "integer"\nrange = [0, 299]'
+    )
+    (tmp_path / "schema.toml").write_text(schema)
+    pq.write_table(TABLE, tmp_path / "visits.parquet")
+    words = ["publish", tmp_path / "visits.parquet", "-s", tmp_path / "schema.toml", "-e", "1"]
+    if method != "uniform":
+        words += ["--neighbours", "replace"]
+    for flag in ("-a", "--attributes", "--attribute"):
+        found = tmp_path / flag
+        done = run(*words, "-m", method, *more, flag, column, "-o", found)
+        if method == "uniform":
+            assert (done.code, found.exists()) == (2, False)
+            assert "has no option --attribute" in done.err
+        else:
+            assert done.code == 0, done.err
+            assert column in sc.open(found).evidence.columns[0]
+    done = run(*words, "-m", "baskets", "--top", "3", "-a", "items,pages", "-o", tmp_path / "two")
+    assert done.code == 2
+    assert not (tmp_path / "two").exists()
+
+
 def test_top(folder) -> None:
     [first, *rest] = json.loads(run("top", str(folder / "baskets"), "-k", "3", "--json").out)
     assert first["items"] == ["a"]
     assert first["low"] < 300 < first["high"]
     assert len(rest) == 2
+    assert len(run("top", str(folder / "baskets"), "-n", "3", "--json").json) == 3
     shown = run("top", str(folder / "baskets"), "--length", "3", "-k", "1")
     assert "['a', 'b', 'c']" in shown.out
     assert "chosen by their estimates" not in shown.err  # there is one set of three

@@ -80,3 +80,18 @@ def test_values_of_options_become_arguments(tmp_path):
         "several": "compound",
         "k": 2.5,
     }
+
+
+def test_the_schema_of_select_is_an_argument_or_an_option(place):
+    words = ("-a", "age", "-n", "99", "-e", "1", "--neighbours", "replace", "--json")
+    file = place / "people.toml"
+    found = [run("select", *given, *words) for given in ((file,), ("-s", file))]
+    assert found[0].json == found[1].json
+    for given, told in (((), "Say which schema"), ((file, "--schema", file), "once")):
+        done = run("select", *given, *words)
+        assert (done.code, told in done.err) == (2, True)
+
+
+def test_rows_say_what_the_distance_of_their_tables_means(place):
+    told = run("rows", place / "counts", "-n", "50").err
+    assert re.search(r"differ by \d\.\d{3} on average \(0: equal, 2: nothing in common\)", told)

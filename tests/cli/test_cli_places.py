@@ -1,7 +1,9 @@
 """Where results go: one sentence and one exit code for a place that cannot be written."""
 
+import pyarrow as pa
 import pytest
 
+from scumble.model.errors import ScumbleError, writing
 from tests.support.terminal import run
 
 UNIFORM = ("-m", "uniform", "--epsilon", "1")
@@ -41,6 +43,13 @@ def test_one_exit_code_for_a_place_that_cannot_be_written(place, tmp_path):
         assert done.code == CANNOT_WRITE, (words, done.err)
         [error] = [line for line in done.err.splitlines() if line.startswith("Error: ")]
         assert error == f"Error: '{there / name}' cannot be written: a file is in the way."
+
+
+def test_the_reason_is_that_of_the_system_and_not_of_a_library(tmp_path):
+    """Arrow's own sentence has the path of a file that is not the user's."""
+    with pytest.raises(ScumbleError) as caught, writing("rows.csv"):
+        pa.OSFile(str(tmp_path / "none" / ".rows.csv.partial"), "wb")
+    assert str(caught.value) == "'rows.csv' cannot be written: No such file or directory."
 
 
 def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):

@@ -160,6 +160,11 @@ def test_a_release_shows_its_promises(release: sc.Release) -> None:
         (90855174.0, 0.0, "90,855,174"),
         (math.nan, math.inf, "unknown"),
         (math.inf, 1.0, "∞"),
+        (-0.3, 11.0, "0"),
+        (-0.004, 0.1, "0.00"),
+        (-0.0, 0.0, "0"),
+        (-0.0, math.inf, "0"),
+        (-0.6, 11.0, "-1"),
     ],
 )
 def test_digits(number: float, error: float, text: str) -> None:

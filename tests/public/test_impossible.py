@@ -103,6 +103,8 @@ def test_chosen_groups_are_explained_without_letters() -> None:
     assert "1 of 3 groups are shown" in shown.notes[0]
     assert "α" not in shown.notes[0]
     assert SelectedEstimates([("job", pa.string())], [], 0).notes == []
+    [none] = SelectedEstimates([("job", pa.string())], [], 3).notes
+    assert none == "none of 3 groups is shown: they are chosen by their estimates"
 
 
 def _one() -> Estimate:

@@ -1,6 +1,7 @@
 """Public side tables: a column has a type only if all its values have that form."""
 
 import gzip
+import os
 from datetime import date
 from pathlib import Path
 
@@ -61,6 +62,12 @@ def test_tables(tmp_path):
     for given in (table, table.to_pandas(), pl.from_arrow(table), tmp_path / "t.parquet"):
         assert side_table(given).to_pydict() == table.to_pydict()
     assert side_table(pd.DataFrame({"zip": ["01234"]}))["zip"].to_pylist() == ["01234"]
+
+
+def test_a_pipe_is_no_side_table(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(SourceError, match="is a pipe or a device"):
+        side_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize(

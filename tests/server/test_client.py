@@ -18,6 +18,9 @@ QUESTIONS = (
     "SELECT sex, COUNT(*) FROM t GROUP BY sex",
     "SELECT sex, COUNT(*) AS n, AVG(age) AS mean FROM t GROUP BY sex",
     "SELECT condition, COUNT(*) FROM t GROUP BY condition ORDER BY 2 DESC LIMIT 3",
+    "SELECT condition, COUNT(*) AS n FROM t GROUP BY condition ORDER BY 2 DESC LIMIT 3",
+    "SELECT sex AS who, COUNT(*) AS n FROM t GROUP BY sex",
+    "SELECT COUNT(*) AS n FROM t WHERE age < 60",
     "SELECT COUNT(*) FROM t WHERE age > 200",
     "SELECT AVG(age) FROM t WHERE age > 200",
 )
@@ -46,6 +49,8 @@ def test_answers_are_those_of_the_server(server, dataset, sql):
     data = service.catalogue.get(dataset)
     local = data.database.answer(sql) if dataset == "people" else data.release.answer(sql)
     assert type(found) is type(local)
+    assert getattr(found, "alias", "") == getattr(local, "alias", "")
+    assert getattr(found, "titles", ()) == getattr(local, "titles", ())
     for one, other in zip(_estimates(found), _estimates(local), strict=True):
         assert one.value == pytest.approx(other.value, nan_ok=True)
         assert one.stderr == pytest.approx(other.stderr)

@@ -116,6 +116,9 @@ def test_an_analyst_asks_and_sees_cost_answer_and_history(browsers):
     assert "age &lt; 47" in browser.get("/data/people/history").text
     table = browser.post("/data/people/download", sql=sql, key="page-1", format="csv")
     assert table.headers["content-disposition"] == 'attachment; filename="people.csv"'
+    named = "SELECT sex AS who, COUNT(*) AS n FROM t GROUP BY sex"
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", browser.post("/data/people/ask", sql=named).text)
+    assert [each.strip() for each in heads[:2]] == ["who", "n"]
 
 
 def test_a_download_in_no_format_is_not_charged(front, browsers):

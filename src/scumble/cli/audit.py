@@ -28,6 +28,7 @@ def audit(
     method: Method = None,
     values: Values = 15,
     claim_epsilon: Claim = None,
+    epsilon: Epsilon = None,
     parameter: Parameter = None,
     runs: Runs = 200_000,
     everything: Everything = False,
@@ -49,7 +50,8 @@ def audit(
     if everything:
         reports = _audit_catalogue(runs)
     elif method is not None:
-        reports = [_audit_method(method, k, l, values, claim_epsilon, parameter or [], runs)]
+        given = [*(parameter or []), *([] if epsilon is None else [f"epsilon={epsilon}"])]
+        reports = [_audit_method(method, k, l, values, claim_epsilon, given, runs)]
     else:
         people = (options.columns(known), worst)
         owner = (against, joined)
@@ -227,6 +229,10 @@ Values = Annotated[
 Claim = Annotated[
     float | None,
     typer.Option("--claim-epsilon", metavar="NUMBER", help="Method: the epsilon claimed for it."),
+]
+Epsilon = Annotated[
+    float | None,
+    typer.Option("--epsilon", "-e", metavar="NUMBER", help="Method: its epsilon, as of publish."),
 ]
 Parameter = Annotated[
     list[str] | None,

@@ -15,8 +15,9 @@ from scumble.cli import bars, console, options, printing
 
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
-    "No column is sensitive: all are published as they are, or never. Methods that publish rows "
-    'need one to protect; name it with --sensitive COLUMN, or write role = "sensitive" there.'
+    "No column is sensitive. Methods that publish counts need none; most that publish rows protect "
+    "sensitive columns only, and publish the others as they are. Name one with --sensitive COLUMN, "
+    'or write role = "sensitive" there.'
 )
 schema_app = console.group("Work with schemas: the public description of a table.")
 

@@ -352,12 +352,11 @@ def cost(
 
     text = options.question(sql, file)
     with asking.open(folder) as database, bars.working("Planning"):
-        found, facts = database.cost(text, **asking.answer_options()), database.status()
+        found, used = shell.cost_of(database, text, asking.answer_options())
     if as_json:
-        told = {name: facts[name] for name in ("used", "most answers for one point")}
-        console.print_json({name: _finite(value) for name, value in (found | told).items()})
+        console.print_json({name: _finite(value) for name, value in (found | used).items()})
     else:
-        shell.show_cost(found, facts)
+        shell.show_cost(found, used)
 
 
 @app.command()

@@ -63,7 +63,7 @@ def warnings(release: Release) -> list[str]:
 
 def show_release(release: Release, folder: Path | str) -> None:
     """Print a release: columns, guarantees, limits, facts, and an example of a question."""
-    from scumble.public.estimate import query_command
+    from scumble.model.query import query_command
 
     console.echo(f"{folder}: {_made_by(release)}", style="bold")
     _print_schema(release)
@@ -80,7 +80,7 @@ def show_release(release: Release, folder: Path | str) -> None:
 
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
     """Print the release of several tables: keys, guarantees, and the commands for each table."""
-    from scumble.public.estimate import query_command
+    from scumble.model.query import query_command
     from scumble.public.synthesis.linked import place_of_table
 
     if as_json:
@@ -146,7 +146,9 @@ def answer_fields(
     """Return an answer for JSON: one object per group, or a single one without groups."""
     from scumble.public.estimate import Estimate
 
-    return [answer.to_dict(level)] if isinstance(answer, Estimate) else answer.to_dicts(level)
+    found = [answer.to_dict(level)] if isinstance(answer, Estimate) else answer.to_dicts(level)
+    alias = getattr(answer, "alias", "")
+    return [{"alias": alias, **fields} for fields in found] if alias else found
 
 
 def print_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> None:
@@ -173,7 +175,8 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
             table(answer.header(level), _cells(answer, level), text_columns=answer.text_columns)
         else:
             bounded = answer.bounds is not None
-            table(number_headers(level, bounded), [table_row((), answer, level, bounded)], 0)
+            head = number_headers(level, bounded, answer.alias)
+            table(head, [table_row((), answer, level, bounded)], 0)
         methods = list(dict.fromkeys(estimate.method for _, estimate in rows))
         methods = methods or ["There is no group to show."]
     for method in methods:
@@ -290,7 +293,7 @@ def show_story(story: Story, folder: Path) -> None:
 
     _print_answers(story)
     held, asked = story.covered
-    counted = f"Of {asked}, these and a count of every condition, {held} hold the truth."
+    counted = f"Of {asked} (these, and one for the count of every condition) {held} hold the truth."
     console.echo(f"\nIn brackets: 95 % intervals. {counted}")
     for name, release in story.releases.items():
         heading(f"What {name} promises")
@@ -307,7 +310,7 @@ def show_story(story: Story, folder: Path) -> None:
 
 def _print_answers(story: Story) -> None:
     """Print every question on its own line, and its numbers below; it fits 80 columns."""
-    from scumble.public.estimate import format_exact
+    from scumble.demo.report import format_exact
 
     console.echo(_columns("", "truth", *story.releases), style="bold")
     for words, asked in groupby(story.lines, key=lambda each: each.question.words):

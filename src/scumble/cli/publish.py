@@ -18,7 +18,7 @@ from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
@@ -323,6 +323,7 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
 
     kind = mechanism_class(method)
     known = inspect.signature(kind).parameters if kind else {}
+    given = _either_attribute(given, known)
     unknown = [_option(method, name) for name in given if kind and name not in known]
     if unknown:
         listed = ", ".join(_option(method, name) for name in known)
@@ -337,6 +338,16 @@ def _create(method: str, given: dict[str, Any]) -> Mechanism:
             f"The method '{method}' needs {listed}. Its options: scumble methods {method}."
         )
     return create(method, **given)
+
+
+def _either_attribute(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Return the parameters; one column may be named by --attribute or --attributes alike."""
+    found = dict(given)
+    if "attribute" in known and "attribute" not in found and len(found.get("attributes", ())) == 1:
+        [found["attribute"]] = found.pop("attributes")
+    elif "attributes" in known and "attribute" in found and "attributes" not in found:
+        found["attributes"] = [found.pop("attribute")]
+    return found
 
 
 def _option(method: str, parameter: str) -> str:
@@ -380,8 +391,8 @@ def marginal(
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
     from scumble.cli.groups.rows import refuse_existing, write_table
+    from scumble.model.query import query_command
     from scumble.private.owner import open_release
-    from scumble.public.estimate import query_command
 
     refuse_existing(output, force=force)
     columns = options.columns([names])

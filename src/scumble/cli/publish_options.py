@@ -82,7 +82,7 @@ SourceQuery = Annotated[
 PublishJobs = Annotated[
     int,
     typer.Option(
-        "--jobs", metavar="NUMBER", help="Processes that read and perturb rows; same release."
+        "--jobs", "-j", metavar="NUMBER", help="Processes that read and perturb rows; same release."
     ),
 ]
 Engine = Annotated[

@@ -107,7 +107,7 @@ class Shell:
     def _cost(self, sql: str) -> None:
         if not sql:
             raise ParameterError("Write the question after \\cost.")
-        show_cost(self._database.cost(sql, **self._options), self._database.status())
+        show_cost(*cost_of(self._database, sql, self._options))
 
     def _history(self, last: str) -> None:
         if last and not (last.isdecimal() and int(last)):
@@ -263,11 +263,24 @@ def _relaxed(answer: DatabaseEstimate) -> str:
     )
 
 
-def show_cost(found: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Print the forecast of a question, and how much is used: `facts` is the status."""
+def cost_of(
+    database: Database, sql: str, asking: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the forecast of a question, and how much is used before it and would be after it."""
+    facts = database.status()
+    told = {name: facts[name] for name in ("used", "most answers for one point")}
+    found = database.cost(sql, **asking)
+    return found, {**told, "used after": database.used_after(sql, **asking)}
+
+
+def show_cost(found: Mapping[str, Any], used: Mapping[str, int]) -> None:
+    """Print what `cost_of` returns."""
     _show_forecast(found)
-    limit = facts["most answers for one point"]
-    console.echo(f"Used before it: {facts['used']} of {limit} answers where most was asked.")
+    before, after = used["used"], used["used after"]
+    limit = used["most answers for one point"]
+    console.echo(
+        f"Used before it: {before} of {limit} answers where most was asked. After it: {after}."
+    )
 
 
 def _show_forecast(found: Mapping[str, Any]) -> None:
@@ -281,7 +294,9 @@ def _show_forecast(found: Mapping[str, Any]) -> None:
     spent = found["new numbers"]
     price = {0: "nothing to pay", 1: "1 new number"}.get(spent, f"{spent} new numbers")
     console.echo(f"It would be {found['status']}: standard error {error}, {price}.")
-    if found["status"] == "relaxed":
+    if found["status"] == "relaxed" and not found["distance"]:
+        console.echo("Its limits stay as asked; it is made of what was answered before.")
+    elif found["status"] == "relaxed":
         what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
         moved = f"Its limits moved by {found['distance']:.3g} of the ranges (the relaxation error)."
         console.echo(f"{what}{moved}")

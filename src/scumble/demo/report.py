@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from scumble._version import __version__
 from scumble.demo.story import COUNTED, EPSILON, EPSILONS, EVERY_CONDITION, QUESTIONS
+from scumble.model.query import query_command
 from scumble.public import plot
-from scumble.public.estimate import format_exact, format_number, query_command
+from scumble.public.estimate import format_number
 from scumble.public.html_page import render_page, svg_markup
 
 if TYPE_CHECKING:
@@ -106,3 +108,10 @@ def _numbers(answer: Estimate) -> tuple[str, str, str]:
 def _limits(release: Release) -> list[str]:
     """Return what the guarantees of a release do not promise, each once."""
     return list(dict.fromkeys(limit for each in release.guarantees for limit in each.limits))
+
+
+def format_exact(number: float) -> str:
+    """Format a true count as an integer, a true average with one decimal, and NaN as "none"."""
+    if math.isnan(number):
+        return "none"
+    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"

@@ -20,6 +20,7 @@ No message contains a private value or an exact count, unless the owner asked fo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -134,7 +135,9 @@ def writing(place: object, kind: type[ScumbleError] = ScumbleError) -> Iterator[
         yield
     except OSError as error:
         in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "a file is in the way" if in_the_way else error.strerror or "no reason is given"
+        # Arrow has words of its own in `strerror`, with a path.
+        told = os.strerror(error.errno) if error.errno else error.strerror
+        reason = "a file is in the way" if in_the_way else told or "no reason is given"
         refused = kind(f"'{place}' cannot be written: {reason}.")
         refused.exit_code = ScumbleError.exit_code
         raise refused from None

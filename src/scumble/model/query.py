@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -64,6 +65,8 @@ class Query:
     groups: tuple[str, ...] = ()
     text: str = ""
     notes: tuple[str, ...] = ()  # remarks about the meaning of the question
+    # the names that AS gives to the groups and to the number, "" for those without; () for none
+    aliases: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -104,6 +107,13 @@ def quoted(name: str) -> str:
     '"education-num"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def query_command(folder: Path | str, sql: str) -> str:
+    """Return the shell command that asks a question, with SQL in double quotes if possible."""
+    plain = not set('"$`\\!') & set(sql)
+    words = f'"{sql}"' if plain else shlex.quote(sql)
+    return f"scumble query {shlex.quote(str(folder))} {words}"
 
 
 def place(text: str, start: int) -> tuple[int, int]:

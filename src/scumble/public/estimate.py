@@ -1,17 +1,15 @@
 """Estimate and Estimates: answers with the law of their error, and how they are formatted.
 
-The functions at the end format numbers, rows and commands for the command line and reports.
+The functions at the end format numbers and rows for the command line and reports.
 """
 
 from __future__ import annotations
 
 import html
 import math
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from scumble.model.errors import ScumbleError
@@ -123,13 +121,15 @@ class Clamped:
 class Estimate:
     """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`.
 
-    `method` says how it was computed, and `notes` what should be known about it.
+    `method` says how it was computed, and `notes` what should be known about it. `alias` is the
+    name that the question gave it by AS.
     """
 
     value: float
     law: Law
     method: str
     notes: tuple[str, ...] = ()
+    alias: str = field(default="", kw_only=True, compare=False)
 
     @property
     def stderr(self) -> float:
@@ -288,6 +288,7 @@ class Estimates:
 
     `groups` are the names and types of the grouping attributes, `rows` the values of each group
     with its estimate. `about` are notes on the question, which are told even if there is no group.
+    `aliases` are the names that the question gave the groups and the number; "" for those without.
     """
 
     def __init__(
@@ -295,8 +296,9 @@ class Estimates:
         groups: Sequence[tuple[str, pa.DataType]],
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         about: Sequence[str] = (),
+        aliases: Sequence[str] = (),
     ) -> None:
-        self.about = tuple(about)
+        self.about, self.aliases = tuple(about), tuple(aliases)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.rows = tuple(rows)
@@ -377,8 +379,8 @@ class Estimates:
     def header(self, level: float) -> list[str]:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
-        numbers = number_headers(level, self.bounded)
-        names = [*self.groups, *(["counted instead"] if self.relaxed else [])]
+        numbers = number_headers(level, self.bounded, self.alias)
+        names = [*self.titles, *(["counted instead"] if self.relaxed else [])]
         return [*names, *numbers, *(["status"] if status else [])]
 
     def cells(
@@ -393,6 +395,17 @@ class Estimates:
                 row.insert(place, estimate.counted_instead or "(as asked)")
             found.append(row)
         return found
+
+    @property
+    def alias(self) -> str:
+        """The name that the question gave the number by AS; empty without."""
+        return self.aliases[-1] if self.aliases else ""
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The headings of the group columns: their aliases, else their names."""
+        aliases = self.aliases[:-1] or self.groups
+        return tuple(a or name for a, name in zip(aliases, self.groups, strict=True))
 
     @property
     def relaxed(self) -> bool:
@@ -440,10 +453,10 @@ def not_installed(package: str) -> ScumbleError:
     return ScumbleError(sentence)
 
 
-def number_headers(level: float, bounded: bool = False) -> list[str]:
+def number_headers(level: float, bounded: bool = False, alias: str = "") -> list[str]:
     """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone."""
-    noise = ["noise alone"] if bounded else []
-    return ["value", "stderr", f"low {100 * level:.6g} %", f"high {100 * level:.6g} %", *noise]
+    noise, limits = ["noise alone"] if bounded else [], f"{100 * level:.6g} %"
+    return [alias or "value", "stderr", f"low {limits}", f"high {limits}", *noise]
 
 
 def table_row(
@@ -478,22 +491,8 @@ def format_number(number: float, error: float) -> str:
     if not math.isfinite(number):
         return "unknown" if math.isnan(number) else ("∞" if number > 0 else "-∞")
     if not math.isfinite(error):
-        return f"{number:,.4g}" if number % 1 and abs(number) < 1000 else f"{number:,.0f}"
+        return f"{number:,.4g}" if number % 1 and abs(number) < 1000 else f"{number:z,.0f}"
     if error == 0:
-        return f"{number:,.10g}" if number % 1 else f"{number:,.0f}"
+        return f"{number:,.10g}" if number % 1 else f"{number:z,.0f}"
     places = max(0, 1 - math.floor(math.log10(error)))
-    return f"{number:,.{min(places, 12)}f}"
-
-
-def format_exact(number: float) -> str:
-    """Format a true count as an integer, a true average with one decimal, and NaN as "none"."""
-    if math.isnan(number):
-        return "none"
-    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
-
-
-def query_command(folder: Path | str, sql: str) -> str:
-    """Return the shell command that asks a question, with SQL in double quotes if possible."""
-    plain = not set('"$`\\!') & set(sql)
-    words = f'"{sql}"' if plain else shlex.quote(sql)
-    return f"scumble query {shlex.quote(str(folder))} {words}"
+    return f"{number:z,.{min(places, 12)}f}"  # z: no minus before a zero

@@ -36,10 +36,12 @@ _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less tim
 
 def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
+    if not shown:
+        return f"none of {groups} groups is shown: they are chosen by their estimates"
     return (
         f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
-        "than they are: each interval is printed at a higher level, so that of those shown as "
-        "many hold, on average, as the level that was asked for says"
+        "than they are: each interval is printed at a higher level, so that on average the share "
+        "of them that was asked for holds the truth"
     )
 
 
@@ -60,8 +62,9 @@ class SelectedEstimates(Estimates):
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         among: int,
         about: Sequence[str] = (),
+        aliases: Sequence[str] = (),
     ) -> None:
-        super().__init__(groups, rows, about)
+        super().__init__(groups, rows, about, aliases)
         self.among = among
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:

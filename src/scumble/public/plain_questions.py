@@ -161,19 +161,20 @@ class _Reader:
         aggregate: Aggregate | None = None
         argument: Expression | None = None
         exists: list[Expression] = []
+        alias = ""
         while True:
             if self._is_call():
                 if aggregate is not None:
                     raise _NotPlainError
                 aggregate, argument, exists = self._aggregate()
                 if self._skip("AS"):
-                    self._any_name()
+                    alias = self._any_name()
             else:
                 selected.append(self._column()[0].name)
             if not self._skip(","):
                 break
         self._need("FROM")
-        if self._any_name() in self._tables:
+        if self._any_name().lower() in self._tables:
             raise _NotPlainError
         clauses = self._clauses() if self._skip("WHERE") else []
         groups = self._groups() if self._skip("GROUP") else []
@@ -182,7 +183,10 @@ class _Reader:
         order = [*selected, *(name for name in groups if name not in selected)]
         if len(set(order)) < len(order) or len(order) > len(groups):
             raise _NotPlainError
-        query = Query(aggregate, argument, (*clauses, *exists), tuple(order), self._text)
+        aliases = (*("" for _ in order), alias) if alias else ()
+        query = Query(
+            aggregate, argument, (*clauses, *exists), tuple(order), self._text, aliases=aliases
+        )
         return ParsedQuestion(query, (*self._comparisons, *(None for _ in exists)))
 
     # Parts of the question.
@@ -209,11 +213,11 @@ class _Reader:
         )
 
     def _any_name(self) -> str:
-        """Read the name of a table or of a number; return it in lower case."""
+        """Read the name of a table or of a number."""
         token = self._next()
         if token.kind != "name" and (token.kind != "word" or token.upper in KEYWORDS):
             raise _NotPlainError
-        return token.text.lower()
+        return token.text
 
     def _groups(self) -> list[str]:
         self._need("BY")

@@ -393,12 +393,12 @@ class Release:
         found = [(key, note_impossible(estimate, *limits)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
-            return estimate
+            return replace(estimate, alias=query.aliases[-1]) if query.aliases else estimate
         schema = self._queryable
         order = code_order(schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
         types = [(name, schema[name].arrow_type) for name in query.groups]
-        return Estimates(types, found, query.notes)
+        return Estimates(types, found, query.notes, query.aliases)
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":

@@ -48,6 +48,8 @@ def side_table(given: Any) -> pa.Table:
     path = Path(given)
     if not path.exists():
         raise SourceError(f"There is no file '{path}'.")
+    if not (path.is_file() or path.is_dir()):
+        raise SourceError(f"'{path}' is a pipe or a device: write the table to a file first.")
     is_parquet = path.is_dir() or path.suffix.lower() in (".parquet", ".pq")
     try:
         return _parquet_table(path) if is_parquet else _csv_table(path)

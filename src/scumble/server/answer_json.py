@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -183,7 +183,8 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
     """
     check_level(level)
     if isinstance(answer, Estimate):
-        return {"kind": "estimate", **_estimate(answer, level)}
+        alias = {"alias": answer.alias} if answer.alias else {}
+        return {"kind": "estimate", **alias, **_estimate(answer, level)}
     few = LEVELS if len(answer) <= 100 else (level,)
     found: dict[str, Any] = {
         "groups": [{"name": name, "type": str(kind)} for name, kind in answer.types],
@@ -203,8 +204,9 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
     levels = sorted({*few, shown})
     rows = [{"key": _key(key), **_estimate(each, shown, levels)} for key, each in answer.rows]
     among = {"among": answer.among} if isinstance(answer, SelectedEstimates) else {}
+    more = among | ({"aliases": list(answer.aliases)} if any(answer.aliases) else {})
     notes = {"notes": answer.notes, "about": list(answer.about)}
-    return {"kind": "estimates", **found, **among, "level": shown, **notes, "rows": rows}
+    return {"kind": "estimates", **found, **more, "level": shown, **notes, "rows": rows}
 
 
 def decode_answer(data: Mapping[str, Any]) -> Answer:
@@ -220,7 +222,7 @@ def decode_answer(data: Mapping[str, Any]) -> Answer:
 
 def _decode_answer(data: Mapping[str, Any]) -> Answer:
     if data["kind"] == "estimate":
-        return _read_estimate(data)
+        return replace(_read_estimate(data), alias=str(data.get("alias", "")))
     types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]
     kinds = [kind for _, kind in types]
     keyed = [(_read_key(row["key"], kinds), row) for row in data["rows"]]
@@ -229,9 +231,10 @@ def _decode_answer(data: Mapping[str, Any]) -> Answer:
         rows = [(key, tuple(map(_read_estimate, row["estimates"]))) for key, row in keyed]
         return EstimateTable(types, data["items"], rows, data["among"], about)
     found = [(key, _read_estimate(row)) for key, row in keyed]
+    aliases = tuple(data.get("aliases", ()))
     if "among" in data:
-        return SelectedEstimates(types, found, data["among"], about)
-    return Estimates(types, found, about)
+        return SelectedEstimates(types, found, data["among"], about, aliases)
+    return Estimates(types, found, about, aliases)
 
 
 def _estimate(

@@ -176,6 +176,32 @@ def test_cost_tells_and_charges_nothing(db, tmp_path):
     assert len(given(tmp_path / "db")) == len(db.history()) == 4
 
 
+@pytest.mark.parametrize("tracker", ["exact", "histogram", "disjoint"])
+def test_what_would_be_used_is_what_is_used_then(tmp_path, tracker):
+    """Of counts, groups, averages, several numbers, repeats, relaxed and refused questions."""
+    questions = [
+        count(1, 3),
+        count(1, 3),
+        "SELECT AVG(age) FROM t WHERE age > 4",
+        "SELECT sex, COUNT(*) FROM t GROUP BY sex",
+        "SELECT COUNT(*) AS n, SUM(age) AS ages FROM t WHERE sex = 'f'",
+        *(count(low, high) for low in range(3) for high in range(low, 5)),
+        "SELECT SUM(age + 1) FROM t WHERE age < 4",
+    ]
+    with database(tmp_path / "db", noise=8, tracker=tracker) as db:
+        for place, sql in enumerate(questions):
+            before, told = db.status(), db.used_after(sql)
+            assert db.status() == before
+            try:
+                db.answer(sql)
+            except sc.PromiseError:
+                assert told == before["used"]
+            used = db.status()["used"]
+            assert used <= told if tracker == "histogram" else used == told  # a bound there
+            if place == 4:
+                db.append(some_people(25, 5))
+
+
 def test_the_sentence_of_the_promise(tmp_path):
     with database(tmp_path / "db", epsilon=0.5, noise=8) as db:
         assert str(db.guarantee).startswith("NOT PRIVATE: seeded for a test. All answers together")

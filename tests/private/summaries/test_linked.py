@@ -106,6 +106,10 @@ def test_each_table_answers_with_its_error_and_joins_are_a_model():
     assert "no interval" in repr(joined)
     one = release.answer("SELECT AVG(days) FROM people JOIN visits ON id = person WHERE age = 3")
     assert one.method.startswith("model")
+    assert one.alias == ""
+    named = "SELECT sex, COUNT(*) AS n FROM people JOIN visits ON id = person GROUP BY sex"
+    assert release.answer(named).header(0.95)[:2] == ["sex", "n"]
+    assert release.answer(named.replace("sex, ", "").split(" GROUP")[0]).alias == "n"
     for wrong in (
         "SELECT COUNT(*) FROM doctors",
         "DROP TABLE people",

@@ -120,6 +120,7 @@ def test_prefixes_and_whole_sequences_are_counted() -> None:
     for string in ("a", "ab"):
         estimate = release.answer(f"SELECT COUNT(*) AS n FROM t WHERE x = {listed(string)};")
         assert abs(estimate.value - sequences.count(string)) < 10
+        assert estimate.alias == "n"
 
 
 def test_rare_prefixes_are_not_counted_and_say_so() -> None:

@@ -247,9 +247,15 @@ def test_a_column_of_pandas_that_is_not_needed_may_be_of_any_kind():
     assert codes(frame) == CODES
 
 
+def write_pipe(folder):
+    os.mkfifo(folder / "pipe.csv")
+    return folder / "pipe.csv"
+
+
 REFUSED = {
     "no file": (lambda folder: folder / "none.csv", "There is no file"),
     "no match": (lambda folder: str(folder / "*.parquet"), "There is no file"),
+    "pipe": (write_pipe, "is a pipe or a device: write the table to a file first."),
     "csv pattern": (lambda folder: str(write_csv(folder).parent / "*.csv"), "Parquet files only"),
     "empty folder": (lambda folder: folder, "holds no Parquet file"),
     "empty file": (lambda folder: write_csv(folder, ""), "is empty: it has no header line"),

@@ -55,6 +55,7 @@ PLAIN = [
     "SELECT COUNT(*) FROM t WHERE count >= 1 AND size = 'small'",
     "SELECT COUNT(*) FROM t WHERE level >= 2 AND level NOT BETWEEN 1 AND 2.5",
     "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex",
+    "SELECT COUNT(*) AS Mine, SEX FROM t GROUP BY sex, dept",
     'SELECT AVG(age) AS "the age", dept FROM t GROUP BY dept',
 ]
 NOT_PLAIN = [
@@ -87,6 +88,7 @@ def checked(text: str, schema: sc.Schema = SCHEMA, tables: Any = TABLES) -> bool
     expected = read_select(text, schema, tables)
     assert isinstance(expected, Query), text
     assert found == expected, text
+    assert found.aliases == expected.aliases, text
     for each, parsed in zip(found.expressions, expected.expressions, strict=True):
         assert (each.start, each.factors) == (parsed.start, parsed.factors)
     comparisons = plain_parsed(text, schema, tables).comparisons

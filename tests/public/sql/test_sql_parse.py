@@ -49,6 +49,13 @@ def test_the_caret_stands_under_the_word() -> None:
     )
 
 
+@pytest.mark.parametrize("clause", ["HAVING peple > 3", "ORDER BY peple"])
+def test_a_misspelt_alias_is_recognised(clause: str) -> None:
+    sql = f"SELECT sex, COUNT(*) AS people FROM t GROUP BY sex {clause}"
+    with pytest.raises(QueryError, match=r"no column 'peple'. Did you mean people\?"):
+        read_select(sql, SCHEMA)
+
+
 @pytest.mark.parametrize("text", ["", "  \n", "-- nothing", ";", ";;"])
 def test_an_empty_question(text: str) -> None:
     with pytest.raises(QueryError, match="empty"):

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from scumble.cli import bars, console, options
+from scumble.model.errors import ParameterError
 
 Rows = Annotated[
     int, typer.Option("--rows", "-n", metavar="NUMBER", help="About how many rows there are.")
@@ -55,7 +56,6 @@ def advise(
 ) -> None:
     """Say which method fits at which setting, with the error to expect. Reads no data."""
     from scumble.compare.advice import advise as advice
-    from scumble.model.errors import ParameterError
     from scumble.model.schema.schema import Schema
 
     try:
@@ -90,8 +90,13 @@ def advise(
 
 # --- select --------------------------------------------------------------------------------------
 
-SchemaFile = Annotated[
-    Path, typer.Argument(metavar="SCHEMA", help="Schema of the table (TOML).", show_default=False)
+SchemaArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="SCHEMA", help="Schema of the table (TOML).", show_default=False),
+]
+SchemaOption = Annotated[
+    Path | None,
+    typer.Option("--schema", "-s", metavar="FILE", help="The schema, as other commands take it."),
 ]
 AskedAttributes = Annotated[
     list[str],
@@ -129,11 +134,12 @@ Occupied = Annotated[
 
 
 def select(
-    schema: SchemaFile,
     attributes: AskedAttributes,
     rows: Rows,
     epsilon: OneEpsilon,
     neighbours: Neighbours,
+    file: SchemaArgument = None,
+    schema: SchemaOption = None,
     delta: Delta = None,
     workload: Workload = "ranges",
     occupied: Occupied = None,
@@ -142,9 +148,14 @@ def select(
     """Say which differentially private release fits, and why. Reads no data and spends nothing."""
     from scumble.compare.selection import select
 
+    if file is not None and schema is not None:
+        raise ParameterError("Give the schema once: as SCHEMA or by --schema.")
+    place = file or schema
+    if place is None:
+        raise ParameterError("Say which schema: scumble select SCHEMA, or --schema SCHEMA.")
     with bars.working("Computing errors"):
         found = select(
-            schema,
+            place,
             options.columns(attributes),
             rows=rows,
             epsilon=epsilon,
@@ -153,7 +164,7 @@ def select(
             workload=workload,
             occupied=occupied,
         )
-    command = found.command(schema=str(schema), queries=workload)
+    command = found.command(schema=str(place), queries=workload)
     if as_json:
         fields = {"method": found.method, "parameters": dict(found.parameters)}
         console.print_json({**fields, "reasons": list(found.reasons), "command": command})

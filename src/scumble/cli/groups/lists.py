@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scumble.public.estimate_table import EstimateTable
 
 Number = Annotated[
-    int, typer.Option("--number", "-k", metavar="NUMBER", help="How many, the largest first.")
+    int, typer.Option("--number", "-n", "-k", metavar="NUMBER", help="How many, the largest first.")
 ]
 Length = Annotated[
     int | None,

@@ -166,8 +166,9 @@ def _quality(report: pa.Table) -> list[str]:
         tables = "table" if len(some) == 1 else "tables"
         attributes = "attribute" if ways == 1 else "attributes"
         found.append(
-            f"{len(some)} noisy {tables} of {ways} {attributes}: the rows are off by {far:.3f} "
-            f"in the mean (0 to 2); their noise alone makes about {noise:.3f}."
+            f"{len(some)} noisy {tables} of {ways} {attributes}: the shares of the rows differ by "
+            f"{far:.3f} on average (0: equal, 2: nothing in common); noise alone gives about "
+            f"{noise:.3f}."
         )
     return found
 

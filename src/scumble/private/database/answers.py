@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -59,14 +59,15 @@ class EstimateBuilder:
             (group.key, self.estimate(question, notes["pieces"], answers))
             for group, notes in zip(question.groups, groups, strict=True)
         ]
+        aliases = question.query.aliases
         if not question.query.groups:
             [(_, estimate)] = found
-            return estimate
+            return replace(estimate, alias=aliases[-1]) if aliases else estimate
         attributes = [
             self.space.attributes[self.space.names.index(n)] for n in question.query.groups
         ]
         types = [(each.name, each.arrow_type) for each in attributes]
-        return Estimates(types, found, question.query.notes)
+        return Estimates(types, found, question.query.notes, aliases)
 
     def estimate(
         self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]

@@ -247,6 +247,26 @@ class Database:
             [found] = self.cost_all([prepared])
         return _raised(found)
 
+    def used_after(
+        self,
+        sql: str,
+        *,
+        analyst: str | None = None,
+        relax: Relax = "regression",
+        prefer: Prefer = "near",
+        max_relaxation_error: float = math.inf,
+        weights: Mapping[str, float] | None = None,
+        tables: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Return how many answers would cover the most popular point after a question.
+
+        Nothing is charged; "used" of `status` is the number before it. Where a histogram tracks the
+        points, it is a bound.
+        """
+        with self._reading(sql, tables) as asked:
+            prepared = self._prepared(asked, analyst, relax, prefer, max_relaxation_error, weights)
+            return self._session.used_after(prepared.request)
+
     def prepare(
         self,
         sql: str,

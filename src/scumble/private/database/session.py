@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scumble.model.errors import LedgerError, ParameterError, ScumbleError
+from scumble.model.errors import LedgerError, ParameterError, PromiseError, ScumbleError
 from scumble.private.database.plan import AnswerOptions, AnswerPlan
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.questions.question import Question
@@ -133,6 +134,23 @@ class Session:
             for batch, kind, box in plan.new
         ]
         return self._outcome_of(groups, new, len(new))
+
+    def used_after(self, request: Request) -> int:
+        """Return how many answers would cover the most popular point after a request.
+
+        Nothing is charged: its answers are added to copies of the trackers. A request that would be
+        refused adds none.
+        """
+        with self.state() as state:
+            plan = AnswerPlan(state, request.analyst, request.options)
+            try:
+                plan.groups(request.questions)
+            except PromiseError:
+                return state.used()
+            trackers = {n: deepcopy(state.batches[n - 1].tracker) for n, _, _ in plan.new}
+            for number, _, box in plan.new:
+                trackers[number].add(box[np.newaxis])
+            return max(state.used(), *(each.largest() for each in trackers.values()), 0)
 
     def append(self, rows: NewBatch, key: str | None) -> int:
         """Append a batch of rows, and return its number once it is durable."""

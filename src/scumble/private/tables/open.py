@@ -101,6 +101,9 @@ def _open_path(name: str, table: str | None) -> Source:
         if not all(file.suffix.lower() in _PARQUET for file in files):
             raise SourceError(f"The pattern '{name}' may match Parquet files only (*.parquet).")
         return ParquetFiles(f"The Parquet files '{name}'", files)
+    if not path.is_file():
+        # It is read several times: of a pipe, the second time would take rows for the header.
+        raise SourceError(f"'{path}' is a pipe or a device: write the table to a file first.")
     if path.suffix.lower() in _DATABASE or _magic(path)[8:] == b"DUCK":
         return DatabaseTable(path, table)
     if table is not None:

@@ -261,7 +261,7 @@ class Statement:
                 start, end = (self.question.tokens[i] for i in (item.span[0], item.span[1] - 1))
                 name = item.name or self.question.text[start.start : end.end + 1]
                 name = _distinct(name, [each.name for each in found])
-                found.append(Item(name, self.reader.node(item.span)))
+                found.append(Item(name, self.reader.node(item.span), item.name))
         return found
 
 
@@ -336,4 +336,12 @@ def _query(plan: SelectPlan, keys: Sequence[Key]) -> Query | None:
         tuple(attributes),
         plan.text,
         tuple(dict.fromkeys((*plan.notes, *term.notes))),
+        _aliases(plan),
     )
+
+
+def _aliases(plan: SelectPlan) -> tuple[str, ...]:
+    """Return the names that AS gives to the keys and to the number; () if it gives none."""
+    names = ["" if key.name == key.attribute else key.name for key in plan.keys]
+    found = (*names, plan.items[0].alias)
+    return found if any(found) else ()

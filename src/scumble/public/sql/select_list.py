@@ -198,7 +198,7 @@ class EstimateColumns(ColumnResolver):
                 qualifier = self._token(node.args["table"])
                 self.names.check_qualifier(qualifier)
                 self.replacements[qualifier.start] = DROPPED
-            name = self.names.attribute(word).name
+            name = self.names.attribute(word, self.aliases).name
             found = self.keys.get(name)
             if found is None:
                 raise self.question.error(

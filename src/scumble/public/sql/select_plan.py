@@ -26,10 +26,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Item:
-    """A selected number and its name."""
+    """A selected number and its name, which is its alias or else its text."""
 
     name: str
     node: Node
+    alias: str = ""
 
     @property
     def is_count(self) -> bool:

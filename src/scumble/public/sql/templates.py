@@ -177,7 +177,14 @@ class _Template:
             clauses.append(Expression(sql, attributes, start, (), comparison))
             comparisons.append(comparison)
         query = self.query
-        filled = Query(query.aggregate, query.argument, tuple(clauses), query.groups, text)
+        filled = Query(
+            query.aggregate,
+            query.argument,
+            tuple(clauses),
+            query.groups,
+            text,
+            aliases=query.aliases,
+        )
         return ParsedQuestion(filled, tuple(comparisons))
 
 

@@ -182,12 +182,12 @@ class NameResolver:
         self.joins: dict[str, JoinedTable] = {}  # by the name that FROM calls them, in lower case
         self.using: set[str] = set()  # columns of USING, in lower case
 
-    def attribute(self, token: Token) -> Attribute:
-        """Return the published attribute that a token names."""
+    def attribute(self, token: Token, aliases: Iterable[str] = ()) -> Attribute:
+        """Return the published attribute that a token names; `aliases` could stand there too."""
         found = self.attributes.get(token.text.lower())
         if found is None:
             published = [a.name for a in self.attributes.values() if a.domain is not None]
-            raise self.unknown(token, published)
+            raise self.unknown(token, [*published, *aliases])
         if found.domain is None:
             raise self.question.error(
                 f"'{found.name}' is an identifier and is never published.", token

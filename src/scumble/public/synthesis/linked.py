@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,7 +143,7 @@ class LinkedRelease:
             for note in self.tables[name].manifest.left_out(columns)
         )
         ordered = found if question.args.get("order") else self._sorted(found)
-        return _estimates(ordered, (_UNKNOWN, *notes))
+        return _estimates(ordered, (_UNKNOWN, *notes), question.expressions[-1].alias)
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return rows sorted by all columns but the last: by the code of an attribute's value, or
@@ -307,8 +307,10 @@ def _tables_in(question: exp.Select) -> list[str]:
     return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
-def _estimates(found: pa.Table, notes: tuple[str, ...]) -> Estimate | Estimates:
-    """Return numbers that were computed from rows: the last column by those before it."""
+def _estimates(found: pa.Table, notes: tuple[str, ...], alias: str) -> Estimate | Estimates:
+    """Return numbers that were computed from rows: the last column by those before it, under the
+    name that the question gives it.
+    """
     kind = found.schema.types[-1]
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise QueryError("The last column of a question with a JOIN must be a number.")
@@ -318,8 +320,9 @@ def _estimates(found: pa.Table, notes: tuple[str, ...]) -> Estimate | Estimates:
         for *key, number in zip(*labels, numbers, strict=True)
     ]
     if not labels and len(rows) == 1:
-        return rows[0][1]
-    return Estimates([(each.name, each.type) for each in list(found.schema)[:-1]], rows)
+        return replace(rows[0][1], alias=alias)
+    types = [(each.name, each.type) for each in list(found.schema)[:-1]]
+    return Estimates(types, rows, aliases=[*("" for _ in types), alias])
 
 
 def _number(value: Any) -> float:

@@ -207,7 +207,7 @@ def _table(answer: Answer) -> dict[str, Any]:
         rows: Sequence[tuple[Any, Sequence[Estimate]]] = answer.rows
     else:
         assert isinstance(answer, Estimates)  # noqa: S101
-        names, groups = ("value",), answer.groups
+        names, groups = (answer.alias or "value",), answer.titles
         level = answer.shown_level(LEVEL) if isinstance(answer, SelectedEstimates) else LEVEL
         rows = [(key, (each,)) for key, each in answer.rows]
     shown = rows[:_MOST_ROWS]

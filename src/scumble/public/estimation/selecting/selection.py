@@ -429,11 +429,13 @@ class EstimateRows:
         if len(names) > 1:
             return EstimateTable(types, names, rows, among, self.plan.notes)
         single = [(key, estimates[0]) for key, estimates in rows]
+        alias = self.plan.items[0].alias
         if not types and len(single) == 1:
-            return single[0][1]
+            return replace(single[0][1], alias=alias)
+        aliases = [*("" for _ in types), alias]
         if among > len(rows):
-            return SelectedEstimates(types, single, among, self.plan.notes)
-        return Estimates(types, single, self.plan.notes)
+            return SelectedEstimates(types, single, among, self.plan.notes, aliases)
+        return Estimates(types, single, self.plan.notes, aliases)
 
     def _places(self) -> list[int]:
         """Return the places of the rows that are shown, in their order."""

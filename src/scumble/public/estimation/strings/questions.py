@@ -15,7 +15,7 @@ from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.errors import QueryError
-from scumble.model.query import ListQuery
+from scumble.model.query import Aggregate, ListQuery
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.tokens import TokenizedSql
@@ -62,17 +62,26 @@ class _Reader:
             self._words(",")
             codes = self._list()
             self._words(")", ")")
-            self._from()
-            self._end()
-            return StringQuery(
-                "sum", text=self.question.text, asked="occurrences", codes=codes, column=self.column
-            )
+            aliases = self._from()
+            return self._query("sum", "occurrences", codes, aliases)
         self._words("count", "(", "*", ")")
-        self._from()
+        aliases = self._from()
         asked, codes = self._condition() if self._word() == "where" else ("all", ())
-        self._end()
+        return self._query("count", asked, codes, aliases)
+
+    def _query(
+        self, aggregate: Aggregate, asked: Asked, codes: tuple[int, ...], aliases: tuple[str, ...]
+    ) -> StringQuery:
+        """Return the question, after which nothing may follow."""
+        if self._token() is not None:
+            raise self._wrong()
         return StringQuery(
-            "count", text=self.question.text, asked=asked, codes=codes, column=self.column
+            aggregate,
+            text=self.question.text,
+            aliases=aliases,
+            asked=asked,
+            codes=codes,
+            column=self.column,
         )
 
     def _condition(self) -> tuple[Asked, tuple[int, ...]]:
@@ -97,13 +106,17 @@ class _Reader:
             )
         return "prefix", codes
 
-    def _from(self) -> None:
+    def _from(self) -> tuple[str, ...]:
+        """Read FROM and the table; return the alias before it, if there is one."""
+        aliases: tuple[str, ...] = ()
         if self._word() == "as":
+            aliases = tuple(token.text for token in self.question.tokens[self.at + 1 :][:1])
             self.at += 2
         self._words("from")
         if self._token() is None:
             raise self._wrong()
         self.at += 1
+        return aliases
 
     def _column(self) -> None:
         token = self._token()
@@ -137,10 +150,6 @@ class _Reader:
                 token,
             )
         return int(codes[0])
-
-    def _end(self) -> None:
-        if self._token() is not None:
-            raise self._wrong()
 
     def _token(self) -> Token | None:
         tokens = self.question.tokens
