@@ -17,25 +17,142 @@ from scumble.public.estimation import numpy_forms
 _BLOCK = 2048
 
 
-def _cells_counted(codes: npt.NDArray[Any], places: npt.NDArray[np.int64], *others: Any) -> int:
-    return int(codes.shape[1]) * len(places) + len(others[-1])
+def _cells_counted(codes: npt.NDArray[Any], *others: Any) -> int:
+    return int(codes.shape[1]) * len(others[-2]) + len(others[-1])
 
 
 @kernel(numpy_form=numpy_forms.count_cells, steps=_cells_counted, nanoseconds=5)
 def count_cells(
     codes: npt.NDArray[Any],
+    sizes: npt.NDArray[np.int64],
+    constant: npt.NDArray[np.bool_],
+    ends: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     strides: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
     counts: npt.NDArray[np.uint32],
 ) -> None:
-    """Add each row to its cell in every table. The cells of table t begin at `starts[t]`."""
-    cells = np.empty(_BLOCK, np.uint32)
-    for begin in range(0, codes.shape[1], _BLOCK):
-        for table in range(len(places)):
-            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
-            for row in range(size):
-                counts[cells[row]] += np.uint32(1)
+    """Add each row to its cell in every table. The cells of table t begin at `starts[t]`.
+
+    `sizes` are the numbers of codes of the columns. Rows come in stretches, which end at `ends`, in
+    which the columns of `constant` have one code. What the other columns add to the cell of a row
+    is often the same in several tables, and is then computed, or counted, once.
+    """
+    inner = _inner_strides(len(codes), places, strides, constant)
+    order, firsts = _same_lines(inner)
+    first = np.empty(len(places), np.int64)
+    cells, few = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
+    begin = 0
+    for stop in ends:
+        while begin < stop:
+            end = min(stop, begin + _BLOCK)
+            for table in range(len(places)):
+                first[table] = starts[table]
+                for axis in range(places.shape[1]):
+                    if constant[places[table, axis]]:
+                        code = np.int64(codes[places[table, axis], begin])
+                        first[table] += strides[table, axis] * code
+            for kind in range(len(firsts) - 1):
+                tables = order[firsts[kind] : firsts[kind + 1]]
+                own = inner[tables[0]]
+                span = _place(codes, sizes, begin, end, own, cells)
+                _count_block(cells[: end - begin], span, first, tables, few, counts)
+            begin = end
+
+
+@kernel
+def _inner_strides(
+    columns: int,
+    places: npt.NDArray[np.int64],
+    strides: npt.NDArray[np.int64],
+    constant: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.int64]:
+    """Return by table and column the stride of a column that is not constant; 0 for the others."""
+    found = np.zeros((len(places), columns), np.int64)
+    for table in range(len(places)):
+        for axis in range(places.shape[1]):
+            if not constant[places[table, axis]]:
+                found[table, places[table, axis]] += strides[table, axis]
+    return found
+
+
+@kernel
+def _same_lines(
+    numbers: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the lines of a matrix, equal ones beside each other, and where each kind begins."""
+    order, firsts = np.empty(len(numbers), np.int64), np.empty(len(numbers) + 1, np.int64)
+    listed = np.zeros(len(numbers), np.bool_)
+    size = kinds = 0
+    for line in range(len(numbers)):
+        if listed[line]:
+            continue
+        firsts[kinds] = size
+        kinds += 1
+        for other in range(line, len(numbers)):
+            if (numbers[other] == numbers[line]).all():
+                listed[other] = True
+                order[size] = other
+                size += 1
+    firsts[kinds] = size
+    return order, firsts[: kinds + 1]
+
+
+@kernel
+def _place(
+    codes: npt.NDArray[Any],
+    sizes: npt.NDArray[np.int64],
+    begin: int,
+    end: int,
+    strides: npt.NDArray[np.int64],
+    cells: npt.NDArray[np.uint32],
+) -> int:
+    """Write the sums of codes times strides of a block of rows into `cells`; return the number of
+    different sums that are possible, if columns with small strides come first.
+    """
+    span = np.int64(1)
+    # Column by column this is arithmetic that the compiler turns into vector instructions.
+    for column in range(len(strides)):
+        stride = np.uint32(strides[column])
+        if not stride:
+            continue
+        own = codes[column, begin:end]
+        if span == 1:
+            for row in range(len(own)):
+                cells[row] = stride * np.uint32(own[row])
+        else:
+            for row in range(len(own)):
+                cells[row] += stride * np.uint32(own[row])
+        span += strides[column] * (sizes[column] - 1)
+    return span
+
+
+@kernel
+def _count_block(
+    cells: npt.NDArray[np.uint32],
+    span: int,
+    first: npt.NDArray[np.int64],
+    tables: npt.NDArray[np.int64],
+    few: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint32],
+) -> None:
+    """Count rows in some tables, from the cell `first` of each on. `cells` are below `span`."""
+    if span == 1:
+        for table in tables:
+            counts[first[table]] += np.uint32(len(cells))
+    elif len(tables) > 1 and span <= min(len(few), 2 * len(cells)):
+        few[:span] = 0
+        for row in range(len(cells)):
+            few[cells[row]] += np.uint32(1)
+        for table in tables:
+            begin = np.uint64(first[table])
+            for cell in range(np.uint64(span)):
+                counts[begin + cell] += few[cell]
+    else:
+        for table in tables:
+            begin = np.uint32(first[table])
+            for row in range(len(cells)):
+                counts[begin + cells[row]] += np.uint32(1)
 
 
 @kernel
@@ -55,7 +172,7 @@ def count_members(
     cells = np.empty(_BLOCK, np.uint32)
     for begin in range(0, codes.shape[1], _BLOCK):
         for table in range(len(places)):
-            size = _place(codes, begin, places[table], strides[table], starts[table], cells)
+            size = _place_block(codes, begin, places[table], strides[table], starts[table], cells)
             for row in range(size):
                 multiset, cell = multisets[begin + row], cells[row]
                 for place in range(len(multiset)):
@@ -66,7 +183,7 @@ def count_members(
 
 
 @kernel
-def _place(
+def _place_block(
     codes: npt.NDArray[Any],
     begin: int,
     places: npt.NDArray[np.int64],
