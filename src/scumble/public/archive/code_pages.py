@@ -10,15 +10,15 @@ something to say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _DATA, _DICTIONARY = 0, 2  # kinds of pages
 _PLAIN, _INDICES = 0, (2, 8)  # encodings; two numbers mean the same
 _CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd"}
 _NUMBERS = {pa.int64(): np.dtype("<i8"), pa.float64(): np.dtype("<f8")}
-_MOST_BITS = 16  # of an index
-_LARGEST_PAGE = 1 << 26  # bytes
+_LARGEST_COLUMN, _LARGEST_PAGE = 1 << 28, 1 << 26  # bytes, in a row group
+_MOST_PAGES = 1 << 12  # of a column in a row group
 _MOST_ROWS = 1 << 22  # of a row group
 
 
@@ -46,6 +46,7 @@ class CodePages:
     def __init__(self, path: Path, schema: Schema, file: pq.ParquetFile) -> None:
         self._path, self._schema = path, schema
         self._metadata, self._types = file.metadata, file.schema_arrow
+        self._words: dict[str, dict[str, int]] = {}  # codes of labels, by attribute
 
     def codes(self, group: int, columns: Sequence[str]) -> Codes | None:
         """Return the codes of a row group, one row for each of `columns`; None if they must be read
@@ -74,16 +75,47 @@ class CodePages:
         first = chunk.dictionary_page_offset
         if not first or chunk.compression not in _CODECS or levels.max_definition_level > 1:
             raise _Unexpected
+        size = chunk.total_compressed_size
+        if not 0 < size <= _LARGEST_COLUMN:
+            raise _Unexpected
         with self._path.open("rb") as file:
             file.seek(first)
-            data = np.frombuffer(file.read(chunk.total_compressed_size), np.uint8)
-        kind = self._types.field(place).type
+            data = np.frombuffer(file.read(size), np.uint8)
         pages = _pages(data, _CODECS[chunk.compression])
-        _decode(pages, self._schema[name], kind, bool(levels.max_definition_level), out)
+        dictionary = next(pages, None)
+        if dictionary is None or dictionary.kind != _DICTIONARY:
+            raise _Unexpected
+        codes = self._dictionary(dictionary, self._schema[name], self._types.field(place).type)
+        _decode(pages, codes, bool(levels.max_definition_level), out)
+
+    def _dictionary(self, page: _Page, attribute: Attribute, kind: pa.DataType) -> Codes:
+        """Return the code of each value of a dictionary; none may lie outside the domain."""
+        if page.encoding not in (_PLAIN, _INDICES[0]):
+            raise _Unexpected
+        if kind in _NUMBERS:
+            codes, outside = attribute.encode(pa.array(np.frombuffer(page.data, _NUMBERS[kind])))
+            if outside.any() or len(codes) != page.values:
+                raise _Unexpected
+            return codes
+        if kind != pa.string() or not isinstance(attribute.domain, Category):
+            raise _Unexpected
+        words = self._codes_of_words(attribute)
+        codes = np.array([words.get(text, -1) for text in _texts(page)], np.int64)
+        if codes.min(initial=0) < 0:
+            raise _Unexpected
+        return codes
+
+    def _codes_of_words(self, attribute: Attribute) -> dict[str, int]:
+        """Return the codes of the labels of an attribute. Other texts may have codes, too."""
+        if attribute.name not in self._words:
+            labels = attribute.labels()
+            codes, outside = attribute.encode(labels)
+            known = zip(labels.to_pylist(), codes.tolist(), outside.tolist(), strict=True)
+            self._words[attribute.name] = {word: code for word, code, lost in known if not lost}
+        return self._words[attribute.name]
 
 
-@dataclass(frozen=True)
-class _Page:
+class _Page(NamedTuple):
     kind: int
     values: int
     encoding: int
@@ -92,80 +124,38 @@ class _Page:
 
 def _pages(data: Bytes, codec: str | None) -> Iterator[_Page]:
     """Yield the pages of a column chunk, decompressed."""
-    from scumble.public.archive.page_kernels import FIELDS, read_page_header
+    from scumble.public.archive.page_kernels import FIELDS, list_pages
 
-    header = np.empty(FIELDS, np.int64)
-    at = 0
-    while at < len(data):
-        at = read_page_header(data, at, header)
-        kind, size, stored, values, encoding = header.tolist()
-        if at < 0 or not 0 <= stored <= len(data) - at or not 0 <= size <= _LARGEST_PAGE:
+    found = np.empty((_MOST_PAGES, FIELDS), np.int64)
+    pages = list_pages(data, found)
+    unpack = None if codec is None else pa.Codec(codec).decompress
+    for place, kind, size, stored, values, encoding in found[: max(pages, 0)].tolist():
+        if not 0 <= size <= _LARGEST_PAGE:
             raise _Unexpected
-        page = data[at : at + stored]
-        if codec is not None:
-            page = np.frombuffer(pa.decompress(page, size, codec), np.uint8)
+        page = data[place : place + stored]
+        if unpack is not None:
+            page = np.frombuffer(unpack(page, size), np.uint8)
         yield _Page(kind, values, encoding, page)
-        at += stored
 
 
-def _decode(
-    pages: Iterator[_Page], attribute: Attribute, kind: pa.DataType, optional: bool, out: Codes
-) -> None:
-    """Write the codes of all rows of a column chunk, its dictionary and its pages of indices."""
-    from scumble.public.archive.page_kernels import decode_indices
+def _decode(pages: Iterator[_Page], codes: Codes, optional: bool, out: Codes) -> None:
+    """Write the codes of all rows of a column chunk, given the codes of its dictionary."""
+    from scumble.public.archive.page_kernels import MOST_BITS, decode_page
 
-    dictionary = next(pages, None)
-    if dictionary is None or dictionary.kind != _DICTIONARY:
+    if len(codes) > 1 << MOST_BITS:
         raise _Unexpected
-    codes = _dictionary(dictionary, attribute, kind).astype(out.dtype)
-    known = np.zeros(1 << _MOST_BITS, out.dtype)
+    known = np.zeros(1 << MOST_BITS, out.dtype)
     known[: len(codes)] = codes
     done = 0
     for page in pages:
-        if page.kind != _DATA or page.encoding not in _INDICES:
-            raise _Unexpected
-        if not 0 < page.values <= len(out) - done:
-            raise _Unexpected
-        at = _after_levels(page) if optional else 0
-        width = int(page.data[at]) if at < len(page.data) else _MOST_BITS + 1
         here = out[done : done + page.values]
-        if width > _MOST_BITS or not decode_indices(
-            page.data, at + 1, width, known, len(codes), here
-        ):
+        if page.kind != _DATA or page.encoding not in _INDICES or not 0 < page.values == len(here):
+            raise _Unexpected
+        if not decode_page(page.data, optional, known, len(codes), here):
             raise _Unexpected
         done += page.values
     if done != len(out):
         raise _Unexpected
-
-
-def _after_levels(page: _Page) -> int:
-    """Return the place after the definition levels, if they are one run that says that there is no
-    null.
-    """
-    from scumble.public.archive.page_kernels import read_varint
-
-    data = page.data
-    end = 4 + int.from_bytes(data[:4].tobytes(), "little")
-    header, at = read_varint(data[:end], 4)
-    if header != 2 * page.values or at + 1 != end or end > len(data) or data[at] != 1:
-        raise _Unexpected
-    return end
-
-
-def _dictionary(page: _Page, attribute: Attribute, kind: pa.DataType) -> Codes:
-    """Return the code of each value of a dictionary, of which none may lie outside the domain."""
-    if page.encoding not in (_PLAIN, _INDICES[0]) or not 0 <= page.values <= 1 << _MOST_BITS:
-        raise _Unexpected
-    if kind == pa.string():
-        values = pa.array(_texts(page), kind)
-    elif kind in _NUMBERS:
-        values = pa.array(np.frombuffer(page.data, _NUMBERS[kind]))
-    else:
-        raise _Unexpected
-    codes, outside = attribute.encode(values)
-    if len(codes) != page.values or outside.any():
-        raise _Unexpected
-    return codes
 
 
 def _texts(page: _Page) -> list[str]:

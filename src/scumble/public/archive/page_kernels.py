@@ -14,18 +14,21 @@ from scumble.model.compiled import kernel
 
 Array = Any
 
-# Numbers in `found` of `read_page_header`.
-KIND, SIZE, STORED, VALUES, ENCODING = range(5)
-FIELDS = 5
+# Numbers of a page: its first byte, its kind, its bytes after decompression and in the file, the
+# values in it, and their encoding.
+PLACE, KIND, SIZE, STORED, VALUES, ENCODING = range(6)
+FIELDS = 6
 # Kinds of values in the compact protocol of Thrift that page headers have.
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _RECORD = 1, 2, 3, 7, 8, 12
 _LEAST_INTEGER, _MOST_INTEGER = 4, 6
 _PAGE_RECORDS = (5, 7)  # the fields of a page header that say what is in a page of version 1
 _DEEPEST = 4
+_LARGEST_HEADER = 1 << 32  # of a run
+MOST_BITS = 16  # of an index into a dictionary
 
 
 @kernel
-def read_varint(data: Array, at: int) -> tuple[int, int]:
+def _read_varint(data: Array, at: int) -> tuple[int, int]:
     """Return a number of seven bits in each byte, and the place after it; -1 if there is none."""
     number = shift = 0
     while at < len(data) and shift <= 56:
@@ -39,11 +42,27 @@ def read_varint(data: Array, at: int) -> tuple[int, int]:
 
 
 @kernel
-def read_page_header(data: Array, at: int, found: Array) -> int:
-    """Write the kind, both sizes, number of values and encoding of a page; return its first place.
-
-    `SIZE` is the number of bytes after decompression, `STORED` that in the file.
+def list_pages(data: Array, found: Array) -> int:
+    """Write the numbers of the pages of a column into `found`, one row for each; return how many
+    there are, or -1 if that is not what `data` is.
     """
+    at = pages = 0
+    while at < len(data):
+        if pages == len(found):
+            return -1
+        page = found[pages]
+        at = _read_header(data, at, page)
+        if at < 0 or not 0 <= page[STORED] <= len(data) - at:
+            return -1
+        page[PLACE] = at
+        at += page[STORED]
+        pages += 1
+    return pages
+
+
+@kernel
+def _read_header(data: Array, at: int, found: Array) -> int:
+    """Write the numbers of the page whose header begins at a place; return where the page does."""
     last = np.zeros(_DEEPEST, np.int64)  # the number of the last field, by depth
     depth = 0
     found[:] = -1
@@ -57,7 +76,7 @@ def read_page_header(data: Array, at: int, found: Array) -> int:
             continue
         kind, step = head & 15, head >> 4
         if not step:
-            step, at = read_varint(data, at)
+            step, at = _read_varint(data, at)
             step = (step >> 1) - last[depth]  # the number itself, which is not below 0
         last[depth] += step
         if kind == _RECORD:
@@ -76,15 +95,15 @@ def _read_field(data: Array, at: int, kind: int, fields: Array, found: Array) ->
     the place after it, or -1.
     """
     if _LEAST_INTEGER <= kind <= _MOST_INTEGER:
-        number, at = read_varint(data, at)
+        number, at = _read_varint(data, at)
         number = (number >> 1) ^ -(number & 1)
         if len(fields) == 1 and 1 <= fields[0] <= 3:
-            found[fields[0] - 1] = number  # KIND, SIZE, STORED
+            found[KIND + fields[0] - 1] = number  # or SIZE, or STORED
         elif len(fields) == 2 and fields[0] in _PAGE_RECORDS and 1 <= fields[1] <= 2:
-            found[VALUES + fields[1] - 1] = number  # VALUES, ENCODING
+            found[VALUES + fields[1] - 1] = number  # or ENCODING
         return at
     if kind == _BINARY:
-        length, at = read_varint(data, at)
+        length, at = _read_varint(data, at)
         return at + length if 0 <= length <= len(data) - at else -1
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)
@@ -92,16 +111,43 @@ def _read_field(data: Array, at: int, kind: int, fields: Array, found: Array) ->
 
 
 @kernel
-def decode_indices(data: Array, at: int, width: int, codes: Array, size: int, out: Array) -> bool:
-    """Fill `out` with the codes of dictionary indices; return whether there were as many.
+def decode_page(data: Array, optional: bool, codes: Array, size: int, out: Array) -> bool:
+    """Fill `out` with the codes of the dictionary indices of a page; return whether that is what
+    the page has. If values are `optional`, it must say that none is missing.
 
-    The indices are stored from `at` on as runs of equal ones and as groups of eight, `width` bits
-    each. `codes` has a code for every number of so many bits; the first `size` are valid.
+    `codes` has a code for every index of `MOST_BITS` bits, of which the first `size` are valid.
+    """
+    at = _skip_levels(data, len(out)) if optional else 0
+    if not 0 <= at < len(data) or data[at] > MOST_BITS:
+        return False
+    width = int(data[at])
+    return _decode_indices(data, at + 1, width, codes, size, out)
+
+
+@kernel
+def _skip_levels(data: Array, rows: int) -> int:
+    """Return the place after the levels of a page, if they say in one run that each of its rows has
+    a value; else -1.
+    """
+    if len(data) < 4:
+        return -1
+    end = 4
+    for byte in range(4):
+        end += int(data[byte]) << (8 * byte)
+    header, at = _read_varint(data, 4)
+    return end if header == 2 * rows and at + 1 == end and at < len(data) and data[at] == 1 else -1
+
+
+@kernel
+def _decode_indices(data: Array, at: int, width: int, codes: Array, size: int, out: Array) -> bool:
+    """Fill `out` with the codes of indices of `width` bits; return whether there were as many.
+
+    They are stored from `at` on, as runs of equal ones and as groups of eight.
     """
     done = 0
     while done < len(out):
-        header, at = read_varint(data, at)
-        if header < 2:
+        header, at = _read_varint(data, at)
+        if not 2 <= header <= _LARGEST_HEADER:
             return False
         if header & 1:
             count = min(8 * (header >> 1), len(out) - done)

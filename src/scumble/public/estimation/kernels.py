@@ -110,7 +110,7 @@ def _place(
     """Write the sums of codes times strides of a block of rows into `cells`; return the number of
     different sums that are possible, if columns with small strides come first.
     """
-    span = np.int64(1)
+    span = 1
     # Column by column this is arithmetic that the compiler turns into vector instructions.
     for column in range(len(strides)):
         stride = np.uint32(strides[column])
@@ -123,7 +123,7 @@ def _place(
         else:
             for row in range(len(own)):
                 cells[row] += stride * np.uint32(own[row])
-        span += strides[column] * (sizes[column] - 1)
+        span += int(strides[column] * (sizes[column] - 1))
     return span
 
 
@@ -145,9 +145,9 @@ def _count_block(
         for row in range(len(cells)):
             few[cells[row]] += np.uint32(1)
         for table in tables:
-            begin = np.uint64(first[table])
-            for cell in range(np.uint64(span)):
-                counts[begin + cell] += few[cell]
+            here = counts[first[table] : first[table] + span]
+            for cell in range(span):
+                here[cell] += few[cell]
     else:
         for table in tables:
             begin = np.uint32(first[table])

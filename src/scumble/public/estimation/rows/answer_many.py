@@ -41,7 +41,6 @@ from scumble.public.estimation.rows.staged_reading import (
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.estimation.tables import (
     BoxSums,
-    Clauses,
     CodeSet,
     CodeSets,
     ContingencyTables,
@@ -160,8 +159,9 @@ def _from_tables(
     members = FIXED if reading else multiset.law.size if multiset else 1
     found: Found = {}
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
+        code_sets = CodeSets(schema, clauses)
         for batch in (each for each in batches if each.names in sets):
-            found.update(_answers(batch, queries, tables, clauses, members))
+            found.update(_answers(batch, queries, tables, code_sets, members))
     return found
 
 
@@ -169,10 +169,10 @@ def _answers(
     batch: _Batch,
     queries: Sequence[Query],
     tables: ContingencyTables,
-    clauses: Clauses,
+    code_sets: CodeSets,
     members: int,
 ) -> Iterator[tuple[int, Sequence[tuple[tuple[Any, ...], Estimate | None]]]]:
-    table = TableAnswers(batch.plan, tables.table(batch.names), clauses, members)
+    table = TableAnswers(batch.plan, tables.table(batch.names), code_sets, members)
     if batch.plan.query.groups:
         yield batch.places[0], list(table.by_group())
         return
@@ -188,8 +188,8 @@ class TableAnswers:
     `members` times; if rows are read by stages, in parts that add up to that.
     """
 
-    def __init__(self, plan: RowsPlan, table: Integers, clauses: Clauses, members: int) -> None:
-        self._plan, self._clauses = plan, clauses
+    def __init__(self, plan: RowsPlan, table: Integers, code_sets: CodeSets, members: int) -> None:
+        self._plan, self._code_sets, self._clauses = plan, code_sets, code_sets.clauses
         staged = isinstance(plan.joint_channel, StagedChannel)
         self._members, self._unit = (1, 1 / members) if staged else (members, 1.0)
         asked = {*plan.query.attributes, *plan.unperturbed, *plan.axes}
@@ -201,11 +201,10 @@ class TableAnswers:
 
     def answers(self, queries: Sequence[Query]) -> list[Estimate | None]:
         """Return one estimate for each question, in their order."""
-        code_sets = CodeSets(self._plan.schema, self._clauses)
         answers: dict[int, Estimate | None] = {}
         conjunctions: dict[int, list[CodeSet]] = {}
         for place, query in enumerate(queries):
-            found = code_sets.of(query, self._names)
+            found = self._code_sets.of(query, self._names)
             if found is None:
                 answers[place] = self._by_cells(query)
             else:
