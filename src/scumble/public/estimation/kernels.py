@@ -38,8 +38,9 @@ def count_cells(
     which the columns of `constant` have one code. What the other columns add to the cell of a row
     is often the same in several tables, and is then computed, or counted, once.
     """
-    inner = _inner_strides(len(codes), places, strides, constant)
+    inner = _inner_strides(places, strides, constant)
     order, firsts = _same_lines(inner)
+    spans = 1 + (inner * (sizes - 1)).sum(axis=1)  # more than the inner columns can add to a cell
     first = np.empty(len(places), np.int64)
     cells, few = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
     begin = 0
@@ -54,21 +55,21 @@ def count_cells(
                         first[table] += strides[table, axis] * code
             for kind in range(len(firsts) - 1):
                 tables = order[firsts[kind] : firsts[kind + 1]]
-                own = inner[tables[0]]
-                span = _place(codes, sizes, begin, end, own, cells)
-                _count_block(cells[: end - begin], span, first, tables, few, counts)
+                span, some = spans[tables[0]], cells[: end - begin]
+                if span > 1:
+                    _place(codes, begin, end, inner[tables[0]], some)
+                _count_block(some, span, first, tables, few, counts)
             begin = end
 
 
 @kernel
 def _inner_strides(
-    columns: int,
     places: npt.NDArray[np.int64],
     strides: npt.NDArray[np.int64],
     constant: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.int64]:
     """Return by table and column the stride of a column that is not constant; 0 for the others."""
-    found = np.zeros((len(places), columns), np.int64)
+    found = np.zeros((len(places), len(constant)), np.int64)
     for table in range(len(places)):
         for axis in range(places.shape[1]):
             if not constant[places[table, axis]]:
@@ -101,30 +102,20 @@ def _same_lines(
 @kernel
 def _place(
     codes: npt.NDArray[Any],
-    sizes: npt.NDArray[np.int64],
     begin: int,
     end: int,
     strides: npt.NDArray[np.int64],
     cells: npt.NDArray[np.uint32],
-) -> int:
-    """Write the sums of codes times strides of a block of rows into `cells`; return the number of
-    different sums that are possible, if columns with small strides come first.
-    """
-    span = 1
+) -> None:
+    """Write the sums of codes times strides of the rows from `begin` to `end` into `cells`."""
+    cells[:] = 0
     # Column by column this is arithmetic that the compiler turns into vector instructions.
     for column in range(len(strides)):
         stride = np.uint32(strides[column])
-        if not stride:
-            continue
-        own = codes[column, begin:end]
-        if span == 1:
-            for row in range(len(own)):
-                cells[row] = stride * np.uint32(own[row])
-        else:
+        if stride:
+            own = codes[column, begin:end]
             for row in range(len(own)):
                 cells[row] += stride * np.uint32(own[row])
-        span += int(strides[column] * (sizes[column] - 1))
-    return span
 
 
 @kernel
@@ -169,39 +160,19 @@ def count_members(
 
     If `listed`, a multiset is a list of its members; else it has the multiplicity of each value.
     """
+    inner = _inner_strides(places, strides, np.zeros(len(codes), np.bool_))
     cells = np.empty(_BLOCK, np.uint32)
     for begin in range(0, codes.shape[1], _BLOCK):
+        size = min(_BLOCK, codes.shape[1] - begin)
         for table in range(len(places)):
-            size = _place_block(codes, begin, places[table], strides[table], starts[table], cells)
+            _place(codes, begin, begin + size, inner[table], cells[:size])
             for row in range(size):
-                multiset, cell = multisets[begin + row], cells[row]
+                multiset, cell = multisets[begin + row], starts[table] + cells[row]
                 for place in range(len(multiset)):
                     if listed:
                         counts[cell + multiset[place]] += np.uint64(1)
                     else:
                         counts[cell + place] += np.uint64(multiset[place])
-
-
-@kernel
-def _place_block(
-    codes: npt.NDArray[Any],
-    begin: int,
-    places: npt.NDArray[np.int64],
-    strides: npt.NDArray[np.int64],
-    start: int,
-    cells: npt.NDArray[np.uint32],
-) -> int:
-    """Write the cells of a block of rows in one table into `cells`; return the number of rows."""
-    size = int(min(_BLOCK, codes.shape[1] - begin))
-    cells[:] = start
-    # Column by column this is arithmetic that the compiler turns into vector instructions.
-    for axis in range(len(places)):
-        stride = np.uint32(strides[axis])
-        if stride:
-            column = codes[places[axis], begin : begin + size]
-            for row in range(size):
-                cells[row] += stride * np.uint32(column[row])
-    return size
 
 
 def _cells_read(places: npt.NDArray[np.int32], *others: Any) -> int:

@@ -263,12 +263,7 @@ class BoxSums:
         self._sums = np.zeros(lengths, np.int64)
         self._sums[(slice(1, None),) * axes] = table
         for axis in range(axes):
-            if axis == table.ndim - 1:
-                np.cumsum(self._sums, axis=axis, out=self._sums)
-                continue
-            along = np.moveaxis(self._sums, axis, 0)
-            for place in range(1, len(along)):  # whole slices: numpy adds numbers side by side
-                along[place] += along[place - 1]
+            np.cumsum(self._sums, axis=axis, out=self._sums)
 
     @property
     def size(self) -> int:

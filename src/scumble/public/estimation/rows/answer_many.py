@@ -247,11 +247,8 @@ class TableAnswers:
                 shown = shown * holds.reshape(shape)
             perturbed = [tuple(boxes[place][self._last :]) for place in some]
             conditions = {each: number for number, each in enumerate(dict.fromkeys(perturbed))}
-            found = self._weighted(
-                shown,
-                np.concatenate([self._holds(each) for each in conditions]),
-                np.array([conditions[each] for each in perturbed]),
-            )
+            numbers = np.array([conditions[each] for each in perturbed])
+            found = self._weighted(shown, self._holds(list(conditions)), numbers)
             answers |= {place: found.ample_estimate(group) for group, place in enumerate(some)}
         return answers
 
@@ -285,12 +282,15 @@ class TableAnswers:
     def _sums(self) -> BoxSums:
         return BoxSums(self._table, self._first)
 
-    def _holds(self, condition: Sequence[CodeSet]) -> Any:
-        """Return whether a row counts, for every value of the perturbed attributes."""
-        holds = np.ones(1)
-        for codes in condition:
-            holds = holds[..., None] * codes.holds
-        return self._plan.inverse().by_state(holds)
+    def _holds(self, conditions: Sequence[Sequence[CodeSet]]) -> Any:
+        """Return whether a row counts, for every value of the perturbed attributes: the states of
+        one condition after those of the other.
+        """
+        holds: Any = np.ones(len(conditions))
+        for axis, length in enumerate(self._table.shape[self._last :]):
+            truth = np.stack([condition[axis].holds for condition in conditions])
+            holds = holds[..., None] * truth.reshape(len(truth), *[1] * axis, length)
+        return np.repeat(holds, self._plan.inverse().states, axis=0)
 
     def _weighted(self, shown: Integers, holds: Any, condition: Indices) -> Sums:
         """Return sums over the lines of a table that are not empty.

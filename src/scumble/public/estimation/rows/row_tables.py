@@ -145,9 +145,10 @@ def over_row_groups(
         groups = file.metadata.num_row_groups
     workers = max(min(os.cpu_count() or 1, groups, _MOST_NUMBERS // max(size, 1)), 1)
     shares = [range(worker, groups, workers) for worker in range(workers)]
-    found = np.zeros(size, np.int64)
     with ThreadPoolExecutor(workers) as pool:
-        for counts in pool.map(part, shares):
+        parts = pool.map(part, shares)
+        found = next(parts).astype(np.int64, copy=False)
+        for counts in parts:
             np.add(found, counts, out=found, dtype=np.int64, casting="same_kind")
     return found
 
@@ -171,8 +172,8 @@ def constant_stretches(codes: Codes) -> tuple[npt.NDArray[np.bool_], npt.NDArray
     """
     rows = codes.shape[1]
     sample = codes[:, : rows // 8]
-    changes = np.count_nonzero(sample[:, 1:] != sample[:, :-1], axis=1)
-    rarely = changes * _STRETCH < sample.shape[1]
+    changes = [np.count_nonzero(column[1:] != column[:-1]) for column in sample]
+    rarely = np.array(changes, np.int64) * _STRETCH < sample.shape[1]
     joint = np.zeros(max(rows - 1, 0), bool)
     for place in np.flatnonzero(rarely):
         joint |= codes[place, 1:] != codes[place, :-1]
