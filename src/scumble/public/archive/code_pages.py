@@ -2,7 +2,7 @@
 
 Published rows are sorted, and a column has few different values. So its pages hold mostly runs of
 indices into a dictionary. Arrow makes a value of each row from them, from which codes are made; to
-read the runs as codes takes a quarter of that time. What is not written in this way, as by
+read the runs as codes takes a fifth of that time. What is not written in this way, as by
 `private/tables/writer.py`, is left to Arrow: also a file that is damaged, about which Arrow has
 something to say.
 """
