@@ -7,6 +7,7 @@ compared bit by bit.
 
 import copy
 import importlib
+import itertools
 import pkgutil
 from collections.abc import Callable
 from fractions import Fraction
@@ -93,12 +94,18 @@ def clause_sums(random: Random) -> list[Any]:
 
 
 def count_cells(random: Random) -> list[Any]:
-    """Tables of one to three of four attributes; a place with stride 0 has none."""
+    """Tables of one to three of four attributes; a place with stride 0 has none. Some columns are
+    constant in stretches of rows.
+    """
     sizes = np.append(random.integers(1, 7, 3), random.integers(1, 257))  # codes of up to 255
     kind = random.choice([np.uint8, np.uint16, np.uint32])
     rows = int(random.integers(0, 5000))
     codes = random.integers(0, sizes[:, None], (4, rows)).astype(kind)
-    tables = int(random.integers(1, 5))
+    constant = random.random(4) < 0.5
+    ends = np.unique([*random.integers(1, rows + 1, min(rows, 6)), rows])
+    for begin, end in itertools.pairwise([0, *ends]):
+        codes[constant, begin:end] = codes[constant, begin : begin + 1]
+    tables = int(random.integers(1, 9))
     places, strides = np.zeros((tables, 3), np.int64), np.zeros((tables, 3), np.int64)
     starts = [0]
     for table in range(tables):
@@ -107,7 +114,7 @@ def count_cells(random: Random) -> list[Any]:
         strides[table, : len(chosen)] = np.cumprod([1, *sizes[chosen]])[:-1]
         starts.append(starts[-1] + int(sizes[chosen].prod()))
     counts = random.integers(0, 9, starts[-1]).astype(np.uint32)
-    return [codes, places, strides, np.array(starts), counts]
+    return [codes, sizes, constant, ends, places, strides, np.array(starts), counts]
 
 
 def context_sums(random: Random) -> list[Any]:

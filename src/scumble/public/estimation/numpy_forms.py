@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 def count_cells(
     codes: npt.NDArray[Any],
+    _sizes: npt.NDArray[np.int64],
+    _constant: npt.NDArray[np.bool_],
+    _ends: npt.NDArray[np.int64],
     places: npt.NDArray[np.int64],
     strides: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],

@@ -207,17 +207,21 @@ class CodeSet:
     @cached_property
     def runs(self) -> tuple[tuple[int, int], ...]:
         """The runs of codes as (first, last + 1); one empty run if there are no codes."""
+        written = self.holds.tobytes()
+        first, end = written.find(1), written.rfind(1) + 1
+        if written.find(0, max(first, 0), end) < 0:  # one run, as most conditions leave
+            return ((max(first, 0), end),)
         bordered = np.zeros(len(self.holds) + 2, bool)
         bordered[1:-1] = self.holds
         ends = np.flatnonzero(bordered[1:] != bordered[:-1]).tolist()
-        return tuple(zip(ends[::2], ends[1::2], strict=True)) or ((0, 0),)
+        return tuple(zip(ends[::2], ends[1::2], strict=True))
 
 
 class CodeSets:
     """The code sets of questions. Each is made once, so that equal ones are the same object."""
 
     def __init__(self, schema: Schema, clauses: Clauses) -> None:
-        self._schema, self._clauses = schema, clauses
+        self._schema, self.clauses = schema, clauses
         self._known: dict[tuple[str, tuple[Expression, ...]], CodeSet] = {}
 
     def of(self, query: Query, names: Sequence[str]) -> list[CodeSet] | None:
@@ -232,17 +236,22 @@ class CodeSets:
 
     def by_name(self, query: Query, names: Sequence[str]) -> list[CodeSet]:
         """Return for each of `names` the codes that satisfy the clauses of this attribute alone."""
-        found = []
-        for name in names:
-            own = tuple(clause for clause in query.clauses if clause.attributes == (name,))
-            key = (name, own)
-            if key not in self._known:
-                holds = np.ones(self._schema[name].size, bool)
-                for clause in own:
-                    holds &= self._clauses.of_one(clause)
-                self._known[key] = CodeSet(holds)
-            found.append(self._known[key])
-        return found
+        by_name: dict[str, tuple[Expression, ...]] = {}
+        for clause in query.clauses:
+            if len(clause.attributes) == 1:
+                [name] = clause.attributes
+                by_name[name] = (*by_name.get(name, ()), clause)
+        return [self._of_name(name, by_name.get(name, ())) for name in names]
+
+    def _of_name(self, name: str, clauses: tuple[Expression, ...]) -> CodeSet:
+        known = self._known.get((name, clauses))
+        if known is None:
+            truths = [self.clauses.of_one(clause) for clause in clauses]
+            holds = truths[0] if truths else np.ones(self._schema[name].size, bool)
+            for truth in truths[1:]:
+                holds = holds & truth
+            known = self._known[name, clauses] = CodeSet(holds)
+        return known
 
 
 class BoxSums:

@@ -36,7 +36,7 @@ from scumble.model.query import (
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.public.level_function import spell_levels
-from scumble.public.sql.conditions import comparison_of
+from scumble.public.sql.conditions import read_comparison
 from scumble.public.sql.parse import read_select_tokens, refuse_plan
 from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.tokens import TokenizedSql, Tokens, fold_derived
@@ -100,19 +100,38 @@ class TemplateParser:
         key = _key(question.tokens, kinds)
         template = self._templates.get(key)
         if template is not None:
-            starts = [question.tokens[clause.first].start for clause in template.clauses]
-            if written is not None and question.text == text and written.agrees(text, literals):
-                self._shapes.put(written.around, _Shape.of(template, starts, written), 1)
+            starts = self._shaped(template, question, text, written, literals)
             filled = template.filled(question.text, starts, [each.text for each in literals])
             if filled is not None:
                 return filled
         query = read_select_tokens(question, self.schema, self._tables)
         if not isinstance(query, Query):
             return query
-        parsed = ParsedQuestion(query, tuple(_compared(clause) for clause in query.clauses))
+        clauses = [TokenizedSql(clause.sql).tokens for clause in query.clauses]
+        compared = tuple(map(_compared, query.clauses, clauses))
+        parsed = ParsedQuestion(query, compared)
         if key not in self._templates:
-            self._templates.put(key, _template(parsed, question, literals, self.schema), 1)
+            template = _template(parsed, clauses, question, literals, self.schema)
+            self._templates.put(key, template, 1)
+            if template is not None:
+                self._shaped(template, question, text, written, literals)
         return parsed
+
+    def _shaped(
+        self,
+        template: _Template,
+        question: TokenizedSql,
+        text: str,
+        written: _Written | None,
+        literals: Sequence[Token],
+    ) -> list[int]:
+        """Keep the shape of a text that has a template, if the tokenizer found the literals that
+        are `written`; return where the clauses of the question begin.
+        """
+        starts = [question.tokens[clause.first].start for clause in template.clauses]
+        if written is not None and question.text == text and written.agrees(text, literals):
+            self._shapes.put(written.around, _Shape.of(template, starts, written), 1)
+        return starts
 
 
 def _is_short(text: object) -> bool:
@@ -127,9 +146,11 @@ def _key(tokens: Tokens, kinds: Sequence[T]) -> TemplateKey:
     return array("H", kinds).tobytes(), tuple(texts)
 
 
-def _compared(clause: Expression) -> Comparison | None:
-    found = comparison_of(clause)
-    return found if found is not None and clause.attributes == (found.column,) else None
+def _compared(clause: Expression, tokens: Tokens) -> Comparison | None:
+    found = read_comparison(tokens)
+    if found is None or clause.attributes != (found.comparison.column,):
+        return None
+    return found.comparison
 
 
 class _Clause(NamedTuple):
@@ -247,9 +268,13 @@ def _literal_sql(kind: LiteralKind, text: str, known: frozenset[str]) -> str | N
 
 
 def _template(
-    parsed: ParsedQuestion, question: TokenizedSql, literals: Sequence[Token], schema: Schema
+    parsed: ParsedQuestion,
+    tokens: Sequence[Tokens],
+    question: TokenizedSql,
+    literals: Sequence[Token],
+    schema: Schema,
 ) -> _Template | None:
-    """Return the template of a question, or None if there is none.
+    """Return the template of a question, or None if there is none. `tokens` are those of clauses.
 
     Every literal must be part of a comparison of an integer or category, and the question must have
     no notes, which may depend on the literals.
@@ -260,13 +285,13 @@ def _template(
     clauses: list[_Clause] = []
     compared: list[tuple[str, str]] = []
     firsts = {token.start: index for index, token in enumerate(question.tokens)}
-    for clause, comparison in zip(query.clauses, parsed.comparisons, strict=True):
+    for clause, comparison, inside in zip(query.clauses, parsed.comparisons, tokens, strict=True):
         if comparison is None:
             return None
         domain = schema[clause.attributes[0]].domain
         if not isinstance(domain, IntegerRange | Category):
             return None
-        parts = _parts(clause.sql)
+        parts = _parts(clause.sql, inside)
         if len(parts) != len(comparison.literals) + 1:  # TRUE and FALSE are literals, too
             return None
         compared += [(each.kind, each.text) for each in comparison.literals]
@@ -278,11 +303,11 @@ def _template(
     return _Template(query, tuple(clauses)) if given == compared else None
 
 
-def _parts(sql: str) -> tuple[str, ...]:
+def _parts(sql: str, tokens: Tokens) -> tuple[str, ...]:
     """Return the text before, between and after the literals of a clause."""
     parts: list[str] = []
     start = 0
-    for token in TokenizedSql(sql).tokens:
+    for token in tokens:
         if token.token_type in _LITERALS:
             parts.append(sql[start : token.start])
             start = token.end + 1

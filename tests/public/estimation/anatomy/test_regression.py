@@ -94,6 +94,25 @@ def test_the_estimates_of_all_values_add_up(fitted: tuple[Regression, list[str]]
     assert target.reach == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.int64])
+def test_rows_and_values_are_counted_together_by_threads(
+    fitted: tuple[Regression, list[str]], kind: type
+) -> None:
+    """The u of each key, against a loop over groups, rows and values."""
+    found, names = fitted
+    keys = np.array([0, -1, 1, 1, -1, 0, 0, 0, 1], kind)
+    expected = np.zeros((2, len(names)))
+    rows = iter(keys)
+    for group in GROUPS:
+        for key in itertools.islice(rows, len(group)):
+            for value in group if key >= 0 else ():
+                expected[key, names.index(value)] += found.unit / len(group)
+    assert (found.together(keys, 2) == expected).all()
+    assert found.of_values(np.array([names.index(v) for g in GROUPS for v in g])).tolist() == [
+        *range(len(names))
+    ]
+
+
 def test_records_of_a_value_are_dealt_uniformly() -> None:
     """Given which values are in which group, every way to deal the records of a value is equally
     likely: also with a record that no group took at first, and one that is left out.

@@ -23,10 +23,13 @@ estimate of N_v β_v under an even spread of values in groups, which is biased.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import lcm
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -46,6 +49,7 @@ _MOST_VALUES = 512  # different combinations of sensitive values for which there
 _MOST_WORK = 1 << 31  # values · lines of the value table
 _MOST_WEIGHT = 1 << 20  # least common multiple of the sizes of groups
 _MOST_TARGETS = 1 << 12  # that are kept
+_SHARED_SUMS = 1 << 22  # of all threads together, each of which has its own
 _RANK = (
     2e-3  # directions with smaller eigenvalues, of the largest, are left open: too few groups tell
 )
@@ -184,7 +188,8 @@ class Regression:
     @cached_property
     def _singles(self) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """The q of each value of the estimate of each β (first axis), and which are unbiased."""
-        targets = [self.solve(each) for each in np.eye(self.size)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            targets = list(pool.map(self.target, np.eye(self.size)))
         squares = np.array([each.squares for each in targets]) / self.numbers[:, None] ** 2
         return squares, np.array([each.estimable for each in targets])
 
@@ -213,9 +218,19 @@ class Regression:
         from scumble.public.estimation.anatomy.regression_kernels import count_rows_together
 
         layout = self._layout
-        found = np.zeros((size, self.size), self.weights.dtype)
-        sides = (layout.rows.starts, keys.astype(np.int32)), (layout.values.starts, self._of)
-        count_rows_together(*sides, layout.counts, self.weights, found)
+        if keys.dtype != np.int8:  # two types, for each of which the kernel is compiled
+            keys = keys.astype(np.int32, copy=False)
+        sides = (layout.rows.starts, keys), (layout.values.starts, self._of)
+        threads = max(min(os.cpu_count() or 1, _SHARED_SUMS // max(size * self.size, 1)), 1)
+        borders = np.linspace(0, layout.groups, threads + 1).astype(np.int64).tolist()
+
+        def count(share: tuple[int, int]) -> Numbers:
+            sums = np.zeros((size, self.size), self.weights.dtype)
+            count_rows_together(share, *sides, layout.counts, self.weights, sums)
+            return sums
+
+        with ThreadPoolExecutor(threads) as pool:
+            found: Integers | Floats = np.sum(list(pool.map(count, pairwise(borders))), axis=0)
         return found
 
     def powers(self, keys: Integers, size: int, amounts: Floats) -> Floats:
@@ -231,8 +246,13 @@ class Regression:
 
     def of_values(self, lines: Integers) -> Integers:
         """Return by value a number that every line of the value table with it has."""
-        found = np.full(self.size, -1, np.int64)
-        found[self._of] = lines
+        return lines[self._line_of_value].astype(np.int64)
+
+    @cached_property
+    def _line_of_value(self) -> Integers:
+        """A line of the value table with each value."""
+        found = np.empty(self.size, np.int64)
+        found[self._of] = np.arange(len(self._of))
         return found
 
     def shares(self, met: Floats) -> Floats:

@@ -47,10 +47,12 @@ def count_together(
 
 @kernel
 def count_rows_together(
-    rows: Array, values: Array, times: Array, weights: Array, found: Array
+    share: Array, rows: Array, values: Array, times: Array, weights: Array, found: Array
 ) -> None:
-    """Add w · m_v to `found[key, v]` for every row of a key and every value of its group."""
-    for group in range(len(weights)):
+    """Add w · m_v to `found[key, v]` for every row of a key and every value of its group, over a
+    range of groups.
+    """
+    for group in range(share[0], share[1]):
         for row in range(rows[0][group], rows[0][group + 1]):
             key = rows[1][row]
             if key < 0:

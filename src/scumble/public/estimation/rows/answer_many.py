@@ -7,7 +7,6 @@ GROUP BY has its own plan, and reads its groups from the table.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -24,7 +23,12 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate
 from scumble.public.estimation.rows.answer import Answers, ample_or_plain, estimates
-from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIndex, sums_of_ones
+from scumble.public.estimation.rows.grouped_counts import (
+    GroupedCounts,
+    GroupIndex,
+    Indices,
+    sums_of_ones,
+)
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.posterior_law import StagedChannel
 from scumble.public.estimation.rows.row_tables import MultisetTables, RowTables
@@ -37,7 +41,6 @@ from scumble.public.estimation.rows.staged_reading import (
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.estimation.tables import (
     BoxSums,
-    Clauses,
     CodeSet,
     CodeSets,
     ContingencyTables,
@@ -156,8 +159,9 @@ def _from_tables(
     members = FIXED if reading else multiset.law.size if multiset else 1
     found: Found = {}
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
+        code_sets = CodeSets(schema, clauses)
         for batch in (each for each in batches if each.names in sets):
-            found.update(_answers(batch, queries, tables, clauses, members))
+            found.update(_answers(batch, queries, tables, code_sets, members))
     return found
 
 
@@ -165,10 +169,10 @@ def _answers(
     batch: _Batch,
     queries: Sequence[Query],
     tables: ContingencyTables,
-    clauses: Clauses,
+    code_sets: CodeSets,
     members: int,
 ) -> Iterator[tuple[int, Sequence[tuple[tuple[Any, ...], Estimate | None]]]]:
-    table = TableAnswers(batch.plan, tables.table(batch.names), clauses, members)
+    table = TableAnswers(batch.plan, tables.table(batch.names), code_sets, members)
     if batch.plan.query.groups:
         yield batch.places[0], list(table.by_group())
         return
@@ -184,8 +188,8 @@ class TableAnswers:
     `members` times; if rows are read by stages, in parts that add up to that.
     """
 
-    def __init__(self, plan: RowsPlan, table: Integers, clauses: Clauses, members: int) -> None:
-        self._plan, self._clauses = plan, clauses
+    def __init__(self, plan: RowsPlan, table: Integers, code_sets: CodeSets, members: int) -> None:
+        self._plan, self._code_sets, self._clauses = plan, code_sets, code_sets.clauses
         staged = isinstance(plan.joint_channel, StagedChannel)
         self._members, self._unit = (1, 1 / members) if staged else (members, 1.0)
         asked = {*plan.query.attributes, *plan.unperturbed, *plan.axes}
@@ -197,19 +201,15 @@ class TableAnswers:
 
     def answers(self, queries: Sequence[Query]) -> list[Estimate | None]:
         """Return one estimate for each question, in their order."""
-        code_sets = CodeSets(self._plan.schema, self._clauses)
         answers: dict[int, Estimate | None] = {}
         conjunctions: dict[int, list[CodeSet]] = {}
-        together: dict[tuple[CodeSet, ...], list[int]] = defaultdict(list)
         for place, query in enumerate(queries):
-            found = code_sets.of(query, self._names)
+            found = self._code_sets.of(query, self._names)
             if found is None:
                 answers[place] = self._by_cells(query)
             else:
                 conjunctions[place] = found
-                together[tuple(found[self._last :])].append(place)
-        for places in together.values():
-            answers |= self._by_boxes({place: conjunctions[place] for place in places})
+        answers |= self._by_boxes(conjunctions)
         return [answers[place] for place in range(len(queries))]
 
     def by_group(self) -> Answers:
@@ -233,8 +233,7 @@ class TableAnswers:
         return estimates(plan, counted, holds, None)
 
     def _by_boxes(self, boxes: Mapping[int, list[CodeSet]]) -> dict[int, Estimate | None]:
-        """Return the answers to conjunctions with one condition on perturbed values."""
-        condition = next(iter(boxes.values()))[self._last :]
+        """Return the answers to conjunctions of conditions on one attribute each."""
         step = max(_LINES // prod(self._table.shape[self._first :]), 1)
         answers: dict[int, Estimate | None] = {}
         places = list(boxes)
@@ -246,14 +245,17 @@ class TableAnswers:
                 shape = [1] * shown.ndim
                 shape[0], shape[1 + axis - self._first] = holds.shape
                 shown = shown * holds.reshape(shape)
-            found = self._weighted(shown, self._holds(condition))
+            perturbed = [tuple(boxes[place][self._last :]) for place in some]
+            conditions = {each: number for number, each in enumerate(dict.fromkeys(perturbed))}
+            numbers = np.array([conditions[each] for each in perturbed])
+            found = self._weighted(shown, self._holds(list(conditions)), numbers)
             answers |= {place: found.ample_estimate(group) for group, place in enumerate(some)}
         return answers
 
     def _by_cells(self, query: Query) -> Estimate | None:
         """Return the answer to a question with a clause on several attributes, or many boxes."""
         shown, holds = self._cells(query)
-        return self._weighted(shown[None], holds).ample_estimate(0)
+        return self._weighted(shown[None], holds, np.zeros(1, np.intp)).ample_estimate(0)
 
     def _cells(self, query: Query) -> tuple[Integers, Any]:
         """Return the shown numbers by unperturbed and perturbed attributes of the rows that satisfy
@@ -280,17 +282,22 @@ class TableAnswers:
     def _sums(self) -> BoxSums:
         return BoxSums(self._table, self._first)
 
-    def _holds(self, condition: Sequence[CodeSet]) -> Any:
-        """Return whether a row counts, for every value of the perturbed attributes."""
-        holds = np.ones(1)
-        for codes in condition:
-            holds = holds[..., None] * codes.holds
-        return self._plan.inverse().by_state(holds)
+    def _holds(self, conditions: Sequence[Sequence[CodeSet]]) -> Any:
+        """Return whether a row counts, for every value of the perturbed attributes: the states of
+        one condition after those of the other.
+        """
+        holds: Any = np.ones(len(conditions))
+        for axis, length in enumerate(self._table.shape[self._last :]):
+            truth = np.stack([condition[axis].holds for condition in conditions])
+            holds = holds[..., None] * truth.reshape(len(truth), *[1] * axis, length)
+        return np.repeat(holds, self._plan.inverse().states, axis=0)
 
-    def _weighted(self, shown: Integers, holds: Any) -> Sums:
+    def _weighted(self, shown: Integers, holds: Any, condition: Indices) -> Sums:
         """Return sums over the lines of a table that are not empty.
 
-        The axes of `shown` are the questions, the unperturbed and the perturbed attributes.
+        The axes of `shown` are the questions, the unperturbed and the perturbed attributes. `holds`
+        has the states of one condition on perturbed values after those of the other; `condition` is
+        the number of that of each question.
         """
         plan, lengths = self._plan, shown.shape[1 : 1 + len(self._plan.unperturbed)]
         states, cells = prod(lengths), prod(shown.shape[1 + len(lengths) :])
@@ -303,7 +310,11 @@ class TableAnswers:
         counted = GroupedCounts(
             plan.schema, combinations, combination, cell, *counts, members=self._members
         )
-        return Sums(plan, counted, GroupIndex(group, [{}] * len(shown)), holds, None)
+        inverse = plan.inverse()
+        state = condition[group] * inverse.states + plan.states(counted)
+        inverse = inverse.repeated(len(holds) // inverse.states)
+        index = GroupIndex(group, [{}] * len(shown))
+        return Sums(plan, counted, index, holds, None, (inverse, state))
 
     def _combinations(self, codes: Iterable[Any]) -> pa.Table:
         """Return the values of the unperturbed attributes, given by a column of codes of each."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import indices, known_codes
+from scumble.public.archive.code_pages import CodePages
 from scumble.public.estimation.tables import Integers, Names
 
 Codes = npt.NDArray[Any]
@@ -25,6 +26,9 @@ RowGroups = Sequence[int]
 
 _BATCH = 1 << 19  # rows
 _MOST_NUMBERS = 1 << 27  # that all threads together count into
+_STRETCH = 64  # rows from one change to the next, on average, of a column that rarely changes
+# From this many on, codes that are read and rows that are counted pay for the start of numba.
+_COMPILED = 100_000_000
 
 
 class TableLayout:
@@ -35,6 +39,7 @@ class TableLayout:
 
     def __init__(self, schema: Schema, sets: Sequence[Names], width: int = 1) -> None:
         self.columns = [name for name in schema.names if any(name in names for names in sets)]
+        self.sizes = np.array([schema[name].size for name in self.columns], np.int64)
         self._shapes = [[schema[name].size for name in names] for names in sets]
         most = max(map(len, sets))
         self.places = np.zeros((len(sets), most), np.int64)
@@ -102,10 +107,27 @@ class RowTables:
         from scumble.public.estimation.kernels import count_cells
 
         counts = np.zeros(layout.size, np.uint32)
-        for batch in batches(self._path, self._schema, layout.columns, groups):
-            codes = codes_of(batch, self._schema, layout.columns)
-            count_cells(codes, layout.places, layout.strides, layout.starts, counts)
+        for codes in self._codes(layout, groups):
+            stretches = constant_stretches(codes)
+            layouts = (layout.places, layout.strides, layout.starts)
+            count_cells(codes, layout.sizes, *stretches, *layouts, counts)
         return counts
+
+    def _codes(self, layout: TableLayout, groups: RowGroups) -> Iterator[Codes]:
+        """Yield the codes of some row groups: from their pages, where compiled loops pay."""
+        import pyarrow.parquet as pq
+
+        columns = layout.columns
+        with pq.ParquetFile(self._path) as file:
+            steps = file.metadata.num_rows * (len(columns) + len(layout.places))
+            pages = CodePages(self._path, self._schema, file) if steps >= _COMPILED else None
+            for group in groups:
+                codes = None if pages is None else pages.codes(group, columns)
+                if codes is not None:
+                    yield codes
+                    continue
+                for batch in batches(self._path, self._schema, columns, [group]):
+                    yield codes_of(batch, self._schema, columns)
 
 
 def over_row_groups(
@@ -123,9 +145,10 @@ def over_row_groups(
         groups = file.metadata.num_row_groups
     workers = max(min(os.cpu_count() or 1, groups, _MOST_NUMBERS // max(size, 1)), 1)
     shares = [range(worker, groups, workers) for worker in range(workers)]
-    found = np.zeros(size, np.int64)
     with ThreadPoolExecutor(workers) as pool:
-        for counts in pool.map(part, shares):
+        parts = pool.map(part, shares)
+        found = next(parts).astype(np.int64, copy=False)
+        for counts in parts:
             np.add(found, counts, out=found, dtype=np.int64, casting="same_kind")
     return found
 
@@ -141,6 +164,20 @@ def batches(
         yield from file.iter_batches(
             _BATCH, row_groups=list(groups), columns=[*columns, *more], use_threads=False
         )
+
+
+def constant_stretches(codes: Codes) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return the columns that rarely change, as the first rows tell, and where the stretches of
+    rows end in which none of them does. Published rows are sorted: some columns rarely change.
+    """
+    rows = codes.shape[1]
+    sample = codes[:, : rows // 8]
+    changes = [np.count_nonzero(column[1:] != column[:-1]) for column in sample]
+    rarely = np.array(changes, np.int64) * _STRETCH < sample.shape[1]
+    joint = np.zeros(max(rows - 1, 0), bool)
+    for place in np.flatnonzero(rarely):
+        joint |= codes[place, 1:] != codes[place, :-1]
+    return rarely, np.append(np.flatnonzero(joint) + 1, rows)
 
 
 def codes_of(batch: pa.RecordBatch, schema: Schema, columns: Sequence[str]) -> Codes:
