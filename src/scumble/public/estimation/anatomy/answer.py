@@ -307,8 +307,11 @@ def _codes(
         return found.field("values").to_numpy(), found.field("counts").to_numpy()
 
     nothing = np.empty(0, np.int64)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
+    if layout.groups <= step:
+        found = [count(0)]
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
     codes, places = np.unique(np.concatenate([part for part, _ in found]), return_inverse=True)
     times = np.zeros(len(codes), np.int64)
     np.add.at(times, places, np.concatenate([part for _, part in found]))

@@ -340,7 +340,8 @@ def _looked_up(truth: Truths, cells: Codes) -> Truths:
 
 def _column(path: Path, name: str, text: Sequence[str] = ()) -> pa.ChunkedArray:
     try:
-        return pq.read_table(path, columns=[name], read_dictionary=text)[name]
+        with pq.ParquetFile(path, read_dictionary=text) as file:
+            return file.read(columns=[name])[name]
     except KeyError:
         raise ReleaseError(DAMAGED) from None
 
