@@ -121,7 +121,8 @@ def groups_exposure(release: Release, evidence: Groups, table: TrueTable) -> flo
     """
     names = evidence.sensitive
     whole = table.cube(names).reshape(-1)
-    shown = pq.read_table(release.folder / evidence.values)
+    with pq.ParquetFile(release.folder / evidence.values) as file:
+        shown = file.read()
     codes = np.zeros(shown.num_rows, np.int64)
     for name in names:
         codes = codes * table.schema[name].size + table.schema[name].encode(shown[name])[0]
