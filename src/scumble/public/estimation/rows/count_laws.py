@@ -323,6 +323,7 @@ class DrawnCount:
         return min(float(low), value), max(float(high), value)
 
 
+@lru_cache(maxsize=4096)  # groups of a GROUP BY, and tables of the same people, have the same ones
 def _quantile(draws: int, share: float, tail: float) -> int:
     """Return the least number that Bin(draws, share) is at most with probability above `tail`."""
     spread = math.sqrt(draws * share * (1 - share))
