@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
+from scumble.audit.runs import RecordedTable
+from scumble.compare import exposure
 from scumble.compare.comparison import Comparison, Results
 from scumble.compare.exposure import release_exposure
 from scumble.compare.measures import spread
@@ -26,7 +28,7 @@ from scumble.compare.settings import Settings, read_settings, schema_to_compare
 from scumble.compare.truth import TrueTable, stand_in
 from scumble.compare.workloads import from_sql
 from scumble.model.errors import ParameterError, QueryError
-from scumble.private.mechanism import create
+from scumble.private.mechanism import Summary, create
 
 SCHEMA = sc.Schema(
     (
@@ -129,6 +131,27 @@ def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
     found = release_exposure(release, table, PRIOR)
     assert found.basis == "limit"
     assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
+
+
+@pytest.mark.parametrize("name", ["histogram", "marginals", "hierarchy", "wavelet"])
+def test_sums_of_an_invented_person_are_those_that_noise_hides(
+    name: str, table: TrueTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are recorded without drawing noise, and with it."""
+    names = [each.name for each in table.schema.published][:2]
+    ways = {"ways": 2} if name == "marginals" else {}
+    method = create(name, attributes=names, epsilon=1, neighbours="replace", **ways)
+    assert isinstance(method, Summary)
+    found = []
+    for kind in (exposure._InventedTable, RecordedTable):
+        monkeypatch.setattr(exposure, "_InventedTable", kind)
+        found.append(exposure._measured(method, table.schema, {}))
+    plain, noisy = found
+    assert plain is not None
+    assert noisy is not None
+    assert [law for law, _ in plain] == [law for law, _ in noisy]
+    for (_, one), (_, other) in zip(plain, noisy, strict=True):
+        assert (one == other).all()
 
 
 def test_a_summary_of_other_columns_tells_nothing(table: TrueTable) -> None:

@@ -289,8 +289,8 @@ def test_plain_comparisons_have_the_values_of_the_engine_without_it(clauses, mon
     read = plain_question(f"SELECT COUNT(*) FROM t WHERE {clauses}", SCHEMA)
     assert read is not None
     engine, plain = Sandbox(SCHEMA), Sandbox(SCHEMA)
-    monkeypatch.setattr(engine, "_known", None)  # what another sandbox found is not used
-    monkeypatch.setattr(plain, "_known", Cache(1 << 20))
+    monkeypatch.setattr(engine, "known", None)  # what another sandbox found is not used
+    monkeypatch.setattr(plain, "known", Cache(1 << 20))
     monkeypatch.setattr(plain, "_select", lambda *_: pytest.fail("DuckDB was asked."))
     plain.check(read)
     found = plain.evaluate(read.clauses, read.attributes)

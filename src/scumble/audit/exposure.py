@@ -18,12 +18,12 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from scumble.audit.anonymity.generalised import candidate_shares
 from scumble.audit.evidence_checks import Pattern, multiset_counts, patterns
 from scumble.audit.report import Finding
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import (
     Channel,
@@ -170,7 +170,7 @@ def shown_counts(release: Release, target: str) -> Floats:
     [sensitive] = schema.sensitive
     table = pq.read_table(release.folder / evidence.files[0])
     if isinstance(evidence, Tuples) and InclusionProbabilities.occurrence in table.column_names:
-        table = table.filter(pc.equal(table[InclusionProbabilities.occurrence], 0))
+        table = pc.filter_(table, pc.equal(table[InclusionProbabilities.occurrence], 0))
     who = known_codes(schema[target], table[target]).astype(np.int64)
     found = np.zeros((schema[target].size, sensitive.size))
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], MultisetChannel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import product
 from statistics import median
@@ -42,7 +42,8 @@ class Results:
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)  # by name
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return all fields as plain data, which are not copied: there may be millions of them."""
+        return {**vars(self), "runs": [vars(run) for run in self.runs]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Results:

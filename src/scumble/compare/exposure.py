@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.audit.exposure import exposure
-from scumble.audit.runs import RecordedTable
+from scumble.audit.runs import RecordedStep, RecordedSteps, RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Groups
 from scumble.model.evidence.generalised import Generalised
-from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import (
     Guarantee,
@@ -40,6 +40,7 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary, create
+from scumble.private.meter.noise import NoisySteps
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
@@ -121,7 +122,8 @@ def groups_exposure(release: Release, evidence: Groups, table: TrueTable) -> flo
     """
     names = evidence.sensitive
     whole = table.cube(names).reshape(-1)
-    shown = pq.read_table(release.folder / evidence.values)
+    with pq.ParquetFile(release.folder / evidence.values) as file:
+        shown = file.read()
     codes = np.zeros(shown.num_rows, np.int64)
     for name in names:
         codes = codes * table.schema[name].size + table.schema[name].encode(shown[name])[0]
@@ -264,7 +266,7 @@ def _measured(
     codes = {each.name: values.get(each.name, each.size // 2) for each in schema.published}
     row = pa.table({n: schema[n].decode(np.array([code])) for n, code in codes.items()})
     counter = RowCounter(Rows(open_source(row), schema))
-    table = RecordedTable(counter, BudgetAccount(mechanism.promise), Keystream(0))
+    table = _InventedTable(counter, BudgetAccount(mechanism.promise), Keystream(0))
     with tempfile.TemporaryDirectory(prefix="scumble-") as folder:
         mechanism.measure(table, Path(folder))
     found = [
@@ -274,6 +276,22 @@ def _measured(
     ]
     size = sum(each.numbers.size for each in table.steps)
     return found if 0 < len(found) == len(table.steps) and size <= _MOST_NUMBERS else None
+
+
+class _TrueSteps(RecordedSteps):
+    """Records sums and adds no noise to them: nothing is decided by those of an invented person."""
+
+    def add(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
+        self.steps.append(RecordedStep("sums", numbers.copy(), law))
+
+
+class _InventedTable(RecordedTable):
+    """A table of an invented person, whose sums are recorded and get no noise."""
+
+    def _steps(self, source: Keystream) -> NoisySteps:
+        recorded = _TrueSteps(source)
+        self.steps = recorded.steps
+        return recorded
 
 
 def _mean_largest_posterior(numbers: Numbers, scales: Sequence[Fraction]) -> float:

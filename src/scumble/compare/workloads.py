@@ -23,7 +23,7 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Space
 from scumble.private.summaries.workload_matrix import statements, unfinished
-from scumble.public.sql.parse import parse
+from scumble.public.plain_questions import plain_question
 from scumble.public.sql_words import sql_name
 
 Interval = tuple[int, int]  # codes, both ends included
@@ -58,7 +58,7 @@ class CountWriter:
             if text == "TRUE":  # the whole domain is no condition
                 self._known[key] = (), ""
             else:
-                query = parse(f"{_COUNT} WHERE {text}", self._schema)
+                query = _parsed(f"{_COUNT} WHERE {text}", self._schema)
                 self._known[key] = query.clauses, text
         return self._known[key]
 
@@ -250,7 +250,7 @@ def from_sql(given: str | Path | Sequence[str], schema: Schema) -> QuestionSet:
     queries = []
     for number, text in enumerate(statements(given), 1):
         try:
-            queries.append(parse(text, schema))
+            queries.append(_parsed(text, schema))
         except QueryError as error:
             hint = ""
             if unfinished(given):
@@ -258,6 +258,16 @@ def from_sql(given: str | Path | Sequence[str], schema: Schema) -> QuestionSet:
             raise QueryError(f"Question {number}: {error}{hint}") from None
     named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
     return QuestionSet(named, tuple(queries))
+
+
+def _parsed(text: str, schema: Schema) -> Query:
+    """Parse a question; the parser is imported where it is needed, which takes long."""
+    plain = plain_question(text, schema)
+    if plain is not None:
+        return plain
+    from scumble.public.sql.parse import parse
+
+    return parse(text, schema)
 
 
 # --- parts ---------------------------------------------------------------------------------------

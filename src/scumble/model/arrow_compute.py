@@ -66,6 +66,11 @@ def _bits(mask: np.ndarray) -> pa.Buffer:
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
+def binary_join_element_wise(*values: Any) -> Any:
+    """Return the texts of the first columns of each row, joined by that of the last one."""
+    return _call("binary_join_element_wise", list(values), _compute.JoinOptions())
+
+
 def cast(values: Any, kind: pa.DataType, *, safe: bool = True) -> Any:
     """Return values in another type.
 

@@ -146,16 +146,8 @@ class Release:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, Query)):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
-        from scumble.public.sql.templates import TemplateParser
-
         sandbox = self._sandbox_with(tables)
-        templates = TemplateParser(self._queryable, sandbox.columns)
-        queries = [
-            templates.read_select(sql)
-            if isinstance(sql, str) and sequence_asked_about(self.evidence, sql) is None
-            else self._parsed(sql, sandbox)
-            for sql in questions
-        ]
+        queries = self._all_parsed(list(questions), sandbox)
         plain = [query for query in queries if isinstance(query, Query)]
         rows = iter(self._answered(plain, sandbox))
         return [
@@ -303,13 +295,27 @@ class Release:
     def _sandbox_with(self, tables: Mapping[str, Any] | None) -> Sandbox:
         return self._new_sandbox(tables) if tables else self._sandbox
 
+    def _all_parsed(
+        self, questions: Sequence[str | Query], sandbox: Sandbox
+    ) -> list[Query | SelectPlan]:
+        """Return questions as they are asked; texts that differ by literals are parsed together."""
+        if not any(isinstance(sql, str) for sql in questions):
+            return [self._parsed(sql, sandbox) for sql in questions]
+        from scumble.public.sql.templates import TemplateParser
+
+        templates = TemplateParser(self._queryable, sandbox.columns)
+        return [
+            templates.read_select(sql)
+            if isinstance(sql, str) and sequence_asked_about(self.evidence, sql) is None
+            else self._parsed(sql, sandbox)
+            for sql in questions
+        ]
+
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
         column = sequence_asked_about(self.evidence, sql)
         if isinstance(sql, str) and column is None:
             return read_question(sql, self._queryable, sandbox)
-        from scumble.public.sql.select_plan import SelectPlan
-
-        if isinstance(sql, Query | SelectPlan):
+        if not isinstance(sql, str):
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql

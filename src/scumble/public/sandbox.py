@@ -49,8 +49,9 @@ PLANNED = "planned questions"  # in `Sandbox.derived`: the SQL that a release wa
 _SAMPLE = "scumble sample"
 _SAMPLE_ROWS = 2048
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-# Values of expressions over domains, and questions whose types fit, in bytes; a key counts as some.
-_KNOWN: Cache[Any, Values | None] = Cache(1 << 26)
+# What is known of expressions over domains: their values, the questions whose types fit, and the
+# versions of conditions that cut bins. In bytes; a key counts as some.
+_KNOWN: Cache[Any, Any] = Cache(1 << 26)
 _SMALLEST = 1 << 10
 _MOST_KEY = 1 << 12  # values of an attribute that is part of a key
 
@@ -89,7 +90,7 @@ class Sandbox:
         self._bounded = False  # whether macros bound the results of functions
         small = all(each.size <= _MOST_KEY for each in schema.published)
         # What expressions mean depends on the schema alone, if there are no side tables.
-        self._known = None if side_tables or not small else _KNOWN
+        self.known = None if side_tables or not small else _KNOWN
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -126,13 +127,13 @@ class Sandbox:
         expressions = [each for each in query.expressions if self._codes(each) is None]
         if query.expressions and not expressions:
             return
-        if self._known is None:
+        if self.known is None:
             self._check(query, expressions)
             return
         key = (query.expressions, query.argument, self.schema)
-        if key not in self._known:
+        if key not in self.known:
             self._check(query, expressions)
-            self._known.put(key, None, _SMALLEST)
+            self.known.put(key, None, _SMALLEST)
 
     def _check(self, query: Query, expressions: Sequence[Expression]) -> None:
         """Check the expressions of a question that DuckDB must evaluate."""
@@ -286,16 +287,16 @@ class Sandbox:
     def _kept(self, axes: Sequence[CellAxis], expressions: Sequence[Expression]) -> list[Values]:
         """Return what `_over` does; values over domains are kept for all sandboxes of a process."""
         names = tuple(name for axis in axes for name in axis.names)
-        if self._known is None or not all(axis.domain for axis in axes):
+        if self.known is None or not all(axis.domain for axis in axes):
             return self._over(axes, expressions)
         domains = tuple(self.schema[name] for name in names)
         keys = [(expression.sql, domains) for expression in expressions]
-        found = [self._known.get(key) for key in keys]
+        found = [self.known.get(key) for key in keys]
         if new := [place for place, value in enumerate(found) if value is None]:
             values = self._over_domains(axes, [expressions[place] for place in new])
             for place, value in zip(new, values, strict=True):
                 found[place] = value
-                self._known.put(keys[place], value, max(value.nbytes, _SMALLEST))
+                self.known.put(keys[place], value, max(value.nbytes, _SMALLEST))
         return [cast(Values, value) for value in found]
 
     def _over_domains(

@@ -22,6 +22,8 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
+from scumble.model.cache import Cache
+from scumble.public import sandbox
 from scumble.public.estimate import Exact
 from scumble.public.sandbox import Sandbox
 
@@ -392,3 +394,29 @@ def test_an_amount_is_written_once_for_all_its_sums(
     asked = [sql for sql in statements if "ELSE greatest(" in sql]
     assert asked, "for the upper end: the largest amount, or 0 in the bin that is cut"
     assert {sql.count("ELSE greatest(") for sql in asked} == {1}
+
+
+def test_versions_of_conditions_are_kept_by_domain(
+    people: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second release with the same bins needs no DuckDB to see that a condition cuts none."""
+    other = sc.Attribute("age", "quasi", sc.Bins([0.0, 25.0, 30.0, 60.0, 100.0]), missing=True)
+    schemas = SCHEMA, sc.Schema((other, *SCHEMA.attributes[1:]))
+    every = [f"SELECT COUNT(*) FROM t WHERE age < {age}" for age in (25, 30, 35, 60)]
+    aligned = [f"SELECT COUNT(*) FROM t WHERE age {sign} 30" for sign in ("<", ">=")]
+
+    def asked(schema: sc.Schema, questions: list[str]) -> tuple[list[object], bool]:
+        release = sc.publish(people, schema, sc.Uniform(epsilon=1), seed=1)
+        given = release.answer_many(questions)
+        return [(each.value, each.interval()) for each in given], release._sandbox.is_running
+
+    alone = []
+    for schema in schemas:
+        monkeypatch.setattr(sandbox, "_KNOWN", Cache(1 << 26))
+        alone.append([asked(schema, some) for some in (every, aligned)])
+    monkeypatch.setattr(sandbox, "_KNOWN", Cache(1 << 26))
+    for schema, [(expected, _), (plain, _)] in zip(schemas, alone, strict=True):
+        assert asked(schema, aligned) == (plain, True)
+        assert asked(schema, aligned) == (plain, False)
+        assert asked(schema, every) == (expected, True)
+    assert alone[0][0] != alone[1][0]

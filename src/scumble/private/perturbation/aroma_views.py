@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import ParameterError, ReleaseError, SourceError
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records

@@ -26,7 +26,6 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Expression
 from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.conditions import split
 
 Array = npt.NDArray[Any]
 AttributeWeights = Mapping[str, Sequence[Fraction]]
@@ -177,7 +176,11 @@ class Domain:
         disjunction is 1 - Π (1 - part): the sum of the two terms over a new switch, which all parts
         share. This is inclusion and exclusion, whose terms are left to the contraction.
         """
-        parts = split(clause) if self._cells(clause.attributes) > self._split_beyond else None
+        parts = None
+        if self._cells(clause.attributes) > self._split_beyond:
+            from scumble.public.sql.conditions import split
+
+            parts = split(clause)
         if parts is None:
             yield self._leaf(clause, switch, negated)
             return

@@ -84,15 +84,23 @@ class Versions:
     # Conditions
 
     def condition(self, clause: Expression) -> Condition:
-        """Return the versions of a condition; they are kept for the next question."""
+        """Return the versions of a condition; they are kept for the next question.
+
+        Those that depend on domains alone are kept for all releases that a process reads.
+        """
         if not self.coarse(clause):
             return Condition(clause, clause, _indicator(clause), cut=False)
-        kept: Cache[str, Condition] = self._engine.derived.setdefault("cut bins", Cache(_CACHED))
-        found = kept.get(clause.sql)
+        kept: Cache[Any, Condition] | None = self._engine.known
+        domains = tuple(self._schema[name] for name in clause.attributes)
+        if kept is None:
+            kept = self._engine.derived.setdefault("cut bins", Cache(_CACHED))
+            domains = ()
+        key = ("cut bins", clause.sql, domains)
+        found = kept.get(key)
         if found is None:
             found = self._condition(clause)
             size = sum(len(each.sql) for each in (found.sure, found.possible, found.share))
-            kept.put(clause.sql, found, size)
+            kept.put(key, found, size)
         return found
 
     def _condition(self, clause: Expression) -> Condition:

@@ -12,7 +12,7 @@ import scumble as sc
 from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.marginals import ResidualReader
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Grouping, OneByOne, Part, Weights
 
 NAMES, SIZES = ("a", "b", "c", "d"), (2, 3, 4, 3)
 
@@ -95,6 +95,50 @@ def test_groups_share_their_error(reader: ResidualReader) -> None:
         assert one.fourth == pytest.approx(other.fourth)
     assert reader._errors.size == 1
     assert fresh._errors.size == 8
+
+
+SCHEMA = sc.Schema(
+    [
+        sc.Attribute(name, "quasi", sc.IntegerRange(0, size - 1))
+        for name, size in zip(NAMES, SIZES, strict=True)
+    ]
+)
+
+
+@pytest.mark.parametrize("groups", ["c", "ca", "ac", "bda"])
+@pytest.mark.parametrize("parts", [(), ("a",), ("ab",), ("c", "a"), ("ac", "b"), ("d",), ("cd",)])
+def test_totals_of_all_groups_are_those_of_each(
+    reader: ResidualReader, groups: str, parts: tuple[str, ...]
+) -> None:
+    grouping = Grouping(tuple(groups), tuple(SIZES[NAMES.index(name)] for name in groups))
+    weights = _weights(*parts)
+    constant = Weights((*weights.parts, Part((), np.array(3.0))))
+    for some in (weights, constant, _cut(weights)):
+        found = reader.totals(some, grouping)
+        fresh = OneByOne(SCHEMA, ResidualReader.of_solver(reader.solver))
+        if len({*groups, *"".join(parts)}) > 3:
+            assert found is None
+            continue
+        assert found is not None
+        expected = fresh.by_group(some, grouping)
+        assert found.numbers == pytest.approx(expected.numbers, rel=1e-12, abs=1e-12)
+        assert found.low is None
+
+
+def _cut(weights: Weights) -> Weights:
+    """The same weights, but 0 for the first value of an attribute, and one weight for others."""
+    parts = []
+    for part in weights.parts:
+        values = np.ones_like(part.values)
+        values[0] = 0.0
+        parts.append(Part(part.names, values))
+    return Weights(tuple(parts))
+
+
+def test_groups_of_an_attribute_with_one_value_are_read_one_by_one() -> None:
+    table = MarginalTable((0, 1), "marginal", DiscreteLaplace(Fraction(2)))
+    solver = ResidualSolver(Residuals(("a", "b"), (1, 3), (table,)), np.arange(3))
+    assert ResidualReader.of_solver(solver).totals(Weights(()), Grouping(("a",), (1,))) is None
 
 
 def test_what_gives_all_values_the_same_weight_is_not_asked(reader: ResidualReader) -> None:

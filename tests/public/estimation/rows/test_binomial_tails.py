@@ -154,8 +154,11 @@ def test_windows_of_many_trials(trials: int) -> None:
             if not 0 <= number < trials:
                 continue
             below, above = _summed(number, trials, mean / trials)
-            found = sum_at_most(nothing, window, number), sum_at_least(window, nothing, number + 1)
-            assert found == pytest.approx((below, above), rel=1e-9, abs=1e-29)
+            lower, upper = (
+                sum_at_most(nothing, window, number),
+                sum_at_least(window, nothing, number + 1),
+            )
+            assert (lower[0], upper[0]) == pytest.approx((below, above), rel=1e-9, abs=1e-29)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +170,10 @@ def test_tails_of_a_sum_by_enumeration(one: str, other: str) -> None:
     windows = binomial_window(9, float(Fraction(one))), binomial_window(14, float(Fraction(other)))
     for number in range(-3, 28):
         pairs = [(i + j, p * q) for i, p in enumerate(first) for j, q in enumerate(second)]
-        above = float(sum(chance for total, chance in pairs if total >= number))
-        below = float(sum(chance for total, chance in pairs if total <= number))
+        above, below = [], []
+        for limit in (number, number - 1):
+            above.append(float(sum(chance for total, chance in pairs if total >= limit)))
+            below.append(float(sum(chance for total, chance in pairs if total <= limit)))
         assert sum_at_least(*windows, number) == pytest.approx(above, rel=1e-12, abs=1e-30)
         assert sum_at_most(*windows, number) == pytest.approx(below, rel=1e-12, abs=1e-30)
 

@@ -15,7 +15,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.channels import PoolLaw
-from scumble.public.estimation.rows import staged_reading
+from scumble.public.estimation.rows import posterior_law, staged_reading
 from scumble.public.estimation.rows.posterior_law import PosteriorLaw, StagedInverse
 from scumble.public.estimation.rows.staged_reading import deal, posterior_laws
 from scumble.public.release import Release
@@ -202,6 +202,27 @@ def test_one_by_one_many_and_both_layouts() -> None:
             if job == "a"
         )
         assert abs(total.value - truth) < 5 * total.stderr
+
+
+def test_kept_moments_and_rows_read_without_duckdb_change_no_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, _ = _release(6000, 4, "counts")
+    questions = [f"SELECT job, COUNT(*) FROM t WHERE pay > {pay} GROUP BY job" for pay in range(3)]
+
+    def asked(release: Release) -> list[tuple[float, float, tuple[float, float]]]:
+        given = [each for some in release.answer_many(questions) for _, each in some]
+        return [(each.value, each.stderr, each.interval()) for each in given]
+
+    kept = asked(found)
+    again = Release(found.manifest, found.folder)
+    assert asked(again) == kept
+    assert not again._sandbox.is_running  # which values satisfy the conditions is known by now
+    by_duckdb = Release(found.manifest, found.folder)
+    by_duckdb._sandbox.rows("SELECT 1")
+    monkeypatch.setattr(posterior_law, "_MOMENTS", 0)
+    assert asked(by_duckdb) == kept
+    assert by_duckdb._sandbox.derived["scumble places"]
 
 
 def test_few_rows_keep_the_plain_reader(monkeypatch: pytest.MonkeyPatch) -> None:

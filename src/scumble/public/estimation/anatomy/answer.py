@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Groups
 from scumble.model.long_work import told
@@ -76,7 +77,9 @@ def _read(engine: Sandbox, plan: AnatomyPlan) -> Iterator[tuple[Key, Mapping[str
     """Yield the sums of a question to one table by key; a sum over no rows is 0."""
     table = engine.rows(plan.one_table())
     names = [name for name in table.column_names if not name.startswith("scumble key ")]
-    columns = {name: table[name].cast(pa.float64()).fill_null(0.0).to_numpy() for name in names}
+    columns = {
+        name: pc.fill_null(pc.cast(table[name], pa.float64()), 0.0).to_numpy() for name in names
+    }
     _check(list(columns.values()))
     keys = [table[key(name)[1:-1]].to_pylist() for name in plan.query.groups]
     names_of = zip(*keys, strict=True) if keys else iter([()])
@@ -303,12 +306,15 @@ def _codes(
             radix,
             codes,
         )
-        found = pa.array(codes[:written]).value_counts()
+        found = pc.value_counts(pc.column(codes[:written]))
         return found.field("values").to_numpy(), found.field("counts").to_numpy()
 
     nothing = np.empty(0, np.int64)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
+    if layout.groups <= step:
+        found = [count(0)]
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = [(nothing, nothing), *pool.map(count, range(0, layout.groups, step))]
     codes, places = np.unique(np.concatenate([part for part, _ in found]), return_inverse=True)
     times = np.zeros(len(codes), np.int64)
     np.add.at(times, places, np.concatenate([part for _, part in found]))

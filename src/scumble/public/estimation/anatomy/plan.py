@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.model import arrow_compute as pc
 from scumble.model.errors import ReleaseError
 from scumble.model.evidence.evidence import Groups
 from scumble.model.query import Expression, Query, quoted
@@ -186,7 +187,7 @@ def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
         there[numbers] = True
         places = (np.cumsum(there) - 1).astype(np.int32)
         return np.flatnonzero(there).astype(numbers.dtype), lookup(places, numbers)
-    encoded = pa.array(numbers).dictionary_encode()
+    encoded = pc.dictionary_encode(pc.column(numbers))
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 
@@ -340,11 +341,12 @@ def _looked_up(truth: Truths, cells: Codes) -> Truths:
 
 def _column(path: Path, name: str, text: Sequence[str] = ()) -> pa.ChunkedArray:
     try:
-        return pq.read_table(path, columns=[name], read_dictionary=text)[name]
+        with pq.ParquetFile(path, read_dictionary=text) as file:
+            return file.read(columns=[name])[name]
     except KeyError:
         raise ReleaseError(DAMAGED) from None
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = column.cast(pa.int32()).to_numpy()
+    found: npt.NDArray[Any] = pc.cast(column, pa.int32()).to_numpy()
     return found

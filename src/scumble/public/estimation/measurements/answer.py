@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from scumble.public.estimation.measurements.readings import (
     QuestionReader,
     Reader,
     Reading,
+    Readings,
     Weights,
     joined,
     reader_of,
@@ -169,6 +170,15 @@ class WeighedQuestion:
         return [self.schema[name].size for name in names]
 
 
+@runtime_checkable
+class TotalsReader(Protocol):
+    """A reader that reads the totals of all groups together, where it can."""
+
+    def totals(self, weights: Weights, grouping: Grouping) -> Readings | None:
+        """Return the readings of `GroupReader.by_group`; None if groups are read one by one."""
+        ...
+
+
 @dataclass(frozen=True)
 class MeasuredQuestion(WeighedQuestion):
     """One question to one reader."""
@@ -227,17 +237,21 @@ class MeasuredQuestion(WeighedQuestion):
         reader = self.reader
         readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
 
+        def totals(weights: Weights) -> Readings:
+            found = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
+            return readers.by_group(weights, grouping) if found is None else found
+
         def of_group(weights: Weights, group: int) -> Callable[[], Weights]:
             places = np.unravel_index(group, grouping.shape)
             codes = {name: int(at) for name, at in zip(grouping.names, places, strict=True)}
             return lambda: weights.fixed(self.schema, codes)
 
         if amount is None:
-            counts = readers.by_group(condition, grouping)
+            counts = totals(condition)
             return (self._total(counts.at(group), of_group(condition, group)) for group in groups)
         weighted = joined(self.schema, [*condition.parts, amount])
         if self.query.aggregate == "sum":
-            sums, some = readers.by_group(weighted, grouping), grouping.largest(weighted) > 0
+            sums, some = totals(weighted), grouping.largest(weighted) > 0
             return (
                 self._total(sums.at(group) if some[group] else None, of_group(weighted, group))
                 for group in groups

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model.cache import Cache
@@ -33,10 +34,21 @@ from scumble.model.long_work import portion, told
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.baskets.itemsets import conjunction, refusal
-from scumble.public.estimation.measurements.readings import Part, Reading, Weights, reader_of
+from scumble.public.estimation.measurements.readings import (
+    Grouping,
+    Part,
+    Reading,
+    Readings,
+    Weights,
+    reader_of,
+)
+from scumble.public.estimation.rows.small_files import small_table
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import onto_simplex, raked
 
+Indices = npt.NDArray[np.intp]
+
+_MOST_READ = 1 << 22  # numbers that Arrow reads in less time than it takes to start DuckDB
 _MOST_CACHED = 1 << 24  # cells of marginals
 _MOST_ERRORS = 1 << 12
 
@@ -48,7 +60,9 @@ class ResidualReader:
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Residuals, evidence.design)
-        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
+        table = small_table(engine, [design.count], most=_MOST_READ)
+        if table is None:
+            table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
         self._start(ResidualSolver(design, table.column(0).to_numpy(), evidence.rows))
 
     @classmethod
@@ -80,6 +94,48 @@ class ResidualReader:
             left = [place for place in left if place not in block.places]
         found = self._error(blocks)
         return Reading(float(value), found.variance, found.fourth, found.largest)
+
+    def totals(self, weights: Weights, grouping: Grouping) -> Readings | None:
+        """Return the readings of all groups; None if they must be read one by one: because an
+        attribute has one value, or to say what was not measured.
+        """
+        tied = [part for part in weights.parts if not set(part.names).isdisjoint(grouping.names)]
+        free = [part for part in weights.parts if set(part.names).isdisjoint(grouping.names)]
+        blocks = [*self._blocks(Weights(tuple(free))), *map(self._block, tied)]
+        groups = [self._names.index(name) for name in grouping.names]
+        places = tuple(sorted({*_places(blocks), *groups}))
+        if 1 in grouping.shape or not self.solver.determines(places):
+            return None
+        values = self.marginal(places)
+        for block in blocks:
+            values = values * _spread(block, places)
+        values = values.sum(axis=tuple(i for i, place in enumerate(places) if place not in groups))
+        values = values.transpose([sorted(groups).index(place) for place in groups]).reshape(-1)
+        numbers = np.zeros((4, len(grouping)))
+        there = np.flatnonzero(grouping.largest(weights))
+        numbers[0, there] = values[there]
+        numbers[1:, there] = self._errors_of(
+            weights, grouping, there, [part.names for part in tied]
+        )
+        return Readings(numbers)
+
+    def _errors_of(
+        self, weights: Weights, grouping: Grouping, groups: Indices, tied: Sequence[Sequence[str]]
+    ) -> Tensor:
+        """Return variances, fourth cumulants and largest coefficients of some groups, by group.
+
+        A group has an error of its own only by attributes that the condition names as well: `tied`.
+        """
+        codes = grouping.codes(groups)
+        shared = [codes[name] for name in grouping.names if any(name in part for part in tied)]
+        keys = np.stack([np.zeros_like(groups), *shared], axis=1)
+        _, first, of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        found = np.empty((3, len(first)))
+        for place, one in enumerate(first.tolist()):
+            own = {name: int(code[one]) for name, code in codes.items()}
+            error = self._error(self._blocks(_fixed(weights, grouping, own)))
+            found[:, place] = error.variance, error.fourth, error.largest
+        return found[:, of.reshape(-1)]
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
         one, other = (self._blocks(weights) for weights in (first, second))
@@ -164,11 +220,33 @@ def _product(blocks: Sequence[_Block]) -> Tensor:
     places = _places(blocks)
     found = np.ones(())
     for block in blocks:
-        shape = [1] * len(places)
-        for axis, size in zip(_axes(places, block), block.values.shape, strict=True):
-            shape[axis] = size
-        found = found * block.values.reshape(shape)
+        found = found * _spread(block, places)
     return found
+
+
+def _spread(block: _Block, places: Places) -> Tensor:
+    """Return the values of a block as a tensor that broadcasts over the attributes `places`."""
+    shape = [1] * len(places)
+    for axis, size in zip(_axes(places, block), block.values.shape, strict=True):
+        shape[axis] = size
+    return block.values.reshape(shape)
+
+
+def _fixed(weights: Weights, grouping: Grouping, codes: Mapping[str, int]) -> Weights:
+    """Return the weights of one group, as `Weights.fixed` does."""
+    left, parts = dict(codes), []
+    for part in weights.parts:
+        chosen = tuple(
+            slice(left[name], left.pop(name) + 1) if name in left else slice(None)
+            for name in part.names
+        )
+        values = np.zeros_like(part.values)
+        values[chosen] = part.values[chosen]
+        parts.append(Part(part.names, values))
+    for name, size in zip(grouping.names, grouping.shape, strict=True):
+        if name in left:
+            parts.append(Part((name,), np.eye(1, size, left[name])[0]))
+    return Weights(tuple(parts))
 
 
 # Non-negative tables that agree with each other, fitted to noisy marginals.

@@ -37,7 +37,7 @@ def _window(trials: int, probability: float) -> Window:
         return trials - first - len(mirrored) + 1, mirrored[::-1]
     first, last = _window_limits(trials * probability, trials * probability * (1 - probability))
     last = min(last, trials)
-    numbers = np.arange(first, last)
+    numbers = np.arange(first, last, dtype=np.float64)
     ratios = (float(trials) - numbers) * (probability / (1 - probability)) / (numbers + 1)
     return first, _from_ratios(ratios)
 
@@ -66,24 +66,28 @@ def _from_ratios(ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return weights
 
 
-def sum_at_least(one: Window, other: Window, number: int) -> float:
-    """Return P(X + Y >= number) for independent X and Y given by their windows."""
+def sum_at_least(one: Window, other: Window, number: int) -> tuple[float, float]:
+    """Return P(X + Y >= number) and P(X + Y >= number - 1).
+
+    X and Y are independent, and given by their windows.
+    """
     (first, chances), (second, others) = one, other
     tails = np.zeros(len(others) + 1)
     np.cumsum(others[::-1], out=tails[1:])  # of the last numbers of the window
     rest = min(max(number - first - second, -len(chances)), len(chances) + len(others))
-    places = np.arange(len(others) - rest, len(others) - rest + len(chances))
-    return float(chances @ tails.take(places, mode="clip"))
+    start = len(others) - rest
+    found = tails.take(np.arange(start, start + len(chances) + 1), mode="clip")
+    return float(chances @ found[:-1]), float(chances @ found[1:])
 
 
-def sum_at_most(one: Window, other: Window, number: int) -> float:
-    """Return P(X + Y <= number) for independent X and Y given by their windows."""
+def sum_at_most(one: Window, other: Window, number: int) -> tuple[float, float]:
+    """Return P(X + Y <= number) and P(X + Y <= number - 1), as `sum_at_least` does."""
     (first, chances), (second, others) = one, other
     tails = np.zeros(len(others) + 1)
     np.cumsum(others, out=tails[1:])
     rest = min(max(number - first - second, -len(chances)), len(chances) + len(others))
-    places = np.arange(rest + 1, rest + 1 - len(chances), -1)
-    return float(chances @ tails.take(places, mode="clip"))
+    found = tails.take(np.arange(rest + 1, rest - len(chances), -1), mode="clip")
+    return float(chances @ found[:-1]), float(chances @ found[1:])
 
 
 def at_most(numbers: Any, trials: int, probability: float) -> Any:

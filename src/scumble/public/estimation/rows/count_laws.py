@@ -148,34 +148,34 @@ class RandomizedCount:
     def not_rejected(self, level: float) -> tuple[int, int]:
         """Return the least and the largest count that the shown number does not reject."""
         tail = (1 - level) / 2
-        steps = NormalDist().inv_cdf(1 - tail)
-        low = self._first(
-            self._score_limit(-steps), lambda count: self._tail(count, upper=True) > tail
-        )
-        beyond = self._first(
-            self._largest - self._score_limit(steps),
-            lambda others: self._tail(self._largest - others, upper=False) > tail,
-        )
-        return low, self._largest - beyond
+        least, largest = self._score_limits(NormalDist().inv_cdf(1 - tail))
+        above, below = self._accepts(tail, upper=True), self._accepts(tail, upper=False)
+        beyond = self._first(self._largest - largest, lambda others: below(self._largest - others))
+        return self._first(least, above), self._largest - beyond
 
-    def _score_limit(self, steps: float) -> float:
-        """Return about the count from which the shown number is `steps` standard errors away.
+    def _score_limits(self, steps: float) -> tuple[float, float]:
+        """Return about the counts from which the shown number is `steps` standard errors away.
 
-        This is the root of the score equation, corrected for continuity and skewness.
+        These are the roots of the score equation, corrected for continuity and skewness.
         """
         outside, keep = self.outside, self.keep
         at = min(max(self.value, 0.0), float(self._largest))
         variance = self._variance(at)
         if not variance or keep < _TINY_KEEP:
-            return self.value + steps * self.stderr
-        skewed = (steps * steps - 1) / 6 * self._third(at) / variance
-        distance = self.shown - self._expected - skewed + math.copysign(0.5, steps)
+            return self.value - steps * self.stderr, self.value + steps * self.stderr
+        square = steps * steps
+        skewed = (square - 1) / 6 * self._third(at) / variance
+        centre = self.shown - self._expected - skewed
         slope = self.inside * (1 - self.inside) - outside * (1 - outside)
         # (distance - count keep)² = steps² (constant + count slope)
-        constant = steps * steps * self._expected * (1 - outside)
-        middle = distance * keep + steps * steps * slope / 2
-        root = middle * middle - keep * keep * (distance * distance - constant)
-        return (middle + math.copysign(math.sqrt(max(root, 0.0)), steps)) / (keep * keep)
+        constant = square * self._expected * (1 - outside)
+        found = []
+        for sign in (-1, 1):
+            distance = centre + sign * 0.5
+            middle = distance * keep + square * slope / 2
+            root = middle * middle - keep * keep * (distance * distance - constant)
+            found.append((middle + sign * math.sqrt(max(root, 0.0))) / (keep * keep))
+        return found[0], found[1]
 
     @property
     def _largest(self) -> int:
@@ -218,21 +218,51 @@ class RandomizedCount:
                 low = middle + 1
         return low
 
+    def _accepts(self, tail: float, *, upper: bool) -> Callable[[int], bool]:
+        """Return a function that tells of counts whether their upper or lower tail is above `tail`.
+
+        Where tails are sums of two binomial numbers, that of the count which the search asks for
+        next is found with that of the count before.
+        """
+        known: dict[int, float] = {}
+        paired, most = self.exact and self.outside >= _RARE, self._largest
+
+        def accepts(count: int) -> bool:
+            if count not in known:
+                first = count - 1 if upper else count
+                if paired and 0 <= first < most:
+                    known[first], known[first + 1] = self._two_tails(first, upper=upper)
+                else:
+                    known[count] = self._tail(count, upper=upper)
+            return known[count] > tail
+
+        return accepts
+
+    def _two_tails(self, count: int, *, upper: bool) -> tuple[float, float]:
+        """Return the tails for the true counts `count` and `count` + 1.
+
+        They have the same other rows, to which one is added that does not count or counts.
+        """
+        same, fewer = self._sum_tails(count, self.rows - 1, upper=upper)
+        one, other = self.outside, self.inside
+        return (1 - one) * same + one * fewer, (1 - other) * same + other * fewer
+
     def _tail(self, count: int, *, upper: bool) -> float:
         """Return P(shown number >= or <= `shown`) if the true count were `count`."""
         if self._variance(float(count)) > _EXACT_STDERR**2:
             return self._normal_tail(count, upper=upper)
-        return self._exact_tail(count, upper=upper)
-
-    def _exact_tail(self, count: int, *, upper: bool) -> float:
-        """Return the tail of the sum of the two binomial numbers."""
-        true = binomial_window(count, self.inside)
         if self.outside >= _RARE:
-            false = binomial_window(self.rows - count, self.outside)
-        else:
-            false = poisson_window(self._rate(count))
-        tail = (sum_at_least if upper else sum_at_most)(true, false, self.shown)
-        return tail + (self.outside if self.outside < _RARE else 0.0)
+            return self._sum_tails(count, self.rows, upper=upper)[0]
+        true, false = binomial_window(count, self.inside), poisson_window(self._rate(count))
+        return (sum_at_least if upper else sum_at_most)(true, false, self.shown)[0] + self.outside
+
+    def _sum_tails(self, count: int, rows: int, *, upper: bool) -> tuple[float, float]:
+        """Return P(N >= `shown`) and P(N >= `shown` - 1), or with <=, for the number N that is
+        shown of `rows` rows, of which `count` truly count.
+        """
+        true = binomial_window(count, self.inside)
+        false = binomial_window(rows - count, self.outside)
+        return (sum_at_least if upper else sum_at_most)(true, false, self.shown)
 
     def _rate(self, count: float) -> float:
         """Return the expected number of rows that show but do not count."""
@@ -293,6 +323,7 @@ class DrawnCount:
         return min(float(low), value), max(float(high), value)
 
 
+@lru_cache(maxsize=4096)  # groups of a GROUP BY, and tables of the same people, have the same ones
 def _quantile(draws: int, share: float, tail: float) -> int:
     """Return the least number that Bin(draws, share) is at most with probability above `tail`."""
     spread = math.sqrt(draws * share * (1 - share))

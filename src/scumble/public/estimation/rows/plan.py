@@ -110,7 +110,7 @@ class RowsPlan:
         if counted is not None and not self.shared:
             parts = self._parts(whole, counted)
         if isinstance(whole, StagedChannel):
-            return StagedInverse(whole.laws, parts)
+            return StagedInverse(whole.laws, parts, whole.moments)
         return PartitionInverse(whole, self.schema.size(whole.attributes), parts)
 
     def states(self, counted: GroupedCounts) -> Indices:

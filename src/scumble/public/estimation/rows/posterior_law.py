@@ -18,17 +18,22 @@ spaced points converge exponentially.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from scumble.model.cache import Cache
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw, Tensor
 from scumble.public.estimation.rows.count_laws import CountModel
 from scumble.public.estimation.rows.inverse_channels import Indices, InverseChannel, flat
 
 _STEP = 0.2  # between points of the logarithm of t: an error of exp(-π²/0.2), 1e-21
 _FIRST, _LAST = 1e-18, 45.0  # of t, by the largest and the smallest Σ q_w c_w
+_MOMENTS = 1 << 24  # bytes of the moments of weights that a release keeps
+
+Moments = Cache[Any, Tensor]  # by what they are of
 
 
 class PosteriorLaw:
@@ -111,34 +116,42 @@ class PosteriorLaw:
 
 @dataclass(frozen=True, eq=False)
 class StagedChannel:
-    """The multisets of a channel, and in `column` the stage of each row, with a law for each."""
+    """The multisets of a channel, and in `column` the stage of each row, with a law for each.
+
+    `moments` are those of weights that were computed: many questions have the same.
+    """
 
     attributes: tuple[str, ...]
     column: str
     multisets: MultisetChannel
     laws: tuple[PosteriorLaw, ...]
+    moments: Moments = field(default_factory=lambda: Cache(_MOMENTS))
 
 
 class StagedInverse(InverseChannel):
     """The inverse of posterior probabilities, by the law of the stage that each state lies in.
 
-    `laws` has one law for every stage, and `stages` the stage of every state.
+    `laws` has one law for every stage, and `stages` the stage of every state. `moments` are kept
+    from other inverses with the same laws.
     """
 
-    def __init__(self, laws: Sequence[PosteriorLaw], stages: Indices) -> None:
+    def __init__(
+        self, laws: Sequence[PosteriorLaw], stages: Indices, moments: Moments | None = None
+    ) -> None:
         self._laws, self._stages = laws, stages
+        self._moments: Moments = Cache(_MOMENTS) if moments is None else moments
         self.states = len(stages)
         self.steps = laws[0].size
 
     def repeated(self, times: int) -> StagedInverse:
-        return StagedInverse(self._laws, np.tile(self._stages, times))
+        return StagedInverse(self._laws, np.tile(self._stages, times), self._moments)
 
     def of_pool(self) -> StagedInverse:
         """Return the inverse for the shares of the pool, which depend on no published row."""
-        return StagedInverse(self._laws[:1], np.zeros_like(self._stages))
+        return StagedInverse(self._laws[:1], np.zeros_like(self._stages), self._moments)
 
     def invert(self, tensor: Tensor) -> Tensor:
-        return self._by_stage(lambda law, part: part @ law.inverse.T, tensor)
+        return self._by_stage("invert", lambda law, part: part @ law.inverse.T, tensor)
 
     def covariance(self, one: Tensor, other: Tensor) -> Tensor:
         def of(law: PosteriorLaw, h: Tensor, g: Tensor) -> Tensor:
@@ -146,7 +159,7 @@ class StagedInverse(InverseChannel):
             h, g = h - h.mean(axis=1, keepdims=True), g - g.mean(axis=1, keepdims=True)
             return law.second(h @ law.inverse.T, g @ law.inverse.T) - h * g
 
-        return self._by_stage(of, one, other)
+        return self._by_stage("covariance", of, one, other)
 
     def third_moment(self, tensor: Tensor) -> Tensor:
         def of(law: PosteriorLaw, h: Tensor) -> Tensor:
@@ -154,7 +167,7 @@ class StagedInverse(InverseChannel):
             u = h @ law.inverse.T
             return law.third(u) - 3 * h * law.second(u, u) + 2 * h**3
 
-        return self._by_stage(of, tensor)
+        return self._by_stage("third moment", of, tensor)
 
     def deviation(self, tensor: Tensor) -> Tensor:
         """Return the largest difference of two weights: a weight is a mean of u."""
@@ -173,11 +186,18 @@ class StagedInverse(InverseChannel):
     def has_two_weights(self, holds: Tensor) -> bool:
         return False
 
-    def _by_stage(self, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    def _by_stage(self, name: str, function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
         """Apply `function(law, ...)` to the states of each stage, as rows of flat tensors."""
+        arrays = (self._stages, *tensors)
+        key = (name, *(part for each in arrays for part in (each.shape, each.tobytes())))
+        size = 8 * sum(each.size for each in arrays)
+        return self._moments.get_or_make(key, size, lambda: self._applied(function, tensors))
+
+    def _applied(self, function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> Tensor:
         flats = [flat(tensor) for tensor in tensors]
         found = np.empty(np.broadcast_shapes(*(each.shape for each in flats)))
         for stage in np.unique(self._stages):
             states = self._stages == stage
             found[states] = function(self._laws[stage], *(each[states] for each in flats))
+        found.flags.writeable = False
         return found.reshape(tensors[0].shape)

@@ -33,9 +33,11 @@ def is_plain_count(query: Query, schema: Schema) -> bool:
 
 
 def small_table(
-    engine: Sandbox, columns: Sequence[str], text: Sequence[str] = ()
+    engine: Sandbox, columns: Sequence[str], text: Sequence[str] = (), most: int | None = None
 ) -> pa.Table | None:
-    """Return some columns of the published file, those of `text` as dictionaries."""
+    """Return some columns of the published file, those of `text` as dictionaries; None if DuckDB
+    runs, or if the file has more than `most` rows (by default, `SMALL`).
+    """
     view = engine.view
     if engine.is_running or view is None or not view.is_file():
         return None
@@ -43,7 +45,7 @@ def small_table(
 
     # A file, not its path, which Arrow might take for the address of another file system.
     with pa.OSFile(str(view)) as source, pq.ParquetFile(source, read_dictionary=text) as file:
-        if file.metadata.num_rows > SMALL or not {*columns} <= {*file.schema_arrow.names}:
+        if file.metadata.num_rows > (most or SMALL) or not {*columns} <= {*file.schema_arrow.names}:
             return None
         return file.read(columns=list(columns), use_threads=False)
 

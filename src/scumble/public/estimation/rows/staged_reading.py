@@ -16,7 +16,7 @@ another order only. It is the same whenever the release is read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from scumble.model import arrow_compute as pc
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import file_literal, quoted
@@ -55,13 +56,16 @@ from scumble.public.estimation.rows.row_tables import (
     batches,
     codes_of,
 )
+from scumble.public.estimation.rows.small_files import small_table
 from scumble.public.sandbox import Sandbox
 
 Stages = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.intp]
 
 _COLUMN, _SCALE, _PLACE = "scumble stage", "scumble scale", "scumble place"
 # Tables of the engine: the rows of all stages but the last, and their places.
 _TABLE, _PLACES = "scumble stages", "scumble places"
+_READING = "reading by stages"  # in `Sandbox.derived`, as the names of tables that the engine keeps
 # The first stage has at most 128 rows and a 64th of all, the second as many, and each later one
 # twice as many as the one before; all but the last have at most half of all rows.
 _FIRST_ROWS, _FIRST_SHARE = 128, 64
@@ -78,12 +82,17 @@ _BUILDING = Lock()
 
 @dataclass(frozen=True, eq=False)
 class StagedReading:
-    """Rows by stages: their `evidence` and `schema` have one column more, the stage."""
+    """Rows by stages: their `evidence` and `schema` have one column more, the stage.
+
+    `stages` has the stage of every row. `pilot` are the rows of all stages but the last, with their
+    places, if they were read by DuckDB.
+    """
 
     evidence: Records
     schema: Schema
     channel: StagedChannel
     stages: Stages
+    pilot: pa.Table | None
 
     @cached_property
     def factors(self) -> Floats:
@@ -118,9 +127,9 @@ def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading 
     if any(name in schema for name in (_COLUMN, _SCALE, _PLACE)):
         return None
     with _BUILDING:
-        if _TABLE not in engine.derived:
-            engine.derived[_TABLE] = _read(evidence, schema, channel, channel.law, engine)
-        found: StagedReading = engine.derived[_TABLE]
+        if _READING not in engine.derived:
+            engine.derived[_READING] = _read(evidence, schema, channel, channel.law, engine)
+        found: StagedReading = engine.derived[_READING]
     return found
 
 
@@ -129,31 +138,54 @@ def _read(
 ) -> StagedReading:
     stages, last = deal(cast(Path, engine.view), evidence.rows, law.values)
     places = np.flatnonzero(stages < last)
-    pilot = _rows_at(places, engine)
-    shown, own = multiplicities(channel, pilot), stages[places]
-    laws = posterior_laws(law, shown, own, last)
+    pilot, shown = None, _small_pilot(channel, places, engine)
+    if shown is None:
+        pilot = _rows_at(places, engine)
+        shown = multiplicities(channel, pilot)
+    laws = posterior_laws(law, shown, stages[places], last)
     split = StagedChannel(channel.attributes, _COLUMN, channel, laws)
     column = Attribute(_COLUMN, "quasi", IntegerRange(0, last))
-    found = StagedReading(
+    return StagedReading(
         replace(evidence, channels=(split, *evidence.channels[1:])),  # type: ignore[arg-type]
         Schema((*schema.attributes, column)),
         split,
         stages,
+        pilot,
     )
-    scales = 1 / (shown * found.factors[own]).sum(axis=1)
-    scales = (scales + found.rounding) - found.rounding
-    staged = pilot.append_column(_COLUMN, [own]).append_column(_SCALE, [scales])
-    engine.keep_table(_TABLE, staged)
-    return found
 
 
-def _rows_at(places: npt.NDArray[np.intp], engine: Sandbox) -> pa.Table:
+def _small_pilot(channel: MultisetChannel, places: Places, engine: Sandbox) -> Floats | None:
+    """Return the multiplicities of the rows at some places of a small file; None if DuckDB runs, or
+    must tell what is wrong with the file.
+    """
+    table = small_table(engine, channel.columns)
+    if table is None or (len(places) and places[-1] >= table.num_rows):
+        return None
+    return multiplicities(channel, pc.take(table, places))
+
+
+def _rows_at(places: Places, engine: Sandbox) -> pa.Table:
     """Return the published rows at some places, in their order. The engine keeps the places."""
-    if _PLACES not in engine.derived:  # it is there if a question was interrupted
-        engine.keep_table(_PLACES, pa.table({_PLACE: places}))
-        engine.derived[_PLACES] = True
+    _keep(engine, _PLACES, lambda: pa.table({_PLACE: places}))
     chosen = f"{_numbered(engine)} SEMI JOIN {quoted(_PLACES)} USING ({quoted(_PLACE)})"
     return engine.rows(f"SELECT * FROM {chosen} ORDER BY {quoted(_PLACE)}")
+
+
+def _scaled_rows(engine: Sandbox, reading: StagedReading) -> pa.Table:
+    """Return the rows of all stages but the last, with their stages and scales."""
+    places = np.flatnonzero(reading.stages < len(reading.channel.laws) - 1)
+    pilot = _rows_at(places, engine) if reading.pilot is None else reading.pilot
+    own, shown = reading.stages[places], multiplicities(reading.channel.multisets, pilot)
+    scales = 1 / (shown * reading.factors[own]).sum(axis=1)
+    scales = (scales + reading.rounding) - reading.rounding
+    return pilot.append_column(_COLUMN, [own]).append_column(_SCALE, [scales])
+
+
+def _keep(engine: Sandbox, name: str, table: Callable[[], pa.Table]) -> None:
+    """Let the engine keep a table, unless it does: it may, if a question was interrupted."""
+    if name not in engine.derived:
+        engine.keep_table(name, table())
+        engine.derived[name] = True
 
 
 def _numbered(engine: Sandbox) -> str:
@@ -269,6 +301,8 @@ def _staged_rows(engine: Sandbox, reading: StagedReading) -> str:
 
     Those of the last stage are read from the file: what is kept of the others is next to nothing.
     """
+    with _BUILDING:
+        _keep(engine, _TABLE, lambda: _scaled_rows(engine, reading))
     others = f"{_numbered(engine)} ANTI JOIN {quoted(_PLACES)} USING ({quoted(_PLACE)})"
     stage = f"CAST({len(reading.channel.laws) - 1} AS UTINYINT) AS {quoted(_COLUMN)}"
     last = f"SELECT *, {stage}, {_last_scale(reading)} AS {quoted(_SCALE)} FROM {others}"
