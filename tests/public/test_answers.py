@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -115,6 +116,16 @@ def test_side_tables(release: sc.Release) -> None:
 def test_one_question_is_no_list(release: sc.Release) -> None:
     with pytest.raises(sc.ParameterError, match="a list of questions"):
         release.answer_many("SELECT COUNT(*) FROM t")
+
+
+@pytest.mark.parametrize(
+    "question", [5, None, b"SELECT COUNT(*) FROM t", ["SELECT COUNT(*) FROM t"]]
+)
+def test_a_question_is_a_text(release: sc.Release, question: Any) -> None:
+    with pytest.raises(sc.ParameterError, match="'sql' parameter of answer must be the text"):
+        release.answer(question)
+    with pytest.raises(sc.ParameterError, match="'sql' parameter of answer must be the text"):
+        release.answer_many([question])
 
 
 def test_a_question_put_together_by_hand(release: sc.Release) -> None:

@@ -75,12 +75,12 @@ class _Token(NamedTuple):
 _END = _Token("end", "", 0, "")
 
 
-def sequence_asked_about(evidence: Evidence, sql: object) -> str | None:
+def sequence_asked_about(evidence: Evidence, sql: str) -> str | None:
     """Return the sequences that a question is about, if it is to be read as one about strings:
     where there is nothing else, or where it names them by a list or by `occurrences`.
     """
     design = getattr(evidence, "design", None)
-    if isinstance(design, Parts) and isinstance(sql, str):
+    if isinstance(design, Parts):
         listed = "[" in sql or "occurrences" in sql.lower()
         found = (sequence_asked_about(part, sql) for part in design.parts)
         return next(filter(None, found), None) if listed else None

@@ -312,18 +312,18 @@ class Release:
         ]
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
-        column = sequence_asked_about(self.evidence, sql)
-        if isinstance(sql, str) and column is None:
-            return read_question(sql, self._queryable, sandbox)
         if not isinstance(sql, str):
+            if not hasattr(sql, "attributes"):
+                raise ParameterError.of("answer", "sql", "the text of a question", sql)
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        if column is not None:
-            from scumble.public.estimation.strings.questions import read_strings
+        column = sequence_asked_about(self.evidence, sql)
+        if column is None:
+            return read_question(sql, self._queryable, sandbox)
+        from scumble.public.estimation.strings.questions import read_strings
 
-            return read_strings(sql, self._queryable, column)
-        return read_question(sql, self._queryable, sandbox)
+        return read_strings(sql, self._queryable, column)
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
