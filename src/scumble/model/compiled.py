@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -165,10 +166,30 @@ def _compile(loop: Kernel[..., Any]) -> Any:
     """Return numba's dispatcher of a loop, in whose globals other kernels are dispatchers too."""
     import numba
 
+    _start_without_blas()
     copy = _bound(loop, {name: each.compiled for name, each in _called(loop)})
     made = numba.njit(nogil=True, fastmath=loop._fastmath or False)(copy)
     _keep(made, copy, _digest(loop))
     return made
+
+
+def _start_without_blas() -> None:
+    """Let numba start without importing `scipy.linalg`, which takes a third of the time.
+
+    It imports it only to see whether scipy has BLAS, which every scipy that scumble allows has. A
+    loop that needs BLAS, of scumble or of others, still imports it when it is compiled.
+    """
+    if "numba.np.arraymath" in sys.modules:
+        return
+    with suppress(ImportError, AttributeError):  # another numba may have other modules
+        linalg: Any = import_module("numba.np.linalg")
+        ensure = linalg.ensure_blas
+        linalg.ensure_blas = lambda: None
+        try:
+            arraymath: Any = import_module("numba.np.arraymath")
+            arraymath.ensure_blas = ensure
+        finally:
+            linalg.ensure_blas = ensure
 
 
 def _bound(loop: Kernel[..., Any], names: Mapping[str, Any]) -> Any:
