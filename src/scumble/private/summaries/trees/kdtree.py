@@ -20,6 +20,7 @@ from scumble.private.summaries.trees.base import (
     RegionSummary,
     halved,
     level_shares,
+    together,
     top,
     touched,
 )
@@ -87,13 +88,15 @@ class Kdtree(RegionSummary):
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
-        levels = halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
+        levels, joined = together(
+            halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
+        )
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
-        sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
+        sums = BoxSums(shape, tuple(boxes for boxes, _ in levels), joined)
         noisy = counts.noisy(laws, sums)
-        return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws, self.prune)
+        return BoxNodes.of_levels(levels, noisy, joined), BoxTree(laws, self.prune)
 
     def _cuts(self, shape: tuple[int, ...]) -> int:
         """Return the number of levels that are cut near medians."""
@@ -108,11 +111,11 @@ class Kdtree(RegionSummary):
         levels = [top(blocks)]
         axes = [axis for axis, size in enumerate(shape) if size > 1]
         choose = median_cuts if self.split == "median" else mean_cuts
+        share = self.promise.epsilon * _FOR_CUTS / max(cuts * len(axes), 1)
         for _ in range(cuts):
             pieces, _ = levels[-1]
             origin = np.arange(len(pieces))
             for axis in axes:
-                share = self.promise.epsilon * _FOR_CUTS / (cuts * len(axes))
                 last = choose(counts, shape, pieces, axis, epsilon=share)
                 pieces, of = pieces.cut(axis, last)
                 origin = origin[of]
