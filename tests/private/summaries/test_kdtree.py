@@ -16,7 +16,6 @@ from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.sampling.noise import geometric
 from scumble.private.sampling.selection import report_noisy_min
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.trees.base import halved, together, top
 from scumble.public.estimation.measurements.readings import Part, Weights
 from tests.support.mechanisms.region_tables import (
     domain,
@@ -215,17 +214,3 @@ def test_unbiased_on_whole_leaves_whatever_was_cut() -> None:
     # A Laplace noise has the fourth moment 6: the mean square of 300 varies by 5 / 300 at most.
     assert (abs(np.mean(errors, axis=0)) < 5.2 / 300**0.5).all()
     assert (abs(np.mean(np.square(errors), axis=0) - 1) < 5.2 * (5 / 300) ** 0.5).all()
-
-
-def test_levels_in_one_array_are_the_same_levels() -> None:
-    levels = halved([top(Boxes.whole((5, 3, 4)))], None)
-    found, joined = together(levels)
-    assert len(found) == len(levels)
-    for (boxes, origin), (known, expected) in zip(found, levels, strict=True):
-        assert np.array_equal(boxes.low, known.low)
-        assert np.array_equal(boxes.high, known.high)
-        assert np.shares_memory(boxes.low, joined.low)
-        assert origin is expected
-    every = Boxes.joined([boxes for boxes, _ in levels])
-    assert np.array_equal(joined.low, every.low)
-    assert np.array_equal(joined.high, every.high)

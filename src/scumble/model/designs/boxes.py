@@ -164,7 +164,6 @@ class BoxSums:
 
     shape: tuple[int, ...]
     groups: tuple[Boxes, ...]
-    joined: Boxes | None = None  # the boxes of all groups in order, if they are known
 
     def nonnegative_gram(self, laws: Sequence[object]) -> bool:
         return True
@@ -176,7 +175,7 @@ class BoxSums:
     @cached_property
     def boxes(self) -> Boxes:
         """The boxes of all groups in order."""
-        return self.joined or Boxes.joined(self.groups)
+        return Boxes.joined(self.groups)
 
     def norms(self) -> list[tuple[int, int]]:
         return [(1, 1)] * len(self.groups)

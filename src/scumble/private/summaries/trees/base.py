@@ -160,19 +160,6 @@ def _regular(corners: Corners, height: int | None) -> tuple[Level, ...]:
     return tuple(halved([top(Boxes(low, high))], height))
 
 
-def together(levels: Sequence[Level]) -> tuple[list[Level], Boxes]:
-    """Return the levels with boxes that are parts of the arrays of all boxes, and these.
-
-    So the memory in which they were cut is free for the numbers that are measured.
-    """
-    joined = Boxes.joined([boxes for boxes, _ in levels])
-    found, end = [], 0
-    for boxes, origin in levels:
-        begin, end = end, end + len(boxes)
-        found.append((Boxes(joined.low[:, begin:end], joined.high[:, begin:end]), origin))
-    return found, joined
-
-
 def halved(levels: list[Level], height: int | None) -> list[Level]:
     """Return the levels with further ones, each halving all boxes of the one above, up to `height`,
     or until there is nothing to halve or there would be too many nodes.

@@ -20,7 +20,6 @@ from scumble.private.summaries.trees.base import (
     RegionSummary,
     halved,
     level_shares,
-    together,
     top,
     touched,
 )
@@ -88,15 +87,13 @@ class Kdtree(RegionSummary):
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
-        levels, joined = together(
-            halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
-        )
+        levels = halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
-        sums = BoxSums(shape, tuple(boxes for boxes, _ in levels), joined)
+        sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
         noisy = counts.noisy(laws, sums)
-        return BoxNodes.of_levels(levels, noisy, joined), BoxTree(laws, self.prune)
+        return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws, self.prune)
 
     def _cuts(self, shape: tuple[int, ...]) -> int:
         """Return the number of levels that are cut near medians."""
