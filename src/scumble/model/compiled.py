@@ -28,7 +28,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -182,12 +181,14 @@ def _start_without_blas() -> None:
     if "numba.np.arraymath" in sys.modules:
         return
     with suppress(ImportError, AttributeError):  # another numba may have other modules
-        linalg: Any = import_module("numba.np.linalg")
+        from numba.np import linalg
+
         ensure = linalg.ensure_blas
         linalg.ensure_blas = lambda: None
         try:
-            arraymath: Any = import_module("numba.np.arraymath")
-            arraymath.ensure_blas = ensure
+            from numba.np import arraymath
+
+            vars(arraymath)["ensure_blas"] = ensure
         finally:
             linalg.ensure_blas = ensure
 
