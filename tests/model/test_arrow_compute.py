@@ -70,7 +70,8 @@ def test_the_results_are_those_of_arrow(name, arguments):
 def test_every_function_has_a_case():
     public = {name for name, value in vars(arrow_compute).items() if callable(value)}
     public = {name for name in public if not name.startswith("_")} - {"Callable", "Any"}
-    renamed = {"all_true", "any_true", "total", "filter_", "column", "dictionary_decode"}
+    renamed = {"all_true", "any_true", "total", "filter_", "dictionary_decode"}
+    renamed |= {"column", "to_numpy"}
     assert public == {name for name, _ in CALLS} | renamed
 
 
@@ -103,3 +104,28 @@ def test_casts_that_lose_something():
     with pytest.raises(pa.ArrowInvalid):
         arrow_compute.cast(NUMBERS, pa.int64())
     assert arrow_compute.cast(pa.array([1.5]), pa.int64(), safe=False).to_pylist() == [1]
+
+
+ARRAYS = [
+    *(pa.array([1, 2, 3, 1, 2, 3], kind) for kind in (pa.int8(), pa.uint16(), pa.int64())),
+    *(pa.array([1, 2, float("nan"), 3, 4], kind) for kind in (pa.float32(), pa.float64())),
+    pa.array([True, False, False, True] * 5),
+    pa.array([1, None, 2, 3]),
+    pa.array([True, None, False]),
+    pa.array(["a", "b", None]),
+    pa.array([0, 1], pa.date32()),
+    pa.chunked_array([[1, 2], [3]]),
+    pa.array([], pa.int32()),
+    pa.array([], pa.bool_()),
+]
+
+
+@pytest.mark.parametrize("values", ARRAYS, ids=str)
+def test_arrays_of_numpy(values):
+    for begin, length in [(0, len(values)), (1, 1), (2, len(values))]:
+        part = values.slice(begin, length)
+        found = arrow_compute.to_numpy(part)
+        chunked = isinstance(part, pa.ChunkedArray)
+        expected = part.to_numpy() if chunked else part.to_numpy(zero_copy_only=False)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)

@@ -173,3 +173,23 @@ def test_compiled_code_is_found_by_the_content_of_its_source(tmp_path: Path) -> 
     assert run(2, blocked) == "12 0"
     cache.chmod(0o777)  # others could have written the code
     assert run(2, cache) == "12 0"
+
+
+BLAS = """
+import sys
+import numba
+import numpy as np
+from scumble.private.tables.persons import kernels
+
+kernels.rehash_texts(np.zeros(2, np.int64), np.zeros(4, np.int64))
+print("numba.np.arraymath" in sys.modules, "scipy.linalg" in sys.modules)
+eye = np.eye(3)
+print(numba.njit(lambda a, b: np.dot(a, b))(eye, eye).sum(), "scipy.linalg" in sys.modules)
+from numba.np import arraymath, linalg
+print(arraymath._HAVE_BLAS, arraymath.ensure_blas is linalg.ensure_blas)
+"""
+
+
+def test_numba_starts_without_linear_algebra_and_has_it_when_needed() -> None:
+    done = subprocess.run([sys.executable, "-c", BLAS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "3.0", "True", "True", "True"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import _compute
+from pyarrow import _compute, types
 
 _call = _compute.call_function
 
@@ -60,6 +60,24 @@ def column(numbers: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
     valid = None if nulls is None else _bits(~nulls)
     kind = pa.from_numpy_dtype(numbers.dtype)
     return pa.Array.from_buffers(kind, len(numbers), [valid, values])
+
+
+def to_numpy(values: Any) -> np.ndarray:
+    """Return a column as an array, maybe read-only; one of numbers without nulls is not copied.
+
+    The method `to_numpy` does the same, but imports pandas, if it is installed.
+    """
+    kind = values.type
+    truth = types.is_boolean(kind)
+    plain = truth or types.is_integer(kind) or types.is_floating(kind)
+    if not plain or not isinstance(values, pa.Array) or values.null_count or not len(values):
+        other: np.ndarray = values.to_numpy(zero_copy_only=False)
+        return other
+    data, end = values.buffers()[1], values.offset + len(values)
+    if not truth:
+        return np.frombuffer(data, kind.to_pandas_dtype(), end)[values.offset :]
+    bits = np.frombuffer(data, np.uint8, (end + 7) // 8)
+    return np.unpackbits(bits, count=end, bitorder="little")[values.offset :].view(bool)
 
 
 def _bits(mask: np.ndarray) -> pa.Buffer:

@@ -35,10 +35,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Processor seconds to import numba and read one loop from the cache (0.51 measured; 0.91 where it
+# Processor seconds to import numba and read one loop from the cache (0.34 measured; 0.65 where it
 # is compiled), and for a further loop (0.01 to read it, 0.19 to compile a short one), measured on
 # the machine on which the `nanoseconds` of the kernels were measured.
-STARTING = 0.5
+STARTING = 0.35
 LOADING = 0.1
 
 _lock = threading.RLock()
@@ -165,10 +165,32 @@ def _compile(loop: Kernel[..., Any]) -> Any:
     """Return numba's dispatcher of a loop, in whose globals other kernels are dispatchers too."""
     import numba
 
+    _start_without_blas()
     copy = _bound(loop, {name: each.compiled for name, each in _called(loop)})
     made = numba.njit(nogil=True, fastmath=loop._fastmath or False)(copy)
     _keep(made, copy, _digest(loop))
     return made
+
+
+def _start_without_blas() -> None:
+    """Let numba start without importing `scipy.linalg`, which takes a third of the time.
+
+    It imports it only to see whether scipy has BLAS, which every scipy that scumble allows has. A
+    loop that needs BLAS, of scumble or of others, still imports it when it is compiled.
+    """
+    if "numba.np.arraymath" in sys.modules:
+        return
+    with suppress(ImportError, AttributeError):  # another numba may have other modules
+        from numba.np import linalg
+
+        ensure = linalg.ensure_blas
+        linalg.ensure_blas = lambda: None
+        try:
+            from numba.np import arraymath
+
+            vars(arraymath)["ensure_blas"] = ensure
+        finally:
+            linalg.ensure_blas = ensure
 
 
 def _bound(loop: Kernel[..., Any], names: Mapping[str, Any]) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from scumble.model import compiled
 from scumble.private.tables.persons import kernels, limit
 from scumble.private.tables.persons.limit import RowLimit
 
@@ -88,16 +91,53 @@ def test_texts_are_kept_as_one_by_one(monkeypatch, kind: str, begin: int) -> Non
     assert _kept(batches, 3) == _slowly(values, 3)
 
 
-def test_texts_with_the_same_hash_are_different_persons(monkeypatch) -> None:
-    """Every text collides with every other one."""
+@pytest.mark.parametrize("hashed", [5, (1 << 28) - 1])
+def test_texts_with_the_same_hash_are_different_persons(monkeypatch, hashed: int) -> None:
+    """Every text collides with every other one, also at the last place of the table."""
     monkeypatch.setattr(limit, "_MANY", 0)
-    python = {"_hash": lambda data, begin, end: 5}
-    python |= {name: getattr(kernels, name).plain for name in ("_same", "_add")}
-    loop = compiled._bound(kernels.keep_first_texts, python)
-    monkeypatch.setattr(kernels, "keep_first_texts", loop)
-    values = [["a", "b", "a", "aa", "b"], ["b", "a", "c", "a", "aa"]]
-    batches = [pa.array(each) for each in values]
+    pack = kernels.pack_texts
+
+    def collide(data, offsets, words, starts, hashes) -> None:
+        pack(data, offsets, words, starts, hashes)
+        hashes[:] = hashed
+
+    monkeypatch.setattr(kernels, "pack_texts", collide)
+    values = [["a", "b", "a", "aa", "b"], ["b", "a", "c", "a", "aa"], _alike(), _alike()[::-1]]
+    assert _kept([pa.array(each) for each in values], 2) == _slowly(values, 2)
+
+
+def _alike() -> list[str]:
+    """Texts that end around the ends of words, differ in one byte, or only in their length."""
+    lengths = [1, 2, 3, 9, 10, 11, 17, 18, 19, 65534, 65535, 65536, 65543]
+    texts = ["x" * length for length in lengths]
+    texts += ["x" * (length - 1) + "y" for length in lengths]
+    return texts + [f"x\0{'x' * length}" for length in range(9)]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "large"])
+def test_texts_that_differ_little_are_different_persons(monkeypatch, kind: str) -> None:
+    monkeypatch.setattr(limit, "_MANY", 0)
+    values = [_alike(), [], _alike()[3:9], _alike()[::-1]]
+    batches = [pa.array(["z", *each], pa.string()).cast(TEXTS[kind])[1:] for each in values]
     assert _kept(batches, 2) == _slowly(values, 2)
+    # Bytes 0 at the end are a part of an identifier.
+    zeros = [b"a" + bytes(length) for length in range(20)]
+    assert len({*zeros}) == 20
+    assert _kept([pa.array([*zeros, *zeros], pa.binary())], 1) == [True] * 20 + [False] * 20
+
+
+def test_a_known_number_of_rows_changes_nothing(monkeypatch) -> None:
+    """The loop is used from the first batch on; numbers may turn into texts later."""
+    monkeypatch.setattr(limit, "_MANY", 100)
+    numbers = [[1, 2, 1, 1], [3, 1]]
+    texts = [["1", "x", "2"], ["3", "x", "x", "2", "3"]]
+    batches = [*map(pa.array, numbers), *map(pa.array, texts)]
+    found = {}
+    for expected in (0, 10**6):
+        rows = limit.RowLimit("id", 2)
+        rows.expected = expected
+        found[expected] = [rows.keep(each)[0].tolist() for each in batches]
+    assert found[0] == found[10**6]
 
 
 @pytest.mark.parametrize(
@@ -122,3 +162,25 @@ def test_bytes_that_are_not_text_stay_identifiers() -> None:
     for each in raw:
         beside = limit.identifiers(pa.array([each, b" "], pa.binary())).to_pylist()
         assert limit.identifiers(pa.array([each], pa.binary())).to_pylist() == beside[:1]
+
+
+WITHOUT_PANDAS = """
+import sys
+import scumble as sc
+age = sc.Attribute("age", "quasi", sc.IntegerRange(0, 99))
+schema = sc.Schema([sc.Attribute("id", "identifier", None), age])
+limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=3)
+sc.publish(sys.argv[1], schema, limited)
+print("numba" in sys.modules, "pandas" in sys.modules, "scipy.linalg" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_many_persons_are_counted_without_pandas_and_linear_algebra(tmp_path, kind) -> None:
+    """Arrow and numba import these only to see whether they are there."""
+    rows = limit._MANY + 1
+    people = pa.array(np.arange(rows) // 4).cast(kind)
+    pq.write_table(pa.table({"id": people, "age": np.arange(rows) % 100}), tmp_path / "p.parquet")
+    command = [sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path / "p.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "False"]

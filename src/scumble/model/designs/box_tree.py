@@ -65,7 +65,7 @@ class TreeEstimator:
     def leaves(self) -> npt.NDArray[np.bool_]:
         """Which nodes have no children."""
         leaves = np.ones(len(self.parents) + 1, bool)
-        leaves.put(self.parents, False, mode="wrap")  # that of a root, −1, is behind the last node
+        leaves[self.parents] = False  # that of a root, −1, is behind the last node
         return leaves[:-1]
 
     def estimates(self, noisy: npt.NDArray[np.generic]) -> Floats:

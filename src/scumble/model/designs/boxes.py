@@ -136,8 +136,10 @@ class Boxes:
 
 def strides_of(shape: Sequence[int]) -> Integers:
     """Return the strides, in elements, of a contiguous tensor of this shape."""
-    found: Integers = np.cumprod([1, *shape[:0:-1]], dtype=np.int64)[: len(shape)][::-1].copy()
-    return found
+    found = [1]
+    for size in shape[:0:-1]:
+        found.insert(0, size * found[0])
+    return np.array(found[: len(shape)], np.int64)
 
 
 def summed_area(tensor: npt.NDArray[Any], before: int = 0) -> npt.NDArray[Any]:

@@ -112,9 +112,9 @@ def check_probability(owner: str, parameter: str, value: Fraction | int) -> Frac
 
 def check_positive(owner: str, parameter: str, value: Fraction | int) -> Fraction:
     """Return `value` as a Fraction if it is an exact number above 0."""
-    if not _exact(value) or value <= 0:
+    if not _exact(value) or value.numerator <= 0:
         raise ParameterError.of(owner, parameter, "a Fraction above 0", value)
-    return Fraction(value)
+    return value if type(value) is Fraction else Fraction(value)
 
 
 def check_whole(owner: str, parameter: str, value: int, least: int = 0) -> int:

@@ -47,7 +47,8 @@ class DiscreteLaplace:
 
     @property
     def variance(self) -> float:
-        return 0.5 / self._sinh / self._sinh  # the square alone may be too large for a float
+        sinh = self._sinh
+        return 0.5 / sinh / sinh  # the square alone may be too large for a float
 
     @property
     def fourth(self) -> float:

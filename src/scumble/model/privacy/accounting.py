@@ -32,7 +32,8 @@ class PrivacyLoss:
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if min(self.epsilon, self.rho) < 0 or (self.epsilon > 0) == (self.rho > 0):
+        epsilon, rho = self.epsilon.numerator, self.rho.numerator  # their signs
+        if min(epsilon, rho) < 0 or (epsilon > 0) == (rho > 0):
             given = f"epsilon = {self.epsilon}, rho = {self.rho}"
             raise ParameterError(
                 f"A privacy loss is either an epsilon or a rho above 0. Got {given}."
@@ -46,7 +47,7 @@ class PrivacyLoss:
     @property
     def pure(self) -> bool:
         """Whether the loss is a pure ε."""
-        return self.rho == 0 == self.delta
+        return not self.rho and not self.delta
 
     @property
     def as_rho(self) -> Fraction:
@@ -111,16 +112,17 @@ class BudgetAccount:
     def __init__(self, promise: PrivacyLoss) -> None:
         self.promise = promise
         self.charges: list[tuple[str, PrivacyLoss]] = []
+        self._left = self._amount(promise)
 
     @property
     def used(self) -> Fraction:
         """The sum of all charges, in the unit of the promise (ε or ρ)."""
-        return sum((self._amount(cost) for _, cost in self.charges), Fraction(0))
+        return self._amount(self.promise) - self._left
 
     @property
     def left(self) -> Fraction:
         """The part of the promise that is not used, in the unit of the promise (ε or ρ)."""
-        return self._amount(self.promise) - self.used
+        return self._left
 
     def charge(self, reason: str, cost: PrivacyLoss) -> None:
         """Charge `cost` for the measurement `reason`; raise PromiseError, and charge nothing, if
@@ -131,21 +133,26 @@ class BudgetAccount:
                 f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
                 "an ε together with a δ, or use noise with a pure ε."
             )
-        given = (each.delta for _, each in self.charges) if self.promise.delta else ()
-        spent = sum(given, Fraction(0))
-        if spent + cost.delta > self.promise.delta or (self.promise.delta and cost.rho):
+        if (cost.delta or self.promise.delta) and not self._pays_delta(cost):
             raise PromiseError(
                 f"The {reason} would cost {cost}, which the promise of {self.promise} does not pay "
                 "for. Ask for less, or promise more."
             )
-        if self._amount(cost) > self.left:
+        amount = self._amount(cost)
+        if amount > self._left:
             letter = "ρ" if self.promise.rho else "ε"
             raise PromiseError(
-                f"The {reason} would cost {letter} = {float(self._amount(cost)):g}, but only "
-                f"{letter} = {float(self.left):g} is left of the promised "
+                f"The {reason} would cost {letter} = {float(amount):g}, but only "
+                f"{letter} = {float(self._left):g} is left of the promised "
                 f"{float(self._amount(self.promise)):g}. Ask for less, or promise more."
             )
         self.charges.append((reason, cost))
+        self._left -= amount
+
+    def _pays_delta(self, cost: PrivacyLoss) -> bool:
+        """Return whether enough δ is left, and the cost has no ρ beside it."""
+        spent = sum((each.delta for _, each in self.charges), cost.delta)
+        return spent <= self.promise.delta and not cost.rho
 
     def _amount(self, loss: PrivacyLoss) -> Fraction:
         return loss.as_rho if self.promise.rho else loss.epsilon

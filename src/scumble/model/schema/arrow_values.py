@@ -202,8 +202,7 @@ def _numpy(values: pa.Array, filler: Any) -> np.ndarray:
     """Convert to numpy with nulls replaced by `filler`; without nulls, there is no copy."""
     if values.null_count:
         values = pc.fill_null(values, pa.scalar(filler, values.type))
-    found: np.ndarray = values.to_numpy(zero_copy_only=False)
-    return found
+    return pc.to_numpy(values)
 
 
 def _all(values: pa.Array) -> np.ndarray:
@@ -227,7 +226,7 @@ def _rest(
     left = pc.is_valid(text)
     if done is not None:
         left = pc.and_(left, pc.invert(pc.fill_null(done, True)))
-    places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
+    places = np.flatnonzero(pc.to_numpy(left))
     if not len(places):
         return found, None
     unread = np.zeros(len(text), bool)

@@ -266,10 +266,10 @@ class Attribute:
         codes, outside = (encode_words or self.encode_words)(values.dictionary)
         indices = values.indices
         if indices.null_count:
-            places = pc.fill_null(pc.cast(indices, pa.int64()), len(codes) - 1).to_numpy()
+            places = pc.to_numpy(pc.fill_null(pc.cast(indices, pa.int64()), len(codes) - 1))
             strays = outside
         else:
-            places, strays = indices.to_numpy(), outside[:-1]
+            places, strays = pc.to_numpy(indices), outside[:-1]
         found = outside[places] if strays.any() else np.zeros(len(places), bool)
         return lookup(codes, places), found
 
@@ -279,7 +279,7 @@ class Attribute:
         codes, outside = self._required_domain.encode(values)
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
-            nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
+            nulls = pc.to_numpy(pc.is_null(values))
             outside = outside & ~nulls if self.missing else outside | nulls
             codes = put(codes, nulls, self.size - 1)
         return put(codes, outside, 0) if outside.any() else codes, outside

@@ -68,7 +68,7 @@ class Category:
             return self._encode_integers(values)
         codes, outside = self._encode_texts(values)
         if self.other is not None and outside.any():
-            filled = values.is_valid().to_numpy(zero_copy_only=False)
+            filled = pc.to_numpy(pc.is_valid(values))
             codes = put(codes, outside & filled, self.values.index(self.other))
             outside = outside & ~filled
         return codes, outside
@@ -337,8 +337,7 @@ Domain = Category | IntegerRange | Bins | Boolean | Dates
 
 def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return `table[places]` without bounds checks; Arrow is several times faster than numpy."""
-    found: np.ndarray = pc.take(pc.column(table), pc.column(places), boundscheck=False).to_numpy()
-    return found
+    return pc.to_numpy(pc.take(pc.column(table), pc.column(places), boundscheck=False))
 
 
 def put(codes: np.ndarray, mask: np.ndarray, code: int) -> np.ndarray:
@@ -376,9 +375,9 @@ def _check_values(values: tuple[Any, ...]) -> None:
 def _codes_of_places(places: pa.Array, size: int) -> Coded:
     """Return codes given the positions in the list of labels; null means outside the domain."""
     if not places.null_count:
-        return places.to_numpy().astype(smallest_unsigned(size)), np.zeros(len(places), bool)
-    outside = pc.is_null(places).to_numpy(zero_copy_only=False)
-    return pc.fill_null(places, 0).to_numpy().astype(smallest_unsigned(size)), outside
+        return pc.to_numpy(places).astype(smallest_unsigned(size)), np.zeros(len(places), bool)
+    outside = pc.to_numpy(pc.is_null(places))
+    return pc.to_numpy(pc.fill_null(places, 0)).astype(smallest_unsigned(size)), outside
 
 
 def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:

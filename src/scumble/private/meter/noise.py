@@ -141,7 +141,7 @@ class NoisySteps:
 def check_scale(law: NoiseLaw) -> None:
     """Raise ParameterError for noise that may not fit 64 bits."""
     spread = law.scale if isinstance(law, DiscreteLaplace) else law.parameter / LARGEST_SCALE
-    if spread > LARGEST_SCALE:
+    if spread.numerator > LARGEST_SCALE * spread.denominator:
         raise ParameterError(
             "With this epsilon and this number of rows of a person, the noise would be larger "
             "than any count; allow a larger epsilon, or a smaller contribution."

@@ -22,6 +22,7 @@ from scumble.private.sampling import kernels
 from scumble.private.sampling.source import Keystream
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
+_FEW = 1 << 11  # draws of which the calls cost more than a compiled loop can save
 _ARENA = 1 << 16
 # Most cuts in one table: with more, too many of the 65536 prefixes have a cut inside.
 MOST = 1 << 12
@@ -71,6 +72,13 @@ class Cuts:
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
         """Return `size` independent outcomes."""
+        if size <= _FEW:
+            prefixes = source.halves(size)
+            found = self.table.take(prefixes, mode="clip")  # all are inside
+            rows = (found == self.ambiguous).nonzero()[0]
+            if len(rows):
+                found[rows] = self.decide(source, prefixes[rows])
+            return found
         out = np.empty(size, np.uint16)
 
         def decide(part: slice, prefixes: NDArray[np.uint16], pending: NDArray[np.int64]) -> int:

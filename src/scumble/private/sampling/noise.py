@@ -104,8 +104,9 @@ class _Sampler:
         """Return unbounded geometric variables, and a number above all of them: the last outcome
         adds 256 and draws again.
         """
-        total = self._top.draw(source, size).astype(np.int64)
-        rows = (total == BASE).nonzero()[0]
+        drawn = self._top.draw(source, size)
+        total = drawn.astype(np.int64)
+        rows = (drawn == BASE).nonzero()[0]
         above = BASE
         while len(rows):
             more = self._top.draw(source, len(rows)).astype(np.int64)

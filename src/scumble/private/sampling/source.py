@@ -93,10 +93,12 @@ class Keystream:
 
     def fill(self, out: NDArray[Any]) -> None:
         """Overwrite the contiguous array `out` with the next bytes of the stream."""
-        view = out.reshape(-1).view(np.uint8).data
         with self._lock:
             if self._cipher is None:
                 raise TypeError("the key of this keystream was destroyed")
+            if not out.size:
+                return
+            view = out.data.cast("B")
             for begin in range(0, len(view), len(_ZEROS)):
                 part = view[begin : begin + len(_ZEROS)]
                 self._cipher.update_into(_ZEROS[: len(part)], part)

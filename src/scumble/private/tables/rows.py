@@ -285,6 +285,7 @@ class Rows:
         if self._person is not None:
             name, most = self._person
             persons = self._row_limit(name, most)
+            persons.expected = self.source.rows or 0
             columns.append(name)
         start = self.source.first
         words = [WordCodes(attribute) for attribute in attributes]

@@ -195,5 +195,6 @@ def touched(sizes: Sequence[int], level: int) -> float:
 def level_shares(weights: Sequence[float], power: float) -> list[Fraction]:
     """Return shares that add up to 1, proportional to a power of the weights of levels."""
     raised = [weight**power for weight in weights]
-    shares = [Fraction(max(int(each / sum(raised) * _GRID), 1), _GRID) for each in raised[:-1]]
+    total = sum(raised)
+    shares = [Fraction(max(int(each / total * _GRID), 1), _GRID) for each in raised[:-1]]
     return [*shares, 1 - sum(shares, Fraction(0))]

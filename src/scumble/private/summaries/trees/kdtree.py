@@ -108,11 +108,11 @@ class Kdtree(RegionSummary):
         levels = [top(blocks)]
         axes = [axis for axis, size in enumerate(shape) if size > 1]
         choose = median_cuts if self.split == "median" else mean_cuts
+        share = self.promise.epsilon * _FOR_CUTS / max(cuts * len(axes), 1)
         for _ in range(cuts):
             pieces, _ = levels[-1]
             origin = np.arange(len(pieces))
             for axis in axes:
-                share = self.promise.epsilon * _FOR_CUTS / (cuts * len(axes))
                 last = choose(counts, shape, pieces, axis, epsilon=share)
                 pieces, of = pieces.cut(axis, last)
                 origin = origin[of]

@@ -26,12 +26,13 @@ class RowLimit:
 
     Identifiers are stored in full, not as hashes: on a collision, one person would push out the
     rows of another, and the bound on the contribution of one person would no longer hold.
+    `expected` is the number of rows in all batches, as far as it is known.
     """
 
     def __init__(self, name: str, most: int) -> None:
         self.name = name
         self.most = most
-        self._rows = 0
+        self.expected = self._rows = 0
         self._seen: dict[bytes, int] = {}
         self._numbers: NumberCounts | None = None  # in place of `_seen`
         self._texts: TextCounts | None = None  # in place of both
@@ -45,7 +46,8 @@ class RowLimit:
         people = arrow_values.unwrap(people)
         self._rows += len(people)
         self._whole = self._whole and _is_whole(people.type)
-        many = self._rows > (min(_MANY, _MANY_STARTED) if "numba" in sys.modules else _MANY)
+        least = min(_MANY, _MANY_STARTED) if "numba" in sys.modules else _MANY
+        many = max(self._rows, self.expected) > least
         if self._whole and many:
             if self._numbers is None:
                 self._numbers = NumberCounts.of(self._seen, self.most)
@@ -134,38 +136,38 @@ class TextCounts:
 
     def __init__(self, seen: Mapping[bytes, int], most: int) -> None:
         self._most = min(most, _MOST)
-        self._persons = self._used = 0
-        self._table = np.zeros((1, 2), np.int64)
-        self._known = np.zeros(1, np.uint8)
-        rows = [name for name, count in seen.items() for _ in range(count)]
-        self.keep(pa.array(rows, pa.large_binary()))
+        self._persons, self._used = 0, 1
+        self._table, self._known = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        if seen:
+            rows = [name for name, count in seen.items() for _ in range(count)]
+            self.keep(pa.array(rows, pa.large_binary()))
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows to keep, and which have no identifier."""
         from scumble.private.tables.persons import kernels
 
-        texts, places, there = laid_out(people)
+        there = pc.to_numpy(pc.is_valid(people))
         kept = np.empty(len(people), bool)
         if not len(people):
             return kept, ~there
-        size = int(places[-1] - places[0]) + kernels.LENGTH_BYTES * len(people)
-        self._make_room(len(people), size)
+        words, starts, hashes = _packed(people)
+        self._make_room(len(people), len(words))
         new, self._used = kernels.keep_first_texts(
-            texts, places, there, self._most, self._table, self._known, self._used, kept
+            words, starts, hashes, there, self._most, self._table, self._known, self._used, kept
         )
         self._persons += new
         return kept, ~there
 
-    def _make_room(self, persons: int, size: int) -> None:
-        """Have room for further persons, and for the bytes of their identifiers."""
+    def _make_room(self, persons: int, words: int) -> None:
+        """Have room for further persons, and for the words of their identifiers."""
         from scumble.private.tables.persons import kernels
 
         if 2 * (self._persons + persons) > len(self._table):
-            larger = np.zeros((1 << (2 * (self._persons + persons)).bit_length(), 2), np.int64)
+            larger = np.zeros(1 << (2 * (self._persons + persons)).bit_length(), np.int64)
             kernels.rehash_texts(self._table, larger)
             self._table = larger
-        if self._used + size > len(self._known):
-            more = np.empty(2 * (self._used + size), np.uint8)
+        if self._used + words > len(self._known):
+            more = np.empty(2 * (self._used + words), np.int64)
             more[: self._used] = self._known[: self._used]
             self._known = more
 
@@ -174,22 +176,36 @@ def laid_out(people: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the bytes of all identifiers in canonical form, where each begins and ends in them,
     and which ones are not missing.
     """
-    there = pc.is_valid(people).to_numpy(zero_copy_only=False)
+    there = pc.to_numpy(pc.is_valid(people))
+    return *_bytes(people), there
+
+
+def _bytes(people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes of all identifiers, and where each begins and ends in them."""
     if not len(people):
-        return np.empty(0, np.uint8), np.zeros(1, np.int64), there
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
     _, offsets, data = people.buffers()
     places = np.frombuffer(offsets, np.int64)[people.offset : people.offset + len(people) + 1]
-    return np.frombuffer(data or b"", np.uint8), places, there
+    return np.frombuffer(data or b"", np.uint8), places
+
+
+def _packed(people: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the words of all identifiers, where each begins and ends in them, and their hashes."""
+    from scumble.private.tables.persons import kernels
+
+    texts, places = _bytes(people)
+    size = int(places[-1] - places[0]) // 8 + kernels.MOST_WORDS * len(people)
+    words, hashes = np.empty(size, np.int64), np.empty(len(people), np.int64)
+    starts = np.empty(len(people) + 1, np.int64)
+    kernels.pack_texts(texts, places, words, starts, hashes)
+    return words[: starts[-1]], starts, hashes
 
 
 def parts_of(people: pa.Array, parts: int) -> npt.NDArray[np.int64]:
     """Return a number below `parts` for each person: the same for the same identifier."""
-    from scumble.private.tables.persons import kernels
-
-    texts, places, _ = laid_out(people)
-    found = np.empty(len(people), np.int64)
-    kernels.hash_texts(texts, places, found)
-    return found % parts
+    *_, hashes = _packed(people)
+    found: npt.NDArray[np.int64] = hashes % parts
+    return found
 
 
 class NumberCounts:
@@ -214,8 +230,8 @@ class NumberCounts:
 
         if 2 * (self._persons + len(people)) > len(self._numbers):
             self._fill(self._numbers, self._counts, self._persons + len(people))
-        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
-        numbers = pc.fill_null(pc.cast(people, pa.int64()), 0).to_numpy()
+        there = pc.to_numpy(pc.is_valid(people))
+        numbers, _ = arrow_values.integers(pc.cast(people, pa.int64()))
         kept = np.empty(len(people), bool)
         self._persons += kernels.keep_first(
             numbers, there, self._most, self._numbers, self._counts, kept
@@ -246,20 +262,20 @@ def identifiers(values: pa.Array) -> pa.Array:
     are not UTF-8 are unchanged. A list is no identifier.
     """
     if _is_canonical(values):
-        return values.cast(pa.large_binary())
+        return pc.cast(values, pa.large_binary())
     text, garbled = arrow_values.decode_text(values)
     if pa.types.is_floating(text.type):
-        text = pc.if_else(pc.is_nan(text.cast(pa.float64())), None, text)
+        text = pc.if_else(pc.is_nan(pc.cast(text, pa.float64())), None, text)
     if pa.types.is_timestamp(text.type):
-        text = text.cast(pa.timestamp(text.type.unit))  # the same instant in UTC
+        text = pc.cast(text, pa.timestamp(text.type.unit))  # the same instant in UTC
     if pa.types.is_temporal(text.type):
-        text = text.cast(pa.string())
+        text = pc.cast(text, pa.string())
     text = arrow_values.texts(text)[0]
     text = pc.if_else(pc.starts_with(text, LIST_MARK), None, pc.utf8_trim_whitespace(text))
-    canonical = pc.if_else(pc.equal(text, ""), None, text).cast(pa.large_binary())
+    canonical = pc.cast(pc.if_else(pc.equal(text, ""), None, text), pa.large_binary())
     if garbled is None:
         return canonical
-    raw = arrow_values.unwrap(values).cast(pa.large_binary())
+    raw = pc.cast(arrow_values.unwrap(values), pa.large_binary())
     opaque = pc.and_(pa.array(garbled), pc.not_equal(raw, arrow_values.UNREADABLE))
     return pc.if_else(opaque, raw, canonical)
 
