@@ -81,9 +81,9 @@ class ViewWriter:
     def _sorted_waiting(self) -> Keys:
         none = [np.empty(0, a.code_type) for a in self._attributes]
         empty = self._cell_keys.pack(none, narrow=True)
-        keys = sort_keys(np.concatenate([empty, *self._waiting]))
+        keys = np.concatenate([empty, *self._waiting])
         self._waiting, self._waiting_rows = [], 0
-        return keys
+        return sort_keys(keys, reuse=True)
 
     def _spill(self) -> None:
         path = self._path.with_name(f"{self._path.name}.run{len(self._runs)}")
