@@ -3,13 +3,17 @@
 A first run of each, which imports, compiles and starts a session of Spark, is not counted; of the
 others, which take turns, the medians are. Nothing that does not grow is subtracted, but on Spark,
 where much does not: there 50 million rows are compared with the line through 5 and 20 million.
-Where Spark or PostgreSQL cannot be started, theirs is left out.
+The memory of 100 million rows is compared with that of 10 million, one run of each. Where Spark or
+PostgreSQL cannot be started, theirs is left out.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +21,11 @@ import scumble as sc
 from benchmarks import relation as postgresql
 from benchmarks import spark
 from benchmarks.measure import at_most
-from benchmarks.people import SCHEMA, table
+from benchmarks.people import SCHEMA, folder, table
 
 FEW, MIDDLE, MANY = 5_000_000, 20_000_000, 50_000_000
-GROWTH = 1.1
+TENTH, MOST = 10_000_000, 100_000_000
+GROWTH, MEMORY = 1.1, 1.2
 REPEATS = 3
 TURNS = 5  # on Spark, where times vary by a tenth
 UNIFORM = sc.Uniform(epsilon=1)
@@ -75,7 +80,27 @@ def relation() -> list[dict[str, Any]]:
         return [_growth("uniform, PostgreSQL", work)]
 
 
-PARTS = {"processes": processes, "cluster": cluster, "relation": relation}
+def memory() -> list[dict[str, Any]]:
+    """Two jobs of a process of its own, start and saving included."""
+    (few, less), (many, more) = _peak(TENTH), _peak(MOST)
+    detail = (
+        f"{less} for {TENTH // 10**6}M rows; {more} for {MOST // 10**6}M; load "
+        f"{os.getloadavg()[0]:.1f}"
+    )
+    name = "growth, uniform, 2 jobs: peak memory, 100M rows / 10M"
+    return [at_most(name, MEMORY, many / few, detail)]
+
+
+PARTS = {"processes": processes, "memory": memory, "cluster": cluster, "relation": relation}
+
+
+def _peak(rows: int) -> tuple[int, str]:
+    """The most memory that the process held, in bytes, and in words with its times."""
+    command = [sys.executable, "-m", "benchmarks.peak", table(rows), folder() / f"view-{rows}", "2"]
+    begin, before = time.perf_counter(), _clock()
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    clock, cpu, peak = time.perf_counter() - begin, _clock() - before, int(done.stdout)
+    return peak, f"{clock:.1f} s ({cpu:.1f} s CPU), {peak / 2**20:.0f} MiB"
 
 
 def _growth(words: str, work: Callable[[int], float]) -> dict[str, Any]:

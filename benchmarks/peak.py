@@ -1,6 +1,6 @@
 """Publishes one table in a process of its own and prints the most memory it held, in bytes.
 
-python -m benchmarks.peak people.parquet view
+python -m benchmarks.peak people.parquet view [jobs]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def peak() -> int:
 
 
 if __name__ == "__main__":
-    source, view = sys.argv[1:]
-    sc.publish(source, sc.Schema.loads(SCHEMA), sc.Uniform(epsilon=1)).save(view)
+    source, view, *jobs = sys.argv[1:]
+    schema, uniform = sc.Schema.loads(SCHEMA), sc.Uniform(epsilon=1)
+    sc.publish(source, schema, uniform, jobs=int(*jobs or [1])).save(view)
     print(peak())

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
+from scumble.model.schema import cell_keys
 from scumble.model.schema.cell_keys import CellKeys, smallest_unsigned
 
 BOUNDS = st.sampled_from([1, 2**32 - 1, 2**32, 2**64])
@@ -65,6 +66,23 @@ def test_unpacking_gives_the_columns_back(drawn, narrow):
     columns = columns_of(sizes, rows)
     radix = CellKeys(sizes)
     found = radix.unpack(radix.pack(columns, narrow=narrow))
+    for column, back in zip(columns, found, strict=True):
+        assert back.dtype == column.dtype
+        assert np.array_equal(column, back)
+
+
+@given(tuples(), st.booleans(), st.integers(1, 7))
+def test_blocks_change_nothing(drawn, narrow, block):
+    """Keys are packed and unpacked in blocks, all of the same number of rows but the last."""
+    sizes, rows = drawn
+    radix, columns = CellKeys(sizes), columns_of(sizes, rows)
+    whole = radix.pack(columns, narrow=narrow)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_keys, "_BLOCK", block)
+        keys = radix.pack(columns, narrow=narrow)
+        found = radix.unpack(keys)
+    assert keys.dtype == whole.dtype
+    assert np.array_equal(keys, whole)
     for column, back in zip(columns, found, strict=True):
         assert back.dtype == column.dtype
         assert np.array_equal(column, back)

@@ -8,6 +8,7 @@ import os
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -277,6 +278,26 @@ def test_units_without_rows(name: str, kind: str, tmp_path) -> None:
     ]
     assert digest(found[0]) == digest(found[1])
     assert found[0].evidence.rows == len(whole)
+
+
+def test_a_fingerprint_is_of_the_codes_their_column_and_their_key() -> None:
+    codes = np.arange(100, dtype=np.uint16) % 7
+    other = codes.copy()
+    other[57] = 6
+
+    def found(key: bytes, name: str, *pieces: np.ndarray) -> bytes:
+        print_ = fingerprints.Fingerprinter(key, ["first", name])
+        columns = ([codes[: len(piece)], piece] for piece in pieces)
+        assert sum(len(columns[1]) for columns in print_.watch(columns)) == 100
+        result = print_.result()
+        assert result is not None
+        return result[name]
+
+    whole = found(b"key", "age", codes)
+    assert whole == found(b"key", "age", codes[:31], codes[31:])
+    assert found(b"key", "age", codes) == whole
+    others = [found(b"key", "age", other), found(b"key", "sex", codes), found(b"yek", "age", codes)]
+    assert len({whole, *others}) == 4
 
 
 def test_a_unit_that_lost_its_rows() -> None:

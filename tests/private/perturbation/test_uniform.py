@@ -150,9 +150,9 @@ def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
     private = people(2000, domain)
     release = sc.publish(private, domain, sc.Uniform(epsilon=1), seed=1)
     published = pq.read_table(release.folder / "records.parquet")
-    assert published.schema.equals(
-        pa.schema([("age", pa.int64()), ("sex", pa.string()), ("job", pa.string())])
-    )
+    kinds = {"age": pa.int64(), "sex": pa.string(), "job": pa.string()}
+    fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
+    assert published.schema.equals(pa.schema(fields))
     keys = domain.cell_keys(["age", "sex", "job"]).pack(
         [domain[name].encode(published[name])[0] for name in ("age", "sex", "job")]
     )

@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from scumble.model.errors import ParameterError
+from scumble.private.sampling import source
 from scumble.private.sampling.source import Keystream, _key_of_seed
 from tests.support.goodness import rejects
 
@@ -41,6 +42,18 @@ def test_the_stream_is_aes_in_counter_mode_however_it_is_cut() -> None:
         source.fill(part)
         drawn += part.tobytes()
     assert drawn == expected
+
+
+def test_the_stream_goes_on_where_the_counter_of_gcm_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = Keystream(1).words(40)
+    monkeypatch.setattr(source, "_GCM_BYTES", 5 * 16)
+    short = Keystream(1)
+    drawn = np.concatenate([short.words(size) for size in (3, 2, 1, 8, 1, 20, 5)])
+    assert (drawn == expected).all()
+
+
+def test_the_counter_of_gcm_has_32_bits() -> None:
+    assert source._GCM_BYTES == 2**36 - 32  # NIST SP 800-38D: 2^39 - 256 bits
 
 
 def test_bits_are_whole_numbers_of_that_many_bits() -> None:

@@ -36,6 +36,17 @@ def test_sorting(runs: list[list[int]], two_words: bool) -> None:
         assert keys.tolist() == sorted(keys.tolist())
 
 
+@given(RUNS, st.booleans())
+def test_only_keys_that_may_be_reused_are_changed(runs: list[list[int]], two_words: bool) -> None:
+    keys = np.concatenate(arrays(runs, two_words))
+    given_ = keys.copy()
+    ordered = sort_keys(keys)
+    assert np.array_equal(keys, given_)
+    reused = sort_keys(given_, reuse=True)
+    assert reused.dtype == ordered.dtype
+    assert np.array_equal(reused, ordered)
+
+
 @given(RUNS, st.integers(1, 20), st.booleans(), st.booleans())
 def test_merging_is_sorting(tmp_path_factory, runs, chunk, two_words, stored) -> None:
     given_ = arrays(runs, two_words)

@@ -203,6 +203,20 @@ def test_large_batches_are_cut():
         assert max(sizes) <= BATCH_ROWS
 
 
+@pytest.mark.parametrize("group", [BATCH_ROWS // 3, BATCH_ROWS, 2 * BATCH_ROWS])
+def test_batches_of_text_end_with_their_row_groups(tmp_path, group):
+    """Each of them costs time, and Arrow ends one with each row group anyway."""
+    rows = 2 * BATCH_ROWS + 7
+    text = pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 3, pa.int8()), ["a", "b", "c"])
+    path = tmp_path / "text.parquet"
+    pq.write_table(pa.table({"word": text}), path, row_group_size=group, store_schema=False)
+    batches = list(open_source(path).batches(["word"]))
+    least = min(group, BATCH_ROWS)
+    assert [batch.num_rows for batch in batches] == [least] * (rows // least) + [rows % least]
+    found = [batch.column(0).dictionary_decode() for batch in batches]
+    assert pa.concat_arrays(found).equals(text.dictionary_decode())
+
+
 def test_database_tables(tmp_path):
     path = write_database(tmp_path)
     for table in ("people", "main.people", "other.odd.name", "seen"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -51,3 +52,14 @@ def test_an_error_leaves_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert not list(tmp_path.iterdir())
+
+
+def test_only_columns_that_may_lack_values_are_optional(tmp_path: Path) -> None:
+    job = sc.Attribute("job", "sensitive", sc.Category(("cook", "smith")), missing=True)
+    domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 9)), job])
+    table = pa.table({"age": [3, 3, 4], "job": ["smith", None, "cook"]})
+    with ViewWriter(tmp_path / "view", domain.published) as writer:
+        writer.add([attribute.encode(table[attribute.name])[0] for attribute in domain])
+    found = pq.read_table(tmp_path / "view")
+    assert [field.nullable for field in found.schema] == [False, True]
+    assert found.to_pydict() == table.to_pydict()

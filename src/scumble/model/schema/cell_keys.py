@@ -11,6 +11,7 @@ from scumble.model.errors import ParameterError
 
 _WORD = 1 << 64
 _HALF_WORD = 1 << 32
+_BLOCK = 1 << 16  # keys at a time: what is computed of them stays in cache
 
 
 class CellKeys:
@@ -59,23 +60,36 @@ class CellKeys:
     ) -> list[np.ndarray]:
         """Return the columns of codes of the keys, by default in the smallest type for each."""
         types = [smallest_unsigned(size) for size in self.sizes] if dtypes is None else list(dtypes)
-        columns: dict[int, np.ndarray] = {}
-        for word, group in enumerate(self._groups):
-            rest = keys if self.words == 1 else keys[:, word]
-            if self.capacities[word] < _HALF_WORD:
-                rest = rest.astype(np.uint32, copy=False)  # 32-bit division is much faster
-            for place in reversed(group[1:]):
-                # A size of 2^64 shares a word only with sizes of 1, so the code is all of `rest`.
-                if self.sizes[place] == _WORD:
-                    columns[place], rest = rest.astype(types[place]), np.zeros_like(rest)
-                    continue
-                divisor = rest.dtype.type(self.sizes[place])
-                quotient = rest // divisor
-                columns[place] = (rest - quotient * divisor).astype(types[place])
-                rest = quotient
-            for place in group[:1]:
-                columns[place] = rest.astype(types[place])
-        return [columns[place] for place in range(len(self.sizes))]
+        columns = [np.empty(len(keys), kind) for kind in types]
+        for begin in range(0, len(keys), _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            for word, group in enumerate(self._groups):
+                rest = keys[part] if self.words == 1 else keys[part, word]
+                self._unpack_word(rest, self.capacities[word], group, columns, part)
+        return columns
+
+    def _unpack_word(
+        self,
+        rest: np.ndarray,
+        capacity: int,
+        group: Sequence[int],
+        columns: Sequence[np.ndarray],
+        part: slice,
+    ) -> None:
+        """Write the codes of one word of some keys into the columns of its group."""
+        if capacity < _HALF_WORD:
+            rest = rest.astype(np.uint32, copy=False)  # 32-bit division is much faster
+        for place in reversed(group[1:]):
+            # A size of 2^64 shares a word only with sizes of 1, so the code is all of `rest`.
+            if self.sizes[place] == _WORD:
+                columns[place][part], rest = rest, np.zeros_like(rest)
+                continue
+            divisor = rest.dtype.type(self.sizes[place])
+            quotient = rest // divisor
+            columns[place][part] = rest - quotient * divisor
+            rest = quotient
+        for place in group[:1]:
+            columns[place][part] = rest
 
     def to_integers(self, keys: np.ndarray) -> list[int]:
         """Return each key as one Python integer from 0 to size - 1."""
@@ -95,11 +109,14 @@ class CellKeys:
         group: Sequence[int],
         kind: type[np.uint32] | type[np.uint64] = np.uint64,
     ) -> np.ndarray:
-        key: np.ndarray = columns[group[0]].astype(kind)
-        for place in group[1:]:
-            key *= kind(self.sizes[place] % _WORD)
-            key += columns[place].astype(kind, copy=False)
-        return key
+        keys: np.ndarray = columns[group[0]].astype(kind)
+        for begin in range(0, len(keys), _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            key = keys[part]
+            for place in group[1:]:
+                key *= kind(self.sizes[place] % _WORD)
+                key += columns[place][part].astype(kind, copy=False)
+        return keys
 
     def _join(self, row: Sequence[int]) -> int:
         total = 0

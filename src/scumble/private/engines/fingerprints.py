@@ -1,8 +1,11 @@
 """Fingerprints of units of work: whether a unit is still what it was when it was read before.
 
-A fingerprint is an HMAC under a key of the release over the codes of one column of a unit: exactly
-what its noise is drawn for. A plain hash would let somebody confirm a guess about the rows. They
-stay in the memory of the process that publishes and are never written.
+A fingerprint is a GMAC over the codes of one column of a unit, exactly what its noise is drawn for,
+under a secret key of this column, unit and release. A plain hash would let somebody confirm a guess
+about the rows. Fingerprints stay in the memory of the process that publishes and are never written.
+Nobody sees one, so that the codes of two readings may be hashed under one key: whatever they are,
+different ones have the same fingerprint with a probability of at most their bytes / 2^130. GMAC
+takes a twentieth of the time of HMAC-SHA256.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import AEADEncryptionContext, Cipher, algorithms, modes
 
 from scumble.model.errors import ChangedError
 from scumble.private.engines.engine import CHANGED
@@ -27,22 +31,30 @@ class Fingerprinter:
 
     def __init__(self, key: bytes, names: Sequence[str]) -> None:
         self._names = list(names)
-        self._macs = [hmac.new(key, name.encode() + b"\0", hashlib.sha256) for name in names]
+        self._macs = [_gmac(key, name) for name in names]
         self._rows = 0
 
     def watch(self, pieces: Iterator[list[Codes]]) -> Iterator[list[Codes]]:
         """Yield the same pieces."""
         for columns in pieces:
             for mac, column in zip(self._macs, columns, strict=True):
-                mac.update(np.ascontiguousarray(column).view(np.uint8).data)
+                mac.authenticate_additional_data(np.ascontiguousarray(column).view(np.uint8).data)
             self._rows += len(columns[0])
             yield columns
 
     def result(self) -> dict[str, bytes] | None:
-        """Return the fingerprint of all pieces that have passed; None if they have no rows."""
+        """Return the fingerprint of all pieces, which have passed; None if they have no rows."""
         if not self._rows:
             return None
-        return {name: mac.digest() for name, mac in zip(self._names, self._macs, strict=True)}
+        for mac in self._macs:
+            mac.finalize()
+        return {name: mac.tag for name, mac in zip(self._names, self._macs, strict=True)}
+
+
+def _gmac(key: bytes, name: str) -> AEADEncryptionContext:
+    """Return a GMAC whose key and nonce are derived from the key of a unit and a name."""
+    own = hmac.new(key, name.encode(), hashlib.sha256).digest()
+    return Cipher(algorithms.AES(own[:16]), modes.GCM(own[16:28])).encryptor()
 
 
 class Fingerprints:

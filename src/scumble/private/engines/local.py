@@ -62,7 +62,7 @@ class LocalEngine:
         return self.rows.batches(names)
 
     def sorted_rows(self, names: Sequence[str]) -> Keys:
-        return sort_keys(packed_rows(self.rows, names))
+        return sort_keys(packed_rows(self.rows, names), reuse=True)
 
     def lists(self, names: Sequence[str], unit: PrivacyUnit) -> Iterator[Sequence[EncodedLists]]:
         return RowCounter(self.rows).all_lists(names, unit)

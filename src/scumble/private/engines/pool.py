@@ -130,7 +130,7 @@ class PoolEngine:
         found = [keys for _, keys in self._read(job, names, lambda unit: unit)]
         radix = self.rows.schema.cell_keys(names)
         none = radix.pack([np.empty(0, self.rows.schema[name].code_type) for name in names])
-        return sort_keys(np.concatenate([none, *found]), merge=True)
+        return sort_keys(np.concatenate([none, *found]), merge=True, reuse=True)
 
     def _in_order(self, answers: Iterator[tuple[Task, Any]]) -> Iterator[Any]:
         """Yield the pieces that the tasks of all units return, in the order of the units."""

@@ -155,7 +155,7 @@ class SortedRowsJob:
 
     def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
         rows, seen = self.reading.rows(content, note)
-        return sort_keys(packed_rows(rows, self.names)), seen()
+        return sort_keys(packed_rows(rows, self.names), reuse=True), seen()
 
 
 @dataclass(eq=False, repr=False)
@@ -320,8 +320,9 @@ class _Runs:
 
     def _spill(self) -> None:
         path = self._folder / f"{self._name}-{len(self._found)}.run"
-        self._found.append(StoredRun.write(path, sort_keys(np.concatenate(self._waiting))))
+        keys = np.concatenate(self._waiting)
         self._waiting, self._rows = [], 0
+        self._found.append(StoredRun.write(path, sort_keys(keys, reuse=True)))
 
 
 class RangeToWrite(NamedTuple):

@@ -268,12 +268,23 @@ class _Part:
         with self._open(metadata=self.metadata, read_dictionary=self.text) as file:
             small = rows < _SMALL_GROUP * len(groups)
             read = file.iter_batches(
-                BATCH_ROWS, row_groups=groups, columns=inside, use_threads=threads and not small
+                self._batch_rows(groups[0]),
+                row_groups=groups,
+                columns=inside,
+                use_threads=threads and not small,
             )
             found = [batch.select(inside) for batch in read]
         if len(groups) > 1 and small and inside:  # every batch costs the caller time
             found = pa.Table.from_batches(found).combine_chunks().to_batches()
         return [self._completed(batch, columns) for batch in found]
+
+    def _batch_rows(self, group: int) -> int:
+        """Return the number of rows to ask for at a time, up to `BATCH_ROWS`: a multiple of those
+        of a row group. Arrow ends batches with text at every row group too, so that other numbers
+        give more batches, and every batch costs the caller time.
+        """
+        own: int = max(1, self.metadata.row_group(group).num_rows)
+        return BATCH_ROWS - BATCH_ROWS % own or BATCH_ROWS
 
     def _open(self, **options: Any) -> parquet.ParquetFile:
         # A file, not its path, which Arrow might take for the address of another file system.

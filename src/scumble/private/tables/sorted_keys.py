@@ -18,8 +18,9 @@ Keys = npt.NDArray[np.unsignedinteger[Any]]
 _NARROW = (1 << 32) - 1
 
 
-def sort_keys(keys: Keys, *, merge: bool = False) -> Keys:
+def sort_keys(keys: Keys, *, merge: bool = False, reuse: bool = False) -> Keys:
     """Return the keys sorted; `merge` says that they are a few sorted runs, one after the other.
+    With `reuse`, the array that is given may be changed, and the result may be that array.
 
     Keys of several words are sorted by the first word, then ties are: three times as fast. The
     stable algorithm finds sorted runs and merges them. Keys of one word are sorted by vector
@@ -27,8 +28,10 @@ def sort_keys(keys: Keys, *, merge: bool = False) -> Keys:
     """
     if keys.ndim == 1:
         if keys.dtype == np.uint64 and len(keys) and keys.max() <= _NARROW:
-            return np.sort(keys.astype(np.uint32)).astype(np.uint64)
-        return np.sort(keys)
+            return sort_keys(keys.astype(np.uint32), reuse=True).astype(np.uint64)
+        ordered = keys if reuse else keys.copy()
+        ordered.sort()
+        return ordered
     kind: Literal["stable", "quicksort"] = "stable" if merge else "quicksort"
     ordered = keys[np.argsort(keys[:, 0], kind=kind)]
     same = ordered[1:, 0] == ordered[:-1, 0]

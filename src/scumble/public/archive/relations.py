@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 POSITION = "_position"
 _MANIFEST = "_manifest"
+_REQUIRED = " not null"  # after the type of a column in which no value is missing
 _LONGEST = 64 << 20  # characters of a manifest
 
 
@@ -356,7 +357,7 @@ class ContentDigest:
     """A digest of the values of a table in their order, whatever batches they come in."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._columns = [[each.name, str(each.type)] for each in schema]
+        self._columns = [[each.name, _kind(each)] for each in schema]
         if POSITION in schema.names:
             raise ReleaseError(f"A column cannot be called {POSITION} in a database.")
         _schema(self._columns)  # every type is one that can be read again
@@ -395,16 +396,22 @@ def _parts(column: pa.Array) -> Iterator[bytes]:
         yield (numbers + 0).tobytes()  # -0.0 is kept as 0.0 by SQLite
 
 
+def _kind(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else _REQUIRED}"
+
+
 def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
-    """Return the Arrow schema of columns, given by their names and types."""
+    """Return the Arrow schema of columns, given by their names and types, which say whether a value
+    may be missing.
+    """
     import pyarrow as pa
 
     plain = (pa.bool_(), pa.date32(), pa.float64(), pa.int16(), pa.int32(), pa.int64(), pa.string())
-    known = {str(each): each for each in plain}
     lists = [pa.list_(pa.field("element", each)) for each in (pa.int32(), pa.int64())]
-    known |= {str(each): each for each in lists}
+    known = {str(each): (each, True) for each in (*plain, *lists)}
+    known |= {f"{each}{_REQUIRED}": (each, False) for each in plain}
     try:
-        return pa.schema([(stored.text(name), known[kind]) for name, kind in columns])
+        return pa.schema([pa.field(stored.text(name), *known[kind]) for name, kind in columns])
     except KeyError as error:
         raise ReleaseError(
             f"A release with values of the type {error.args[0]} cannot be kept in a database. Save "

@@ -113,8 +113,10 @@ def _merged(runs: Sequence[Run], step: int) -> Iterator[Keys]:
         else:
             ends = [len(keys) for keys in held]
         parts = [run.take(end) for run, end in zip(left, ends, strict=True) if end]
-        if parts:
-            yield parts[0] if len(parts) == 1 else sort_keys(np.concatenate(parts), merge=True)
+        if len(parts) > 1:
+            yield sort_keys(np.concatenate(parts), merge=True, reuse=True)
+        else:
+            yield from parts
         left = [run for run in left if run.ahead or len(run.hold(0))]
 
 
