@@ -15,6 +15,7 @@ LISTS = pa.array([["a", "b"], None, [], ["c"]])
 TIMES = pa.array([0, None, 10**9], pa.timestamp("s", "Asia/Tokyo"))
 
 CALLS = [
+    ("binary_join_element_wise", (TEXT, pa.array(list("abcdefg")), pa.scalar("-"))),
     ("and_", (TRUTH, pa.array([True, True, None]))),
     ("or_", (TRUTH, pa.array([False, True, None]))),
     ("invert", (TRUTH,)),

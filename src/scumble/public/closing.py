@@ -21,7 +21,8 @@ def published_values(evidence: Evidence, folder: Path, name: str) -> list[str]:
     """Return the published values of an open category, in order."""
     import pyarrow.parquet as pq
 
-    column = pq.read_table(folder / evidence.files[0], columns=[name])[name]
+    with pq.ParquetFile(folder / evidence.files[0]) as file:
+        column = file.read([name])[name]
     return sorted({value for value in column.to_pylist() if value is not None})
 
 

@@ -162,7 +162,8 @@ class Sparse(AttributeSummary):
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        weights = pq.read_table(folder / evidence.files[0], columns=[design.weight])[design.weight]
+        with pq.ParquetFile(folder / evidence.files[0]) as file:
+            weights = file.read([design.weight])[design.weight]
         if not len(weights):
             return (f"No combination of values stands out of the noise. {_shown_better()}",)
         false = schema.size(self.names) * NoiseTails(design.noise).first(design.theta)

@@ -146,7 +146,8 @@ class DiffPart(ProtectedSummary):
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
         """That nothing was published, or how much."""
-        counts = pq.read_table(folder / FILE, columns=[COUNT])[COUNT].to_numpy()
+        with pq.ParquetFile(folder / FILE) as file:
+            counts = file.read([COUNT])[COUNT].to_numpy()
         total = cast(WholeBaskets, cast(Measurements, evidence).design).total
         if len(counts) == 1:  # that of the empty basket
             sentence = (
