@@ -114,13 +114,12 @@ def test_side_tables(release: sc.Release) -> None:
 
 
 def test_one_question_is_no_list(release: sc.Release) -> None:
-    with pytest.raises(sc.ParameterError, match="a list of questions"):
-        release.answer_many("SELECT COUNT(*) FROM t")
+    for questions in ("SELECT COUNT(*) FROM t", b"SELECT COUNT(*) FROM t", 5, None):
+        with pytest.raises(sc.ParameterError, match="a list of questions"):
+            release.answer_many(questions)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "question", [5, None, b"SELECT COUNT(*) FROM t", ["SELECT COUNT(*) FROM t"]]
-)
+@pytest.mark.parametrize("question", [5, None, b"SELECT", ["SELECT COUNT(*) FROM t"], schema()])
 def test_a_question_is_a_text(release: sc.Release, question: Any) -> None:
     with pytest.raises(sc.ParameterError, match="'sql' parameter of answer must be the text"):
         release.answer(question)

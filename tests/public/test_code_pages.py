@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.public.archive import code_pages
 from scumble.public.archive.code_pages import CodePages
 from scumble.public.estimation.rows import row_tables
-from scumble.public.estimation.rows.row_tables import RowTables, codes_of
+from scumble.public.estimation.rows.row_tables import RowTables, codes_of, constant_stretches
 
 WORDS = [f"word {number:03}" for number in range(300)]
 SCHEMA = sc.Schema.loads(
@@ -162,6 +163,36 @@ def test_no_change_of_a_byte_is_read_beyond_the_file_or_the_domain(tmp_path: Pat
             assert CodePages(path, SCHEMA, file).codes(0, NAMES) is None
 
 
+def test_a_page_that_is_shorter_than_it_says_is_left_to_arrow(tmp_path: Path) -> None:
+    """Arrow's Snappy does not say how much it wrote: the rest would be memory of others."""
+    path = tmp_path / "rows.parquet"
+    table = _plain(_table(2_000, 3, in_order=False)).select(["small"])
+    pq.write_table(table, path, compression="snappy", store_schema=False, write_statistics=False)
+    with pq.ParquetFile(path) as file:
+        chunk = file.metadata.row_group(0).column(0)
+        assert CodePages(path, SCHEMA, file).codes(0, ["small"]) is not None
+        begin = chunk.data_page_offset
+        whole = bytearray(path.read_bytes())
+        # Kind of the page, then its size: the first two fields of its header. One byte more.
+        assert whole[begin : begin + 3] == b"\x15\x00\x15"
+        assert whole[begin + 3] & 127 < 126
+        whole[begin + 3] += 2
+        path.write_bytes(whole)
+        assert CodePages(path, SCHEMA, file).codes(0, ["small"]) is None
+
+
+def test_a_large_dictionary_is_left_to_arrow(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    column = pa.array([""] * 3, pa.string())
+    pq.write_table(pa.table({"small": column}), path, store_schema=False)
+    with pq.ParquetFile(path) as file:
+        pages = CodePages(path, SCHEMA, file)
+        data = np.zeros(4 * ((1 << 16) + 1), np.uint8)
+        page = code_pages._Page(2, (1 << 16) + 1, 0, data)
+        with pytest.raises(code_pages._Unexpected):
+            pages._dictionary(page, SCHEMA["small"], pa.string())
+
+
 @pytest.mark.parametrize("in_order", [True, False])
 def test_tables_do_not_depend_on_how_rows_are_read(
     tmp_path: Path, in_order: bool, monkeypatch: pytest.MonkeyPatch
@@ -181,3 +212,35 @@ def test_tables_do_not_depend_on_how_rows_are_read(
         np.add.at(expected, tuple(codes[NAMES.index(name)] for name in names), 1)
         assert (one == expected).all()
         assert (other == expected).all()
+
+
+def test_a_file_is_opened_as_often_whatever_its_row_groups_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    read = row_tables.batches
+    monkeypatch.setattr(row_tables, "batches", lambda *given: (opened.append(1), read(*given))[1])
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    path = tmp_path / "rows.parquet"
+    pq.write_table(
+        _plain(_table(3_000, 9, in_order=True)), path, row_group_size=100, store_schema=False
+    )
+    RowTables(path, SCHEMA).count([("small", "number")])
+    assert len(opened) == 2  # once in each thread
+
+
+def test_a_column_that_changes_late_makes_no_short_stretches() -> None:
+    """Such as one that only the last group of the first column has values of."""
+    rows = 64_000
+    first = np.repeat([0, 1], rows // 2)
+    late = np.where(first == 1, np.arange(rows) % 7, 0)
+    rarely, ends = constant_stretches(np.stack([first, late]).astype(np.uint8))
+    assert rarely.tolist() == [True, False]
+    assert ends.tolist() == [rows // 2, rows]
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(0, 3), (2, 1), (2, 0)])
+def test_stretches_of_hardly_anything(columns: int, rows: int) -> None:
+    rarely, ends = constant_stretches(np.zeros((columns, rows), np.uint8))
+    assert len(rarely) == columns
+    assert ends.tolist() == [rows]

@@ -114,4 +114,4 @@ def format_exact(number: float) -> str:
     """Format a true count as an integer, a true average with one decimal, and NaN as "none"."""
     if math.isnan(number):
         return "none"
-    return f"{number:,.0f}" if number.is_integer() else f"{number:,.1f}"
+    return f"{number:z,.0f}" if number.is_integer() else f"{number:z,.1f}"

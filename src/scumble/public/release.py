@@ -144,7 +144,7 @@ class Release:
         clamp: bool = False,
     ) -> list[Estimate | Estimates | EstimateTable]:
         """Answer many questions, in their order, with few passes over the published data."""
-        if isinstance(questions, (str, Query)):
+        if isinstance(questions, (str, bytes, Query)) or not isinstance(questions, Iterable):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
         sandbox = self._sandbox_with(tables)
         queries = self._all_parsed(list(questions), sandbox)
@@ -313,8 +313,11 @@ class Release:
 
     def _parsed(self, sql: str | Query | SelectPlan, sandbox: Sandbox) -> Query | SelectPlan:
         if not isinstance(sql, str):
-            if not hasattr(sql, "attributes"):
-                raise ParameterError.of("answer", "sql", "the text of a question", sql)
+            if not isinstance(sql, Query):
+                from scumble.public.sql.select_plan import SelectPlan
+
+                if not isinstance(sql, SelectPlan):
+                    raise ParameterError.of("answer", "sql", "the text of a question", sql)
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql

@@ -52,7 +52,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 # What is known of expressions over domains: their values, the questions whose types fit, and the
 # versions of conditions that cut bins. In bytes; a key counts as some.
 _KNOWN: Cache[Any, Any] = Cache(1 << 26)
-_SMALLEST = 1 << 10
+SMALLEST = 1 << 10  # what an entry counts at least
 _MOST_KEY = 1 << 12  # values of an attribute that is part of a key
 
 
@@ -133,7 +133,7 @@ class Sandbox:
         key = (query.expressions, query.argument, self.schema)
         if key not in self.known:
             self._check(query, expressions)
-            self.known.put(key, None, _SMALLEST)
+            self.known.put(key, None, SMALLEST)
 
     def _check(self, query: Query, expressions: Sequence[Expression]) -> None:
         """Check the expressions of a question that DuckDB must evaluate."""
@@ -266,7 +266,7 @@ class Sandbox:
         self.columns[name] = tuple(table.column_names)
 
     def keep_table(self, name: str, table: pa.Table) -> None:
-        """Add a table that SQL of estimators can name, and questions cannot."""
+        """Add or replace a table that SQL of estimators can name, and questions cannot."""
         with self._cursor() as cursor:
             _create_table(cursor, name, table)
 
@@ -296,7 +296,7 @@ class Sandbox:
             values = self._over_domains(axes, [expressions[place] for place in new])
             for place, value in zip(new, values, strict=True):
                 found[place] = value
-                self.known.put(keys[place], value, max(value.nbytes, _SMALLEST))
+                self.known.put(keys[place], value, max(value.nbytes, SMALLEST))
         return [cast(Values, value) for value in found]
 
     def _over_domains(
@@ -428,7 +428,7 @@ def _open(
 
 def _create_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     connection.register(_CELLS, table)
-    connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
+    connection.execute(f"CREATE OR REPLACE TABLE {quoted(name)} AS FROM {quoted(_CELLS)}")
     connection.unregister(_CELLS)
 
 

@@ -16,6 +16,7 @@ import pytest
 import scumble as sc
 from scumble.private.engines import fingerprints, tasks, workers
 from scumble.private.engines.engine import Output
+from scumble.private.engines.persons import PeopleFingerprint
 from scumble.private.engines.pool import PoolEngine
 from scumble.private.engines.workers import Workers
 from scumble.private.mechanism import Publisher
@@ -278,6 +279,23 @@ def test_units_without_rows(name: str, kind: str, tmp_path) -> None:
     ]
     assert digest(found[0]) == digest(found[1])
     assert found[0].evidence.rows == len(whole)
+
+
+def test_a_fingerprint_does_not_show_its_gmac() -> None:
+    """GMACs of one key and nonce would tell how two readings differ: tasks write fingerprints."""
+    codes, key = np.arange(40, dtype=np.uint8), bytes(32)
+    print_ = fingerprints.Fingerprinter(key, ["people"])
+    list(print_.watch(iter([[codes]])))
+    found = print_.result()
+    mac = fingerprints._gmac(key, "people")
+    mac.authenticate_additional_data(codes.data)
+    mac.finalize()
+    assert found is not None
+    assert mac.tag not in found["people"]
+    # ... and the key of no column is a fingerprint of people under the same key.
+    people = PeopleFingerprint(key)
+    people.watch(pa.array([None, None], pa.large_string()))
+    assert fingerprints._mac(key, b"key", "people") not in people.result()
 
 
 def test_a_fingerprint_is_of_the_codes_their_column_and_their_key() -> None:

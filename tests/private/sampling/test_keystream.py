@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,6 +51,31 @@ def test_the_stream_goes_on_where_the_counter_of_gcm_ends(monkeypatch: pytest.Mo
     short = Keystream(1)
     drawn = np.concatenate([short.words(size) for size in (3, 2, 1, 8, 1, 20, 5)])
     assert (drawn == expected).all()
+
+
+@pytest.mark.parametrize("drawn", [0, 3, 5, 40])
+def test_no_bytes_come_twice_after_an_interruption(drawn: int) -> None:
+    """Python hears Ctrl-C when a call returns: here, when bytes were just drawn."""
+
+    class Interrupted:
+        def __init__(self, cipher: Any) -> None:
+            self._cipher = cipher
+
+        def update_into(self, data: Any, out: Any) -> None:
+            self._cipher.update_into(data, out)
+            raise KeyboardInterrupt
+
+    stream, whole = Keystream(1), Keystream(1).words(200)
+    stream.words(drawn)
+    cipher = stream._cipher
+    stream._cipher = Interrupted(cipher)
+    with pytest.raises(KeyboardInterrupt):
+        stream.words(1)
+    if isinstance(stream._cipher, Interrupted):
+        stream._cipher = cipher
+    later = stream.words(100)
+    assert len(np.unique(later)) == len(later)
+    assert np.isin(later, whole).all()
 
 
 def test_the_counter_of_gcm_has_32_bits() -> None:

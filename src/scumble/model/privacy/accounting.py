@@ -146,8 +146,8 @@ class BudgetAccount:
                 f"{letter} = {float(self._left):g} is left of the promised "
                 f"{float(self._amount(self.promise)):g}. Ask for less, or promise more."
             )
+        self._left -= amount  # first: a charge that is interrupted here stays paid
         self.charges.append((reason, cost))
-        self._left -= amount
 
     def _pays_delta(self, cost: PrivacyLoss) -> bool:
         """Return whether enough δ is left, and the cost has no ρ beside it."""

@@ -84,7 +84,8 @@ class Keystream:
             self.release.destroy()
 
     def _start(self, key: bytes) -> None:
-        self._ciphers = _ciphers(key)
+        # All at once: Ctrl-C while a generator makes the next one would end it.
+        self._ciphers = iter(list(_ciphers(key)))
         self._cipher, self._left = next(self._ciphers)
 
     def _after_fork(self) -> None:
@@ -108,8 +109,9 @@ class Keystream:
                 if not self._left:
                     self._cipher, self._left = next(self._ciphers)
                 size = min(len(view), len(_ZEROS), self._left)
-                self._cipher.update_into(_ZEROS[:size], view[:size])
+                # Counted first: Ctrl-C between the two lines must not let bytes be given twice.
                 self._left -= size
+                self._cipher.update_into(_ZEROS[:size], view[:size])
                 view = view[size:]
 
     def words(self, count: int) -> NDArray[np.uint64]:

@@ -90,11 +90,15 @@ class CodePages:
 
     def _dictionary(self, page: _Page, attribute: Attribute, kind: pa.DataType) -> Codes:
         """Return the code of each value of a dictionary; none may lie outside the domain."""
-        if page.encoding not in (_PLAIN, _INDICES[0]):
+        from scumble.public.archive.page_kernels import MOST_BITS
+
+        if page.encoding not in (_PLAIN, _INDICES[0]) or not 0 <= page.values <= 1 << MOST_BITS:
             raise _Unexpected
         if kind in _NUMBERS:
+            if len(page.data) != page.values * _NUMBERS[kind].itemsize:
+                raise _Unexpected
             codes, outside = attribute.encode(pa.array(np.frombuffer(page.data, _NUMBERS[kind])))
-            if outside.any() or len(codes) != page.values:
+            if outside.any():
                 raise _Unexpected
             return codes
         if kind != pa.string() or not isinstance(attribute.domain, Category):
@@ -124,7 +128,7 @@ class _Page(NamedTuple):
 
 def _pages(data: Bytes, codec: str | None) -> Iterator[_Page]:
     """Yield the pages of a column chunk, decompressed."""
-    from scumble.public.archive.page_kernels import FIELDS, list_pages
+    from scumble.public.archive.page_kernels import FIELDS, list_pages, read_varint
 
     found = np.empty((_MOST_PAGES, FIELDS), np.int64)
     pages = list_pages(data, found)
@@ -133,6 +137,10 @@ def _pages(data: Bytes, codec: str | None) -> Iterator[_Page]:
         if not 0 <= size <= _LARGEST_PAGE:
             raise _Unexpected
         page = data[place : place + stored]
+        # Arrow's Snappy, unlike its Zstandard, does not refuse a page of fewer bytes than there is
+        # room for. What follows them would be memory that others have left.
+        if codec == "snappy" and read_varint(page, 0)[0] != size:
+            raise _Unexpected
         if unpack is not None:
             page = np.frombuffer(unpack(page, size), np.uint8)
         yield _Page(kind, values, encoding, page)
@@ -142,8 +150,6 @@ def _decode(pages: Iterator[_Page], codes: Codes, optional: bool, out: Codes) ->
     """Write the codes of all rows of a column chunk, given the codes of its dictionary."""
     from scumble.public.archive.page_kernels import MOST_BITS, decode_page
 
-    if len(codes) > 1 << MOST_BITS:
-        raise _Unexpected
     known = np.zeros(1 << MOST_BITS, out.dtype)
     known[: len(codes)] = codes
     done = 0

@@ -28,7 +28,7 @@ MOST_BITS = 16  # of an index into a dictionary
 
 
 @kernel
-def _read_varint(data: Array, at: int) -> tuple[int, int]:
+def read_varint(data: Array, at: int) -> tuple[int, int]:
     """Return a number of seven bits in each byte, and the place after it; -1 if there is none."""
     number = shift = 0
     while at < len(data) and shift <= 56:
@@ -76,7 +76,7 @@ def _read_header(data: Array, at: int, found: Array) -> int:
             continue
         kind, step = head & 15, head >> 4
         if not step:
-            step, at = _read_varint(data, at)
+            step, at = read_varint(data, at)
             step = (step >> 1) - last[depth]  # the number itself, which is not below 0
         last[depth] += step
         if kind == _RECORD:
@@ -95,7 +95,7 @@ def _read_field(data: Array, at: int, kind: int, fields: Array, found: Array) ->
     the place after it, or -1.
     """
     if _LEAST_INTEGER <= kind <= _MOST_INTEGER:
-        number, at = _read_varint(data, at)
+        number, at = read_varint(data, at)
         number = (number >> 1) ^ -(number & 1)
         if len(fields) == 1 and 1 <= fields[0] <= 3:
             found[KIND + fields[0] - 1] = number  # or SIZE, or STORED
@@ -103,7 +103,7 @@ def _read_field(data: Array, at: int, kind: int, fields: Array, found: Array) ->
             found[VALUES + fields[1] - 1] = number  # or ENCODING
         return at
     if kind == _BINARY:
-        length, at = _read_varint(data, at)
+        length, at = read_varint(data, at)
         return at + length if 0 <= length <= len(data) - at else -1
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)
@@ -134,7 +134,7 @@ def _skip_levels(data: Array, rows: int) -> int:
     end = 4
     for byte in range(4):
         end += int(data[byte]) << (8 * byte)
-    header, at = _read_varint(data, 4)
+    header, at = read_varint(data, 4)
     return end if header == 2 * rows and at + 1 == end and at < len(data) and data[at] == 1 else -1
 
 
@@ -146,7 +146,7 @@ def _decode_indices(data: Array, at: int, width: int, codes: Array, size: int, o
     """
     done = 0
     while done < len(out):
-        header, at = _read_varint(data, at)
+        header, at = read_varint(data, at)
         if not 2 <= header <= _LARGEST_HEADER:
             return False
         if header & 1:

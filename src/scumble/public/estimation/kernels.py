@@ -91,7 +91,10 @@ def _same_lines(
         firsts[kinds] = size
         kinds += 1
         for other in range(line, len(numbers)):
-            if (numbers[other] == numbers[line]).all():
+            column = 0
+            while column < numbers.shape[1] and numbers[other, column] == numbers[line, column]:
+                column += 1
+            if column == numbers.shape[1]:
                 listed[other] = True
                 order[size] = other
                 size += 1

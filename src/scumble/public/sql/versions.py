@@ -24,7 +24,7 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Dates
-from scumble.public.sandbox import Sandbox
+from scumble.public.sandbox import SMALLEST, Sandbox
 from scumble.public.sql.bounding import BoundedTree, NotBoundedError
 from scumble.public.sql.conditions import split
 from scumble.public.sql.pieces import (
@@ -100,7 +100,7 @@ class Versions:
         if found is None:
             found = self._condition(clause)
             size = sum(len(each.sql) for each in (found.sure, found.possible, found.share))
-            kept.put(key, found, size)
+            kept.put(key, found, max(size, SMALLEST))
         return found
 
     def _condition(self, clause: Expression) -> Condition:

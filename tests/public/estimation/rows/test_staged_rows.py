@@ -198,6 +198,14 @@ def test_an_interrupted_first_question_leaves_the_engine_usable(
     _same(found, {key: [sums[0]] * 3 for key, sums in expected.items()})
 
 
+def test_a_table_that_was_kept_before_an_interruption_is_made_again() -> None:
+    schema = sc.Schema([sc.Attribute("job", "sensitive", sc.Category(("a", "b")))])
+    engine = Sandbox(schema)
+    engine.keep_table("kept", pa.table({"n": [1]}))
+    engine.keep_table("kept", pa.table({"n": [2]}))
+    assert engine.rows("SELECT n FROM kept").column(0).to_pylist() == [2]
+
+
 @pytest.mark.parametrize("terms", [1, 64, 65, 5000])
 def test_sums_of_many_terms(terms: int) -> None:
     schema = sc.Schema([sc.Attribute("job", "sensitive", sc.Category(("a", "b")))])

@@ -164,11 +164,12 @@ class Regression:
     def target(self, asked: Floats) -> Target:
         """Return what a question with the weights `asked` of all values depends on."""
         key = asked.tobytes()
-        if key not in self._known:
-            self._known[key] = self.solve(asked)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.solve(asked)
             if len(self._known) > _MOST_TARGETS:
                 self._known.popitem(last=False)
-        return self._known[key]
+        return found
 
     def solve(self, asked: Floats) -> Target:
         """Return `target(asked)`, without keeping it."""

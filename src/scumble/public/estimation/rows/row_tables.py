@@ -117,17 +117,21 @@ class RowTables:
         """Yield the codes of some row groups: from their pages, where compiled loops pay."""
         import pyarrow.parquet as pq
 
-        columns = layout.columns
+        columns, others = layout.columns, list(groups)
         with pq.ParquetFile(self._path) as file:
             steps = file.metadata.num_rows * (len(columns) + len(layout.places))
             pages = CodePages(self._path, self._schema, file) if steps >= _COMPILED else None
+        if pages is not None:
+            others = []
             for group in groups:
-                codes = None if pages is None else pages.codes(group, columns)
-                if codes is not None:
+                codes = pages.codes(group, columns)
+                if codes is None:
+                    others.append(group)
+                else:
                     yield codes
-                    continue
-                for batch in batches(self._path, self._schema, columns, [group]):
-                    yield codes_of(batch, self._schema, columns)
+        if others:  # all by one reader: to open a file takes long if it has many row groups
+            for batch in batches(self._path, self._schema, columns, others):
+                yield codes_of(batch, self._schema, columns)
 
 
 def over_row_groups(
@@ -167,16 +171,16 @@ def batches(
 
 
 def constant_stretches(codes: Codes) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return the columns that rarely change, as the first rows tell, and where the stretches of
-    rows end in which none of them does. Published rows are sorted: some columns rarely change.
+    """Return the columns that rarely change, and where the stretches of rows end in which none of
+    them does. Published rows are sorted: some columns rarely change.
     """
     rows = codes.shape[1]
-    sample = codes[:, : rows // 8]
-    changes = [np.count_nonzero(column[1:] != column[:-1]) for column in sample]
-    rarely = np.array(changes, np.int64) * _STRETCH < sample.shape[1]
-    joint = np.zeros(max(rows - 1, 0), bool)
-    for place in np.flatnonzero(rarely):
-        joint |= codes[place, 1:] != codes[place, :-1]
+    rarely, joint = np.zeros(len(codes), bool), np.zeros(max(rows - 1, 0), bool)
+    for place, column in enumerate(codes):
+        changes = column[1:] != column[:-1]
+        if np.count_nonzero(changes) * _STRETCH < rows:
+            rarely[place] = True
+            joint |= changes
     return rarely, np.append(np.flatnonzero(joint) + 1, rows)
 
 
