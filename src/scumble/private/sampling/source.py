@@ -177,7 +177,8 @@ def _ciphers(key: bytes) -> Iterator[tuple[Any, int]]:
 
     The keystream is AES of the counters 0, 1, 2, ... GCM encrypts by the same counters from 2 on,
     if its nonce is 0, until they have 32 bits. OpenSSL does that with the widest instructions of a
-    processor, which it does not use for CTR: twice as fast where there are some (VAES).
+    processor, which it does not use for CTR: twice as fast where there are some (VAES), and 0.7
+    times as fast elsewhere.
     """
 
     def counting(first: int) -> Any:
