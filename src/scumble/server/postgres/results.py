@@ -16,9 +16,9 @@ _NUMBERS = ("value", "stderr", "low", "high")
 def result_of(answer: Answer) -> Rows:
     """Return an answer as columns and rows; limits are those of the level 95 %."""
     if isinstance(answer, Estimate):
-        answer = Estimates([], [((), answer)])
-    groups = [Column.of(name, kind) for name, kind in answer.types]
+        answer = Estimates([], [((), answer)], aliases=[answer.alias])
     if isinstance(answer, EstimateTable):
+        groups = [Column.of(name, kind) for name, kind in answer.types]
         level = answer.shown_level(_LEVEL)
         named = [(item, *(f"{item}_{part}" for part in _NUMBERS[1:])) for item in answer.items]
         columns = [Column(name, FLOAT8) for names in named for name in names]
@@ -28,7 +28,9 @@ def result_of(answer: Answer) -> Rows:
         ]
         return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=answer.notes)
     level = answer.shown_level(_LEVEL) if isinstance(answer, SelectedEstimates) else _LEVEL
-    columns = [Column(name, FLOAT8) for name in _NUMBERS]
+    titles = zip(answer.titles, answer.types, strict=True)
+    groups = [Column.of(title, kind) for title, (_, kind) in titles]
+    columns = [Column(name, FLOAT8) for name in (answer.alias or _NUMBERS[0], *_NUMBERS[1:])]
     rows = [
         (*key, *_numbers(each, level), _status((each,)), getattr(each, "answered", ""))
         for key, each in answer.rows
