@@ -33,15 +33,16 @@ demo: .venv/demo.stamp
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
 
-# Ten to seventeen minutes on two cores. The next is for changes to merge, the last for nights.
+# About five minutes on two free cores; `make test ONLY=tests/server` runs a part.
+# The next is for changes to merge, the last for nights.
 test: .venv/dev.stamp
-	$(PYTEST) -m 'not slow and not soak'
+	$(PYTEST) -m 'not slow and not soak' $(ONLY)
 
 test-slow: .venv/dev.stamp
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $(ONLY)
 
 test-soak: .venv/dev.stamp
-	$(PYTEST) -o faulthandler_timeout=0 -m soak
+	$(PYTEST) -o faulthandler_timeout=0 -m soak $(ONLY)
 
 # Takes a quarter of an hour: every method, honest and broken on purpose, with RUNS runs of each.
 RUNS ?= 1000000

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import scumble as sc
 from benchmarks.measure import at_least, at_most, take_turns
 from benchmarks.people import folder
+from scumble.families.aroma.publish.views import Pool, bytes_per_row
 from scumble.model.evidence.channels import PoolLaw
-from scumble.private.perturbation.aroma_views import bytes_per_row
-from scumble.private.sampling.pools import Pool
 from scumble.private.sampling.source import Keystream
 from scumble.public.estimation.rows.posterior_law import PosteriorLaw, StagedInverse
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import scumble as sc
 from benchmarks.measure import at_least
-from scumble.audit.anonymity.table_risk import anonymity, classes, diversity
+from scumble.audit.table_risk import anonymity, classes, diversity
 from scumble.private.tables.rows import Rows
 
 ROWS = 1_000_000

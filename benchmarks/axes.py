@@ -10,15 +10,15 @@ import numpy as np
 
 import scumble as sc
 from benchmarks.measure import at_most, take_turns
+from scumble.families.axes.publish import AxisSummary
+from scumble.families.boxes.publish.base import RegionSummary
+from scumble.families.boxes.read import BoxTreeReader
 from scumble.model.designs.kronecker import ByLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.axes import AxisSummary
-from scumble.private.summaries.trees.base import RegionSummary
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 from scumble.public.estimation.measurements.readings import Grouping, Weights
 
 MOST_SECONDS = 0.005

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import scumble as sc
 from benchmarks.measure import at_most, take_turns
-from scumble.public.estimation.measurements.box_tree import BoxTreeReader
+from scumble.families.boxes.read import BoxTreeReader
 from scumble.public.estimation.measurements.readings import Reading, Weights
 
 ROWS, SIZE, TARGET = 300_000, 256, 1.3

@@ -116,17 +116,17 @@ def all_commands(home: Path) -> list[Command]:
     advise = ["-s", str(schema), "-n", str(ROWS), "--publish", "rows", "--attacker-prior", "0.1"]
     select = ["-a", "age,sex", "-n", str(ROWS), "-e", "1", "--neighbours", "replace"]
     return [
-        Command("query uniform", 1.2, [*PROGRAM, "query", str(uniform), COUNT]),
+        Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
         Command(
             "query histogram",
-            1.2,
+            2,
             [*PROGRAM, "query", str(histogram), "SELECT COUNT(*) FROM t WHERE age < 30"],
         ),
         Command("publish uniform", 1.4, [*publish, "-m", "uniform", "-o", str(home / "one")]),
         Command("publish histogram", 1.4, [*publish, *summary, "-o", str(home / "two")]),
         Command(
             "db ask",
-            1.4,
+            2,
             [*PROGRAM, "db", "ask", str(database), "--source", people, ASKED],
             database,
         ),

@@ -22,7 +22,6 @@ PUBLISHERS = {
     "subset": sc.Subset(epsilon=1),
     "aroma": sc.Aroma(k=49),
     "partition": sc.Partition(rho1="1/10", rho2="1/2"),
-    "anatomy": sc.Anatomy(l=4),
     "alphabeta": sc.AlphaBeta(k=10, gamma=0.2, duplicates="collapse"),
     "frapp": sc.Frapp(epsilon=1),
 }

@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Row, Step, Study, Verdict, scatter_panels
-from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.families.alphabeta.design import InclusionProbabilities, ReplacedTuples, Tuples
 from scumble.public.plot.figures import Line, Panel
 
 COLUMNS = tuple(

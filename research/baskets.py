@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import scumble as sc
-from scumble.compare.list_truth import BasketTruth
+from scumble.compare.lists import BasketTruth
 from scumble.model.schema.lists import ListDomain
 
 if TYPE_CHECKING:

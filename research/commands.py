@@ -259,8 +259,9 @@ def honest(
     """Coverage and half-width of intervals of 95 % where ranges cut boxes, at ε = 0.1, and where
     counts depend on groups of Anatomy and left-out cells of Sparse.
 
-    Before: the noise alone. Now: with the least and the most that cut boxes, groups and left-out
-    cells can hold. And how often the selector's choice has the shortest intervals.
+    Before: the noise alone (of Anatomy, the regression over groups alone). Now: with the least and
+    the most that cut boxes, groups and left-out cells can hold. And how often the selector's choice
+    has the shortest intervals.
     """
     from research import honest_report, honest_rows
     from research.honest import FULL, QUICK, study

@@ -27,8 +27,8 @@ from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Study
 from scumble.private.mechanism import Summary, mechanisms
+from scumble.private.mechanism_metadata import ComparisonPreset
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
@@ -136,7 +136,9 @@ def fitting(shape: Shape, methods: Sequence[str], epsilon: float = EPSILON) -> d
     """The methods that are there and can serve the attributes of a shape."""
     known, schema = mechanisms(), shape.schema
     queries = prefixes(shape.shares.size) if len(schema.names) == 1 else []
-    study = Study(schema, tuple(schema.names), "add_remove", 1, tuple(queries), lambda: 0.0)
+    study = ComparisonPreset(
+        schema, tuple(schema.names), "add_remove", 1, tuple(queries), lambda: 0.0
+    )
     found = {}
     for name in methods:
         if name not in known:
@@ -236,8 +238,8 @@ def _product(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
 
 
 def _regions(evidence: Any, table: pa.Table, shape: list[int]) -> Floats:
-    from scumble.model.designs.box_tree import BoxNodes
-    from scumble.public.estimation.measurements.box_tree import BoxTreeReader
+    from scumble.families.boxes.design.box_tree import BoxNodes
+    from scumble.families.boxes.read import BoxTreeReader
 
     tree = BoxNodes.read(table, evidence.columns)
     reader = BoxTreeReader.of_tree(tree, evidence.columns, evidence.design)

@@ -33,13 +33,8 @@ from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.bounds import Bounded
 from scumble.public.estimation.interval_laws import noise_half_width
-from scumble.public.estimation.measurements.readings import (
-    NoisyTotal,
-    Part,
-    Reader,
-    Weights,
-    reader_of,
-)
+from scumble.public.estimation.measurements.readers import reader_of
+from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Reader, Weights
 from scumble.public.sandbox import Sandbox
 
 LEVEL = 0.95

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS
+from scumble.families.baskets.design import COUNT, ITEMS
 from scumble.model.schema.lists import DerivedName
 from scumble.public.plot.figures import FAINT, INK, blank, svg
 

@@ -25,9 +25,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import scumble as sc
+from scumble.families.sequences.read.models import RunModel
+from scumble.families.sequences.read.rows import draw_sequences
 from scumble.model.schema.lists import ListDomain
-from scumble.public.estimation.strings.models import RunModel
-from scumble.public.synthesis.list_rows import draw_sequences
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -18,10 +18,11 @@ import pyarrow.parquet as pq
 import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Row, Step
+from scumble.families.anatomy.design import Groups
+from scumble.families.partition.publish import balanced, keep_for
 from scumble.model.evidence.channels import PartitionChannel, UniformChannel
-from scumble.model.evidence.evidence import Groups, Records
+from scumble.model.evidence.evidence import Records
 from scumble.private.mechanism import Mechanism
-from scumble.private.perturbation.partition_groups import balanced, keep_for
 from scumble.public.release import Release
 
 COLUMNS = (

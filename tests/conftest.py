@@ -47,9 +47,15 @@ settings.load_profile("fixed")
 _LIMITS = {"slow": 1200, "soak": 6 * 3600}
 
 
+# Whole files and folders that are slow together: experiments and the harness of the benchmarks.
+_SLOW = ("tests/research/", "tests/test_benchmarks.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give marked tests the time limit of their marker."""
+    """Mark slow folders, and give marked tests the time limit of their marker."""
     for item in items:
+        if item.nodeid.startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
         for name, seconds in _LIMITS.items():
             if item.get_closest_marker(name) and not item.get_closest_marker("timeout"):
                 item.add_marker(pytest.mark.timeout(seconds))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ VALUES: list[Any] = [
     *(None, True, -1, 0, 1.5, 10**30, 1e308, -0.0, "", "1/0", "1e999999999", "nan", "-1/2", "2"),
     *("\x1b", "../x", "x" * 5000, [], {}, [[]], {"kind": "x"}, [1, "a", None], "records.parquet"),
 ]
-SECONDS = 30.0  # of processor time for one case; most take milliseconds
 
 
 def mutated_text(text: str, draw: random.Random, words: list[str]) -> str:
@@ -267,15 +265,12 @@ def run_cases(kind: str, seeds: range, releases: list[Path], place: Path) -> Non
     for seed in seeds:
         folder = place / f"{seed}"
         folder.mkdir()
-        start = time.process_time()
         try:
             case(releases, folder, random.Random(f"{kind} {seed}"))
         except ScumbleError:
             pass
         except Exception as error:
             failures.append(f"{kind} {seed}: {type(error).__name__}: {str(error)[:100]}")
-        if time.process_time() - start > SECONDS:
-            failures.append(f"{kind} {seed}: longer than {SECONDS} seconds")
         for path in folder.iterdir():
             path.unlink()
         folder.rmdir()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import scumble
-from scumble._registry import class_names
+from scumble.families import class_names
 from tests.support.stubs import stub_text
 
 
 def test_public_names() -> None:
     """All mechanisms, and these names."""
     others = [
+        "ALL",
         "Attribute",
         "Bins",
         "Boolean",

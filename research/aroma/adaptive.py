@@ -23,14 +23,14 @@ from research.aroma.views import (
     uniform_pool,
 )
 from research.study import Codes, Floats, Row
+from scumble.families.aroma.design import pool_exposure, profile
+from scumble.families.workload.publish.strategies import eigen_design
 from scumble.model.designs.matrix import Strategy
-from scumble.model.designs.planning.strategies import eigen_design
 from scumble.model.errors import ParameterError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism
-from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
 from scumble.private.sampling.noise import discrete_gaussian
 from scumble.private.sampling.source import Keystream
 from scumble.public.estimate import Estimate

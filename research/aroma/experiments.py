@@ -22,13 +22,9 @@ from research.aroma.rivals import (
 )
 from research.aroma.views import CLOSE, VALUES, K, Laboratory, uniform_pool
 from research.study import Floats, Row
+from scumble.families.aroma.design import acceptance, pool_exposure, profile
+from scumble.families.aroma.publish.guarantee import again_in_paper
 from scumble.model.privacy.guarantee import epsilon_for_exposure, exposure_at_most
-from scumble.private.perturbation.aroma_guarantee import (
-    acceptance,
-    again_in_paper,
-    pool_exposure,
-    profile,
-)
 
 
 def study(laboratory: Laboratory) -> Iterator[tuple[str, list[Row]]]:

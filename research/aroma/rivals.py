@@ -27,13 +27,13 @@ from research.aroma.views import (
     weights,
 )
 from research.study import Codes, Floats, Row
-from scumble.audit.exposure import subset_exposure
+from scumble.families.aroma.design import pool_exposure
+from scumble.families.randomised_response.check import subset_exposure
 from scumble.model.privacy.guarantee import epsilon_for_exposure
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism
-from scumble.private.perturbation.aroma_guarantee import pool_exposure
 from scumble.public.release import Release
 
 _SPREAD = 1000  # possible places for each person, in the comparison at the paper's reading

@@ -226,7 +226,7 @@ def _times(rows: Sequence[Row]) -> Iterator[Verdict]:
         f"{ours[-1]['k']} ({ours[0]['bytes a row']:.1f} to {ours[-1]['bytes a row']:.1f} bytes a "
         f"row); publishing takes {min(publish):.1f} to {max(publish):.1f} times FRAPP's",
         max(answer) < _LITTLE,
-        "a query reads more columns",
+        "a query reads the columns of all values, by posterior probabilities",
     )
 
 

@@ -17,10 +17,10 @@ import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Step
 from scumble.audit.exposure import Exposure, exposure, shown_counts
+from scumble.families.alphabeta.design import InclusionProbabilities, Tuples
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw, SubsetLaw, UniformChannel
-from scumble.model.evidence.evidence import Records, Tuples
-from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.model.evidence.evidence import Records
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema

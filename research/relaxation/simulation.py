@@ -19,8 +19,8 @@ from scumble.private.database.relaxation import (
     Combination,
     Compound,
     Distance,
+    candidates,
     combine,
-    nearest,
     relax,
 )
 from scumble.private.database.space import Box, Boxes
@@ -52,8 +52,7 @@ class SplitOnce(HistogramTracker):
     """The paper's rule to the letter: a bucket that becomes full is split once, full parts stay."""
 
     def _cover(self, box: Box, units: int, most: int, *, helpful: bool) -> None:
-        from scumble.private.database.split_kernels import split
-        from scumble.private.database.tracker_kernels import cover_buckets
+        from scumble.private.database.tracker_kernels import cover_buckets, split
 
         late = cover_buckets(self._index, box, units, most, self._due)
         if late and self._index.sizes[1] < len(self._index.where):
@@ -224,7 +223,7 @@ def compare(survey: Survey, boxes: Boxes, outcome: Outcome, sample: int) -> dict
 
 
 def _combination(target: Box, known: Boxes, survey: Survey) -> Combination | None:
-    return combine(target, known, nearest(Distance.over(survey.sizes)(known, target)))
+    return combine(target, known, candidates(target, known, Distance.over(survey.sizes)))
 
 
 def _signs(compound: Compound) -> Combination:

@@ -8,14 +8,15 @@ release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
 release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
 """
 
-from scumble._registry import class_names
 from scumble._version import __version__ as __version__
+from scumble.families import class_names
 
 # Names are fetched when they are first used, so that `import scumble` and the command line start at
 # once. The value is the module, with ":" and the name there if it is another; "*" is the module
 # itself. Type checkers read __init__.pyi, which `make options` writes from this table.
 _HOME = {
     **class_names(),
+    "ALL": "scumble.public.estimate",
     "Attribute": "scumble.model.schema.attribute",
     "Bins": "scumble.model.schema.domains",
     "Boolean": "scumble.model.schema.domains",

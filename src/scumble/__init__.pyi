@@ -2,6 +2,36 @@
 
 from scumble._version import __version__ as __version__
 from scumble.compare.selection import select as select
+from scumble.families.alphabeta.publish import AlphaBeta as AlphaBeta
+from scumble.families.alphabeta.publish import Frapp as Frapp
+from scumble.families.anatomy.publish import Anatomy as Anatomy
+from scumble.families.aroma.publish import Aroma as Aroma
+from scumble.families.axes.publish import Hierarchy as Hierarchy
+from scumble.families.axes.publish import Wavelet as Wavelet
+from scumble.families.baskets.publish import Baskets as Baskets
+from scumble.families.baskets.publish import DiffPart as DiffPart
+from scumble.families.boxes.publish import Dawa as Dawa
+from scumble.families.boxes.publish import Grid as Grid
+from scumble.families.boxes.publish import Kdtree as Kdtree
+from scumble.families.boxes.publish import Mosaic as Mosaic
+from scumble.families.boxes.publish import PrivTree as PrivTree
+from scumble.families.boxes.publish import Quadtree as Quadtree
+from scumble.families.dirichlet.publish import Dirichlet as Dirichlet
+from scumble.families.generalise.publish import Generalise as Generalise
+from scumble.families.histogram.publish import Histogram as Histogram
+from scumble.families.histogram.publish import Sparse as Sparse
+from scumble.families.keys.publish import Keys as Keys
+from scumble.families.marginals.publish import Datacube as Datacube
+from scumble.families.marginals.publish import Fourier as Fourier
+from scumble.families.marginals.publish import Marginals as Marginals
+from scumble.families.partition.publish import Partition as Partition
+from scumble.families.randomised_response.publish import Subset as Subset
+from scumble.families.randomised_response.publish import Uniform as Uniform
+from scumble.families.sequences.publish import Sequences as Sequences
+from scumble.families.sequences.publish import Trajectories as Trajectories
+from scumble.families.synthesis.publish import Mwem as Mwem
+from scumble.families.synthesis.publish import Synthesis as Synthesis
+from scumble.families.workload.publish import Workload as Workload
 from scumble.model.errors import DomainError as DomainError
 from scumble.model.errors import LedgerError as LedgerError
 from scumble.model.errors import ParameterError as ParameterError
@@ -26,37 +56,8 @@ from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_saved as open
-from scumble.private.perturbation.alphabeta import AlphaBeta as AlphaBeta
-from scumble.private.perturbation.anatomy import Anatomy as Anatomy
-from scumble.private.perturbation.aroma import Aroma as Aroma
-from scumble.private.perturbation.frapp import Frapp as Frapp
-from scumble.private.perturbation.generalisation.generalise import Generalise as Generalise
-from scumble.private.perturbation.partition import Partition as Partition
-from scumble.private.perturbation.subset import Subset as Subset
-from scumble.private.perturbation.uniform import Uniform as Uniform
 from scumble.private.publish import publish as publish
-from scumble.private.summaries.datacube import Datacube as Datacube
-from scumble.private.summaries.fourier import Fourier as Fourier
-from scumble.private.summaries.hierarchy import Hierarchy as Hierarchy
-from scumble.private.summaries.histogram import Histogram as Histogram
-from scumble.private.summaries.keys import Keys as Keys
-from scumble.private.summaries.lists.baskets import Baskets as Baskets
-from scumble.private.summaries.lists.diffpart import DiffPart as DiffPart
-from scumble.private.summaries.lists.sequences import Sequences as Sequences
-from scumble.private.summaries.lists.trajectories import Trajectories as Trajectories
-from scumble.private.summaries.marginals import Marginals as Marginals
-from scumble.private.summaries.sparse import Sparse as Sparse
-from scumble.private.summaries.synthetic.dirichlet import Dirichlet as Dirichlet
-from scumble.private.summaries.synthetic.mwem import Mwem as Mwem
-from scumble.private.summaries.synthetic.synthesis import Synthesis as Synthesis
-from scumble.private.summaries.trees.dawa import Dawa as Dawa
-from scumble.private.summaries.trees.grid import Grid as Grid
-from scumble.private.summaries.trees.kdtree import Kdtree as Kdtree
-from scumble.private.summaries.trees.mosaic import Mosaic as Mosaic
-from scumble.private.summaries.trees.privtree import PrivTree as PrivTree
-from scumble.private.summaries.trees.quadtree import Quadtree as Quadtree
-from scumble.private.summaries.wavelet import Wavelet as Wavelet
-from scumble.private.summaries.workload import Workload as Workload
+from scumble.public.estimate import ALL as ALL
 from scumble.public.estimate import Estimate as Estimate
 from scumble.public.estimate import Estimates as Estimates
 from scumble.public.estimate_table import EstimateTable as EstimateTable
@@ -64,6 +65,7 @@ from scumble.public.release import Release as Release
 from scumble.server.client import connect as connect
 
 __all__ = [
+    "ALL",
     "AlphaBeta",
     "Anatomy",
     "Aroma",

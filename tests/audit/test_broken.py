@@ -17,27 +17,48 @@ from tests.support.twins.everything import TWINS, line
 SEED = 7
 
 
-def named(twins):
-    return pytest.mark.parametrize("twin", twins, ids=lambda twin: twin.name)
+# Twins of half a second and more, beside quick ones that the same check of the auditor refutes.
+SLOW = {
+    "number of rows for free",
+    "a tenth of ε spent twice",
+    "noise for shorter sequences",
+    "only strings that occur",
+    "ε of sequences spent twice",
+    "the number of items is free",
+    "noise of one set of items",
+    "noise of one table over hubs",
+    "steps and counts of one ε",
+    "only items that occur",
+    "bounds of the grid from the data",
+}
+
+
+def twins():
+    for twin in TWINS:
+        yield pytest.param(twin, marks=[pytest.mark.slow] * (twin.name in SLOW), id=twin.name)
 
 
 def test_there_are_enough_twins():
     assert len(TWINS) >= 12
     assert len({twin.name for twin in TWINS}) == len(TWINS)
+    assert {twin.name for twin in TWINS} > SLOW
 
 
-@named(TWINS)
+@pytest.mark.parametrize("twin", list(twins()))
 def test_what_is_broken_is_refuted(twin):
-    """At a confidence of 0.9999, or exactly."""
-    found = list(twin.broken(twin.runs, SEED))
-    refuted = [finding for finding in found if finding.refuted]
-    assert refuted, [finding.sentence for finding in found]
-    assert all(each.confidence is None or each.confidence >= CONFIDENCE for each in refuted)
+    """At a confidence of 0.9999, or exactly. The first finding that refutes it is enough."""
+    found = []
+    for finding in twin.broken(twin.runs, SEED):
+        found.append(finding)
+        if finding.refuted:
+            break
+    assert found[-1].refuted, [finding.sentence for finding in found]
+    assert found[-1].confidence is None or found[-1].confidence >= CONFIDENCE
     assert line(twin.name, found).startswith("refuted")
 
 
 @pytest.mark.slow
-@named(TWINS)
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_the_honest_twin_stands(twin):
     """In short the tests of the catalogue show the same of every method."""
     found = list(twin.honest(twin.runs, SEED))

@@ -11,8 +11,8 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.mechanism_claims import tried
 from scumble.audit.runs import backgrounds, changes, pairs
 from scumble.audit.summary_plans import worst_pair
-from scumble.private.hooks import TINY, Claim
 from scumble.private.mechanism import mechanisms
+from scumble.private.mechanism_metadata import TINY, Claim
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
@@ -26,11 +26,19 @@ def test_every_method_is_in_the_catalogue_or_left_out_for_a_reason():
     assert listed.isdisjoint(left_out)
     assert listed | set(left_out) == set(mechanisms())
     assert all(len(reason) > 20 for reason in left_out.values())
+    assert listed > LONG
+
+
+# Mechanisms whose runs take longest. Quick tests of their own show what they lose; the parts of
+# trajectories are other mechanisms.
+LONG = {"sparse", "mosaic", "sequences", "baskets", "synthesis", "mwem", "trajectories", "diffpart"}
 
 
 def entries():
-    """Every place in the catalogue; after the first of each mechanism, the others are slow."""
-    seen = set()
+    """Every place in the catalogue. Slow are all but the first of each mechanism, and all of those
+    that take longest.
+    """
+    seen = set(LONG)
     for place, claim in enumerate(CLAIMS):
         marks = [pytest.mark.slow] if claim.name in seen else []
         yield pytest.param(place, marks=marks, id=f"{place + 1} {claim.name}")

@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.audit.evidence_checks import patterns
-from scumble.audit.exposure import (
-    finding,
-    included_exposure,
-    play,
-    replaced_exposure,
-    subset_exposure,
-)
+from scumble.audit.exposure import finding, play
+from scumble.families.alphabeta.check import included_exposure, replaced_exposure
+from scumble.families.alphabeta.design import InclusionProbabilities, ReplacedTuples, patterns
+from scumble.families.randomised_response.check import subset_exposure
 from scumble.model.evidence.channels import SubsetLaw
-from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
 from scumble.model.privacy.guarantee import exposure_at_most
 
 GAMES = 40_000
@@ -101,33 +96,35 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_tuples_against_enumeration(law):
+def test_tuples_against_enumeration(subtests):
     """Every view, and the best guess for it; with sources for the person who is worst off."""
-    expected = max(enumerated(law, known, 3) for known in range(2))
-    assert of_tuples(law, 2, 3) == pytest.approx(expected, rel=1e-12)
+    for law in LAWS:
+        with subtests.test(law=law):
+            expected = max(enumerated(law, known, 3) for known in range(2))
+            assert of_tuples(law, 2, 3) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("rows", "size"), [(1, 2), (3, 2), (4, 2), (2, 3)])
-def test_replaced_rows_against_enumeration(rows, size):
+def test_replaced_rows_against_enumeration(subtests):
     """Every bag, where the other rows are known, and none is one that the target may have."""
-    values, domain, keep = 3, 3 * size, Fraction(1, 5)
-    laws = []
-    for true in range(values):
-        law: dict[tuple, Fraction] = {}
-        for shown in product(range(domain), repeat=rows):
-            own = (true, *range(values, values + rows - 1))
-            chance = prod(
-                (keep if there == mine else 0) + (1 - keep) / domain
-                for there, mine in zip(shown, own, strict=True)
-            )
-            seen = tuple(sorted(shown))
-            law[seen] = law.get(seen, Fraction(0)) + chance
-        laws.append(law)
-    success = best(laws, ())[0]
-    assert replaced_exposure(ReplacedTuples(rows, keep), domain, values)[0] == pytest.approx(
-        success, rel=1e-12
-    )
+    for rows, size in [(1, 2), (3, 2), (4, 2), (2, 3)]:
+        with subtests.test(rows=rows, size=size):
+            values, domain, keep = 3, 3 * size, Fraction(1, 5)
+            laws = []
+            for true in range(values):
+                law: dict[tuple, Fraction] = {}
+                for shown in product(range(domain), repeat=rows):
+                    own = (true, *range(values, values + rows - 1))
+                    chance = prod(
+                        (keep if there == mine else 0) + (1 - keep) / domain
+                        for there, mine in zip(shown, own, strict=True)
+                    )
+                    seen = tuple(sorted(shown))
+                    law[seen] = law.get(seen, Fraction(0)) + chance
+                laws.append(law)
+            success = best(laws, ())[0]
+            assert replaced_exposure(ReplacedTuples(rows, keep), domain, values)[
+                0
+            ] == pytest.approx(success, rel=1e-12)
 
 
 def test_patterns_of_many_views_are_all_there():
@@ -170,9 +167,11 @@ def test_subset_against_enumeration(size, inclusion):
     assert subset_exposure(SubsetLaw(values, size, inclusion)) == pytest.approx(float(success))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "values"),
-    [
+def test_the_adversary_of_the_game_is_the_best_one(subtests):
+    """The measured score is within 5.3 standard errors of the closed form: a false alarm in 10^7,
+    eight times.
+    """
+    for mechanism, values in [
         (sc.Uniform(epsilon=1), 15),
         (sc.Subset(epsilon=0.5), 15),
         (sc.Aroma(k=49), 15),
@@ -181,16 +180,11 @@ def test_subset_against_enumeration(size, inclusion):
         (sc.AlphaBeta(alpha=0.5, beta=0.05, multiplicity=2, views=2), 5),
         (sc.AlphaBeta(alpha=0.5, beta=0.1, sources={"secret": [1, 2, 3, 4]}), 4),
         (sc.Frapp(keep=0.3), 4),
-    ],
-    ids=lambda given: getattr(given, "name", str(given)),
-)
-def test_the_adversary_of_the_game_is_the_best_one(mechanism, values):
-    """The measured score is within 5.3 standard errors of the closed form: a false alarm in 10^7,
-    eight times.
-    """
-    score = play(mechanism, values, GAMES, seed=11)
-    exact = score.exact.success
-    assert abs(score.hits / GAMES - exact) < 5.3 * (exact * (1 - exact) / GAMES) ** 0.5
+    ]:
+        with subtests.test(mechanism=mechanism, values=values):
+            score = play(mechanism, values, GAMES, seed=11)
+            exact = score.exact.success
+            assert abs(score.hits / GAMES - exact) < 5.3 * (exact * (1 - exact) / GAMES) ** 0.5
 
 
 def test_aroma_does_not_keep_the_epsilon_of_its_paper():
@@ -201,15 +195,15 @@ def test_aroma_does_not_keep_the_epsilon_of_its_paper():
     assert found.numbers["allowed"] == pytest.approx(0.105, abs=5e-4)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 3])
-@pytest.mark.parametrize("method", [sc.Uniform, sc.Subset])
-def test_uniform_and_subset_never_exceed_their_bound(method, epsilon):
-    mechanism = method(epsilon=epsilon)
-    score = play(mechanism, 15, 1000, seed=1)
-    assert score.exact.success <= exposure_at_most(epsilon, 15) * (1 + 1e-12)
-    assert not finding(mechanism, score, epsilon, 0.9999).refuted
-    if method is sc.Uniform:
-        assert score.exact.success == pytest.approx(exposure_at_most(epsilon, 15))
+def test_uniform_and_subset_never_exceed_their_bound(subtests):
+    for epsilon, method in product([0.1, 0.5, 1, 3], [sc.Uniform, sc.Subset]):
+        with subtests.test(epsilon=epsilon, method=method):
+            mechanism = method(epsilon=epsilon)
+            score = play(mechanism, 15, 1000, seed=1)
+            assert score.exact.success <= exposure_at_most(epsilon, 15) * (1 + 1e-12)
+            assert not finding(mechanism, score, epsilon, 0.9999).refuted
+            if method is sc.Uniform:
+                assert score.exact.success == pytest.approx(exposure_at_most(epsilon, 15))
 
 
 def test_groups_are_played_out_and_refuted():

@@ -4,6 +4,7 @@ the promise, and reaches it where the promise is tight.
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -36,59 +37,61 @@ SUMMARIES = {
 }
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_the_exact_loss_keeps_the_promise(name, relation, rows):
-    epsilon = Fraction(7, 10)
-    mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, contribution=rows)
-    loss = worst_pair(mechanism, SCHEMA, relation, rows).loss
-    assert loss.rho == 0
-    assert epsilon * Fraction(99, 100) <= loss.epsilon <= epsilon
+def test_the_exact_loss_keeps_the_promise(subtests):
+    for relation, rows, name in product(["add_remove", "replace"], [1, 3], SUMMARIES):
+        with subtests.test(relation=relation, rows=rows, name=name):
+            epsilon = Fraction(7, 10)
+            mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, contribution=rows)
+            loss = worst_pair(mechanism, SCHEMA, relation, rows).loss
+            assert loss.rho == 0
+            assert epsilon * Fraction(99, 100) <= loss.epsilon <= epsilon
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
-@pytest.mark.parametrize("name", ["hierarchy", "wavelet", "marginals", "datacube"])
-def test_gaussian_noise_keeps_its_rho(name, relation):
-    mechanism = SUMMARIES[name](epsilon=0.7, delta=1e-6, neighbours=relation)
-    loss = worst_pair(mechanism, SCHEMA, relation, 1).loss
-    assert loss.epsilon == 0
-    assert loss.rho <= rho_for(0.7, 1e-6)
+def test_gaussian_noise_keeps_its_rho(subtests):
+    for relation, name in product(
+        ["add_remove", "replace"], ["hierarchy", "wavelet", "marginals", "datacube"]
+    ):
+        with subtests.test(relation=relation, name=name):
+            mechanism = SUMMARIES[name](epsilon=0.7, delta=1e-6, neighbours=relation)
+            loss = worst_pair(mechanism, SCHEMA, relation, 1).loss
+            assert loss.epsilon == 0
+            assert loss.rho <= rho_for(0.7, 1e-6)
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
-@pytest.mark.parametrize("delta", [{}, {"delta": 1e-6}])
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_no_release_is_refuted_by_its_own_mechanism(name, delta, relation):
+def test_no_release_is_refuted_by_its_own_mechanism(subtests):
     """Residuals with Gaussian noise publish less than they blur, and are paid for accordingly."""
-    if name == "histogram" and delta:
-        pytest.skip("histograms have no Gaussian noise")
-    mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, **delta)
-    rows = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
-    [found] = summary_findings(sc.publish(rows, SCHEMA, mechanism, seed=1))
-    assert found.verdict == "exact", found.sentence
+    for relation, delta, name in product(
+        ["add_remove", "replace"], [{}, {"delta": 1e-6}], SUMMARIES
+    ):
+        with subtests.test(relation=relation, delta=delta, name=name):
+            if name == "histogram" and delta:
+                pytest.skip("histograms have no Gaussian noise")
+            mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, **delta)
+            rows = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
+            [found] = summary_findings(sc.publish(rows, SCHEMA, mechanism, seed=1))
+            assert found.verdict == "exact", found.sentence
 
 
 ROWS = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
 
 
-@pytest.mark.parametrize("delta", [{}, {"delta": 1e-6}])
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_a_release_that_promises_more_than_its_method_is_refuted(name, delta):
+def test_a_release_that_promises_more_than_its_method_is_refuted(subtests):
     """What counts is the promise that is published, and not the one that parameters imply; of a
     data cube with Gaussian noise two thirds are spent on so small a table.
     """
-    if name == "histogram" and delta:
-        pytest.skip("histograms have no Gaussian noise")
-    mechanism = SUMMARIES[name](epsilon=0.7, neighbours="replace", **delta)
-    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
-    [promise] = release.guarantees
-    for number in ("epsilon", "rho") if delta else ("epsilon",):
-        boast = {**promise.parameters, number: 0.6 * promise.parameters[number]}
-        changed = Guarantees([replace(promise, parameters=boast)])
-        release.manifest = replace(release.manifest, guarantees=changed)
-        [found] = summary_findings(release)
-        assert found.refuted, found.sentence
+    for delta, name in product([{}, {"delta": 1e-6}], SUMMARIES):
+        with subtests.test(delta=delta, name=name):
+            if name == "histogram" and delta:
+                pytest.skip("histograms have no Gaussian noise")
+            mechanism = SUMMARIES[name](epsilon=0.7, neighbours="replace", **delta)
+            release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+            [promise] = release.guarantees
+            for number in ("epsilon", "rho") if delta else ("epsilon",):
+                boast = {**promise.parameters, number: 0.6 * promise.parameters[number]}
+                changed = Guarantees([replace(promise, parameters=boast)])
+                release.manifest = replace(release.manifest, guarantees=changed)
+                [found] = summary_findings(release)
+                assert found.refuted, found.sentence
 
 
 def test_a_release_that_states_less_noise_than_its_method_takes_is_refuted():
@@ -103,24 +106,27 @@ def test_a_release_that_states_less_noise_than_its_method_takes_is_refuted():
         assert found.verdict == verdict, found.sentence
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_others(name):
+def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_others(subtests):
     """Whether it was changed in the manifest or published by mistake does not matter."""
-    protected = [
-        {"neighbours": "add_remove"},
-        {"neighbours": "replace", "contribution": 2},
-        {"neighbours": "replace"},
-    ]
-    for given, outside in [(each, "error") for each in protected] + [(protected[2], "drop")]:
-        mechanism = SUMMARIES[name](epsilon=0.7, **given)
-        release = sc.publish(ROWS, SCHEMA, mechanism, seed=1, outside=outside)
-        kept = given == protected[2] and outside == "error"
-        assert release.evidence.rows == (3 if kept else None)
-        assert [found.verdict for found in summary_findings(release)] == ["exact"]
-        evidence = replace(release.evidence, rows=3)
-        release.manifest = replace(release.manifest, evidence=evidence)
-        verdicts = {found.check: found.verdict for found in summary_findings(release)}
-        assert verdicts.get("number of rows") == (None if kept else "refuted")
+    for name in SUMMARIES:
+        with subtests.test(name=name):
+            protected = [
+                {"neighbours": "add_remove"},
+                {"neighbours": "replace", "contribution": 2},
+                {"neighbours": "replace"},
+            ]
+            for given, outside in [(each, "error") for each in protected] + [
+                (protected[2], "drop")
+            ]:
+                mechanism = SUMMARIES[name](epsilon=0.7, **given)
+                release = sc.publish(ROWS, SCHEMA, mechanism, seed=1, outside=outside)
+                kept = given == protected[2] and outside == "error"
+                assert release.evidence.rows == (3 if kept else None)
+                assert [found.verdict for found in summary_findings(release)] == ["exact"]
+                evidence = replace(release.evidence, rows=3)
+                release.manifest = replace(release.manifest, evidence=evidence)
+                verdicts = {found.check: found.verdict for found in summary_findings(release)}
+                assert verdicts.get("number of rows") == (None if kept else "refuted")
 
 
 def test_an_exact_number_of_rows_of_a_part_is_refuted():
@@ -173,13 +179,15 @@ class Posing(Keystream):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("method", [sc.Histogram, sc.Marginals, sc.Kdtree, sc.PrivTree, sc.Sparse])
-def test_a_source_is_asked_for_bits_and_told_no_count(method, tmp_path):
-    more = {"ways": 1} if method is sc.Marginals else {}
-    mechanism = method(["a", "b"], epsilon=1, neighbours="add_remove", **more)
-    counter = TensorCounter(SCHEMA, ["a", "b"], np.arange(8))
-    source = Posing()
-    table = PrivateTable(counter, BudgetAccount(mechanism.promise), source)
-    mechanism.measure(table, tmp_path)
-    assert source.asked
-    assert source.asked <= {"fill", "words", "halves", "bits"}
+def test_a_source_is_asked_for_bits_and_told_no_count(tmp_path_factory, subtests):
+    for method in [sc.Histogram, sc.Marginals, sc.Kdtree, sc.PrivTree, sc.Sparse]:
+        with subtests.test(method=method):
+            tmp_path = tmp_path_factory.mktemp("case")
+            more = {"ways": 1} if method is sc.Marginals else {}
+            mechanism = method(["a", "b"], epsilon=1, neighbours="add_remove", **more)
+            counter = TensorCounter(SCHEMA, ["a", "b"], np.arange(8))
+            source = Posing()
+            table = PrivateTable(counter, BudgetAccount(mechanism.promise), source)
+            mechanism.measure(table, tmp_path)
+            assert source.asked
+            assert source.asked <= {"fill", "words", "halves", "bits"}

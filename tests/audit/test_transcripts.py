@@ -20,7 +20,7 @@ from scumble.audit.summary_plans import (
     transcript,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.hooks import LINE, SQUARE, TINY
+from scumble.private.mechanism_metadata import LINE, SQUARE, TINY
 from scumble.private.meter.splits import Buckets
 from scumble.private.sampling.source import Keystream
 
@@ -50,21 +50,24 @@ def test_splits_against_the_law_of_the_noise(scale):
     assert total == pytest.approx(1)
 
 
-@pytest.mark.parametrize("scores", [[0, 0, 0], [3, 1, 2], [0, 5, 1], [2, 2, 9]])
-def test_the_least_of_a_list_against_enumeration(scores):
+def test_the_least_of_a_list_against_enumeration(subtests):
     """All noise of three numbers; equal ones are told apart by chance."""
-    scale = Fraction(3, 4)
-    noise = geometric(float(scale))
-    left = np.array(scores)[:, None] - np.arange(len(noise))
-    a, b, c = np.meshgrid(*left, indexing="ij")
-    chance = noise[:, None, None] * noise[:, None] * noise
-    lowest = np.minimum(np.minimum(a, b), c)
-    ties = sum((each == lowest).astype(float) for each in (a, b, c))
-    law = DiscreteLaplace(scale)
-    for place, each in enumerate((a, b, c)):
-        expected = float((chance * (each == lowest) / ties).sum())
-        step = RecordedStep("least", np.array(scores), law, np.array([place]), np.array([0]))
-        assert math.exp(log_p_minima(step, law)) == pytest.approx(expected, rel=1e-9)
+    for scores in [[0, 0, 0], [3, 1, 2], [0, 5, 1], [2, 2, 9]]:
+        with subtests.test(scores=scores):
+            scale = Fraction(3, 4)
+            noise = geometric(float(scale))
+            left = np.array(scores)[:, None] - np.arange(len(noise))
+            a, b, c = np.meshgrid(*left, indexing="ij")
+            chance = noise[:, None, None] * noise[:, None] * noise
+            lowest = np.minimum(np.minimum(a, b), c)
+            ties = sum((each == lowest).astype(float) for each in (a, b, c))
+            law = DiscreteLaplace(scale)
+            for place, each in enumerate((a, b, c)):
+                expected = float((chance * (each == lowest) / ties).sum())
+                step = RecordedStep(
+                    "least", np.array(scores), law, np.array([place]), np.array([0])
+                )
+                assert math.exp(log_p_minima(step, law)) == pytest.approx(expected, rel=1e-9)
 
 
 def test_several_lists_are_independent():

@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 import scumble as sc
 from scumble.audit.report import Finding, Report, describe_person, page
@@ -24,9 +23,8 @@ def _table() -> pa.Table:
     return pa.table({"age": rng.integers(0, 10, 4000), "job": rng.integers(0, 11, 4000)})
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
+def test_figures_are_rounded_as_in_sentences(subtests):
+    for name, value, said in [
         ("rho1", 0.09999999999999999, "0.1"),
         ("rho2", 0.30000000000000004, "0.3"),
         ("rho2", 0.2319693167, "0.232"),
@@ -36,10 +34,9 @@ def _table() -> pa.Table:
         ("epsilon", 0.0, "0"),
         ("epsilon", 0.69314718, "0.6932"),
         ("l", 3, "3"),
-    ],
-)
-def test_figures_are_rounded_as_in_sentences(name, value, said):
-    assert format_parameter(name, value) == said
+    ]:
+        with subtests.test(name=name, value=value, said=said):
+            assert format_parameter(name, value) == said
 
 
 def test_a_certificate_has_one_rounding_for_one_figure(tmp_path):
@@ -71,18 +68,19 @@ def test_a_person_of_whom_all_is_known():
     assert describe_person(person) == "age = (missing) (1 row): 3 from 25 % to 100 %"
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "said"),
-    [
+def test_the_summary_counts_as_people_do(subtests):
+    for verdicts, said in [
         (["noted"], "No claim about x was tested."),
         (["stands", "noted"], "One claim about x was tested, and not refuted."),
         (["refuted"], "One claim about x was tested, and refuted (check)."),
         (["exact", "stands"], "None of 2 claims about x refuted."),
         (["exact", "refuted"], "1 of 2 claims about x refuted (check)."),
-    ],
-)
-def test_the_summary_counts_as_people_do(verdicts, said):
-    assert Report("x", [Finding("check", "claim", each, "") for each in verdicts]).summary == said
+    ]:
+        with subtests.test(verdicts=verdicts, said=said):
+            assert (
+                Report("x", [Finding("check", "claim", each, "") for each in verdicts]).summary
+                == said
+            )
 
 
 def test_confidence_and_shares_are_percent():

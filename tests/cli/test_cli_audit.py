@@ -91,33 +91,34 @@ def test_a_database_is_attacked(tmp_path):
     assert {each["check"] for each in told["findings"]} >= {"ledger", "differencing"}
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "words"),
-    [
-        ((), 2, "Name one thing to audit"),
-        (("here", "--all"), 2, "Name one thing to audit"),
-        (("missing.csv",), 6, "There is no folder or table missing.csv"),
-        (("--method", "aroma", "--k", "5"), 2, "--claim-epsilon"),
-        (("--method", "nothing", "--claim-epsilon", "1"), 2, "one of uniform"),
-        (("--method", "uniform", "-p", "epsilon"), 2, "name=value"),
+BAD_INPUT = [
+    ((), 2, "Name one thing to audit"),
+    (("here", "--all"), 2, "Name one thing to audit"),
+    (("missing.csv",), 6, "There is no folder or table missing.csv"),
+    (("--method", "aroma", "--k", "5"), 2, "--claim-epsilon"),
+    (("--method", "nothing", "--claim-epsilon", "1"), 2, "one of uniform"),
+    (("--method", "uniform", "-p", "epsilon"), 2, "name=value"),
+    (
         (
-            (
-                "-m",
-                "histogram",
-                "-p",
-                "epsilon=1",
-                "-p",
-                "attributes=a",
-                "-p",
-                "neighbours=replace",
-            ),
-            2,
-            "publishes counts",
+            "-m",
+            "histogram",
+            "-p",
+            "epsilon=1",
+            "-p",
+            "attributes=a",
+            "-p",
+            "neighbours=replace",
         ),
-        ((".",), 6, "not a release"),
-    ],
-)
-def test_bad_input_is_one_sentence(given, code, words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = run("audit", *given)
-    assert (done.code, words in done.err) == (code, True), done.err
+        2,
+        "publishes counts",
+    ),
+    ((".",), 6, "not a release"),
+]
+
+
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, subtests):
+    for given, code, words in BAD_INPUT:
+        with subtests.test(given=given):
+            monkeypatch.chdir(tmp_path)
+            done = run("audit", *given)
+            assert (done.code, words in done.err) == (code, True), done.err

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from scumble.private.summaries.histogram import Histogram
+from scumble.families.histogram.publish import Histogram
 from tests.support.terminal import run
 
 

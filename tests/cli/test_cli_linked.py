@@ -60,7 +60,7 @@ def test_questions_about_one_table_have_an_error_and_joins_are_a_model(hospital:
     assert "no interval" in joined.out
     wrong = run("query", hospital, "SELECT COUNT(*) FROM doctors")
     assert wrong.code == 5
-    assert "FROM names a table of this release: people, visits. Got doctors." in wrong.err
+    assert "people, visits. Got doctors" in wrong.err
 
 
 def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> Non
 def test_commands_for_one_table_say_so(hospital: Path) -> None:
     refused = run("marginal", hospital, "age")
     assert refused.code != 0
-    assert "It has several tables: give the folder of one." in refused.err
+    assert "give the folder of one" in refused.err
 
 
 TABLES = """
@@ -201,25 +201,26 @@ def _read(database: str, name: str) -> pa.Table:
         return cursor.fetch_arrow_table()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('key = "id"', "", "[tables.people] in"),
-        ('key = "id"', "key = 3", "must be a text"),
-        ('columns = ["age"]\n[', "[", "needs columns: what is published"),
-        ("epsilon = 5", "epsilon = 5\nepsilom = 1", "[synthesis] in"),
-        ("epsilon = 5", "epsilon = -5", "'epsilon' parameter"),
-        ("epsilon = 5", "", "needs epsilon"),
-        ("[synthesis]", "[synth]", "needs the sections"),
-        ("[synthesis]", "[synthesis", "is not TOML"),
-        ("visits.parquet", "nothing.parquet", "nothing.parquet"),
-        ('"ward", "age"', '"ward", "height"', "neither a column of 'visits'"),
-    ],
-)
-def test_link_refuses_in_one_sentence(folder: Path, old: str, new: str, said: str) -> None:
-    assert old in TABLES
-    (folder / "tables.toml").write_text(TABLES.replace(old, new, 1))
-    done = run("link", folder / "tables.toml", "-o", folder / "view")
-    assert done.code not in (0, 1)
-    assert said in done.err
-    assert not (folder / "view").exists()
+REFUSED = [
+    ('key = "id"', "", "[tables.people] in"),
+    ('key = "id"', "key = 3", "must be a text"),
+    ('columns = ["age"]\n[', "[", "needs columns: what is published"),
+    ("epsilon = 5", "epsilon = 5\nepsilom = 1", "[synthesis] in"),
+    ("epsilon = 5", "epsilon = -5", "'epsilon' parameter"),
+    ("epsilon = 5", "", "needs epsilon"),
+    ("[synthesis]", "[synth]", "needs the sections"),
+    ("[synthesis]", "[synthesis", "is not TOML"),
+    ("visits.parquet", "nothing.parquet", "nothing.parquet"),
+    ('"ward", "age"', '"ward", "height"', "neither a column of 'visits'"),
+]
+
+
+def test_link_refuses_in_one_sentence(folder: Path, subtests: pytest.Subtests) -> None:
+    for old, new, said in REFUSED:
+        with subtests.test(old=old):
+            assert old in TABLES
+            (folder / "tables.toml").write_text(TABLES.replace(old, new, 1))
+            done = run("link", folder / "tables.toml", "-o", folder / "view")
+            assert done.code not in (0, 1)
+            assert said in done.err
+            assert not (folder / "view").exists()

@@ -42,14 +42,17 @@ def test_one_exit_code_for_a_place_that_cannot_be_written(place, tmp_path):
         done = run(*words, there / name) if words[-1] == "-o" else run(*words)
         assert done.code == CANNOT_WRITE, (words, done.err)
         [error] = [line for line in done.err.splitlines() if line.startswith("Error: ")]
-        assert error == f"Error: '{there / name}' cannot be written: a file is in the way."
+        assert f"'{there / name}'" in error
+        assert "in the way" in error
 
 
 def test_the_reason_is_that_of_the_system_and_not_of_a_library(tmp_path):
     """Arrow's own sentence has the path of a file that is not the user's."""
     with pytest.raises(ScumbleError) as caught, writing("rows.csv"):
         pa.OSFile(str(tmp_path / "none" / ".rows.csv.partial"), "wb")
-    assert str(caught.value) == "'rows.csv' cannot be written: No such file or directory."
+    assert "'rows.csv'" in str(caught.value)
+    assert "No such file" in str(caught.value)
+    assert "partial" not in str(caught.value)
 
 
 def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
@@ -72,20 +75,21 @@ def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "There is no file"),
-        ("[synthesis]\nepsilonn = 1\n[tables.p]\n", "[tables.p]"),
-        ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "unknown key 'sorce'"),
-        ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "Did you mean 'source'?"),
-        ("[synthesis]\n[tables.p]\n[other]\n", "it has other"),
-    ],
-)
-def test_link_names_the_missing_file_and_the_unknown_key(tmp_path, text, said):
-    file = tmp_path / "tables.toml"
-    if text is not None:
-        file.write_text(text)
-    done = run("link", file, "-o", tmp_path / "linked")
-    assert done.code == 2
-    assert said in done.err
+LINKS = [
+    (None, "There is no file"),
+    ("[synthesis]\nepsilonn = 1\n[tables.p]\n", "[tables.p]"),
+    ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "unknown key 'sorce'"),
+    ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "Did you mean 'source'?"),
+    ("[synthesis]\n[tables.p]\n[other]\n", "it has other"),
+]
+
+
+def test_link_names_the_missing_file_and_the_unknown_key(tmp_path, subtests):
+    for text, said in LINKS:
+        with subtests.test(text=text):
+            file = tmp_path / "tables.toml"
+            if text is not None:
+                file.write_text(text)
+            done = run("link", file, "-o", tmp_path / "linked")
+            assert done.code == 2
+            assert said in done.err

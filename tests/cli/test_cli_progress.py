@@ -14,7 +14,7 @@ from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
 from scumble.private.database.inspect import DatabaseInspection
-from scumble.public.archive.archive import load
+from scumble.public.archive.load import load
 from scumble.server.config import Address
 from scumble.server.demo import STEPS, make_demo
 from tests.support.terminal import child_command, on_terminal, run
@@ -59,12 +59,13 @@ WORK = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_long_work_tells_how_far_it_is(place, marginals, name):
-    told = shares(lambda: WORK[name](place, marginals))
-    assert len(set(told)) > 1
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1)
+def test_long_work_tells_how_far_it_is(place, marginals, subtests):
+    for name in WORK:
+        with subtests.test(name=name):
+            told = shares(lambda work=WORK[name]: work(place, marginals))
+            assert len(set(told)) > 1
+            assert told == sorted(told)
+            assert told[-1] == pytest.approx(1)
 
 
 def test_the_first_run_of_a_comparison_tells_how_far_it_is(place):
@@ -111,19 +112,20 @@ def test_steps_are_counted_before(tmp_path):
     assert len(said) == STEPS
 
 
-@pytest.mark.parametrize(
-    ("elapsed", "done", "total", "shown"),
-    [
-        (10.0, 1, 4, "0:00:30 left"),
-        (3600.0, 0.25, 1.0, "3:00:00 left"),
-        (90.0, 3, 3, "0:00:00 left"),
-        (5.0, 0, 3, "-:--:-- left"),
-        (None, 0, 3, "-:--:-- left"),
-        (5.0, 0, None, ""),
-    ],
-)
-def test_time_left_is_that_of_the_rest_at_the_same_pace(elapsed, done, total, shown):
-    assert time_left(elapsed, done, total) == shown
+PACES = [
+    (10.0, 1, 4, "0:00:30 left"),
+    (3600.0, 0.25, 1.0, "3:00:00 left"),
+    (90.0, 3, 3, "0:00:00 left"),
+    (5.0, 0, 3, "-:--:-- left"),
+    (None, 0, 3, "-:--:-- left"),
+    (5.0, 0, None, ""),
+]
+
+
+def test_time_left_is_that_of_the_rest_at_the_same_pace(subtests):
+    for elapsed, done, total, shown in PACES:
+        with subtests.test(elapsed=elapsed):
+            assert time_left(elapsed, done, total) == shown
 
 
 WORKS = """

@@ -225,24 +225,44 @@ def test_publish_says_what_is_published_unchanged(place, tmp_path):
     assert "Published unchanged, for everybody to see: age, sex, region" in text
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
-        (["--book", "{}/people.book"], 2, "with --identifier COLUMN, or leave --book out"),
-        (["--identifier", "person", "--book", "{}/taken"], 6, "exists already"),
-        (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
-    ],
-)
-def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, words, code, sentence):
+UNSAVED = [
+    (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
+    (["--book", "{}/people.book"], 2, "--identifier COLUMN, or by alphabeta with --views"),
+    (["--identifier", "person", "--book", "{}/taken"], 6, "exists already"),
+    (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
+]
+
+
+def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, subtests):
     """No table is there: it is not even opened."""
-    (tmp_path / "taken").touch()
-    given = [word.format(tmp_path) for word in words]
-    where = ("no such table.csv", "-s", place / "people.toml", "-o", tmp_path / "v")
-    done = run("publish", *where, "-m", "aroma", "--k", "9", *given)
-    assert done.code == code, done.err
-    assert sentence in done.err
-    assert not (tmp_path / "v").exists()
+    for words, code, sentence in UNSAVED:
+        with subtests.test(words=words):
+            (tmp_path / "taken").touch()
+            given = [word.format(tmp_path) for word in words]
+            where = ("no such table.csv", "-s", place / "people.toml", "-o", tmp_path / "v")
+            done = run("publish", *where, "-m", "aroma", "--k", "9", *given)
+            assert done.code == code, done.err
+            assert sentence in done.err
+            assert not (tmp_path / "v").exists()
+
+
+def test_a_further_view_takes_the_private_record_and_the_same_table(place, tmp_path):
+    words = ("-s", place / "people.toml", "-m", "alphabeta", "--k", "10", "--gamma", "0.2")
+    words = (place / "people.csv", *words, "--multiplicity", "10", "--views", "2")
+    refused = run("publish", *words, "-o", tmp_path / "v")
+    assert (refused.code, "--book FILE" in refused.err) == (2, True)
+    book = ("--book", tmp_path / "views.book")
+    assert run("publish", *words, "-o", tmp_path / "v", *book).code == 0
+    assert "needs the private record" in run("republish", tmp_path / "v", words[0]).err
+    header, first, second, *others = (place / "people.csv").read_text().splitlines()
+    assert first.partition(",")[2] != second.partition(",")[2]
+    (tmp_path / "changed.csv").write_text("\n".join([header, first, first, *others]))
+    refused = run("republish", tmp_path / "v", tmp_path / "changed.csv", *book)
+    assert "not the table that was published before" in refused.err
+    done = run("republish", tmp_path / "v", words[0], *book)
+    assert (done.code, "Added a view to" in done.out) == (0, True), done.err
+    again = run("republish", tmp_path / "v", words[0], *book)
+    assert "All views that the promise covers (2) are published" in again.err
 
 
 def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):

@@ -68,14 +68,16 @@ def test_help_into_a_closed_pipe():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize(
-    "words", [("query",), ("db",), ("db", "nothing"), ("db", "ask", "-h"), ("publish", "--nothing")]
-)
-def test_one_command_alone_is_as_among_all(words):
+ALONE = [("query",), ("db",), ("db", "nothing"), ("db", "ask", "-h"), ("publish", "--nothing")]
+
+
+def test_one_command_alone_is_as_among_all(subtests):
     """Only the command that runs is imported; what is said is the same."""
-    found = CliRunner().invoke(application(words[0]), words)
-    expected = CliRunner().invoke(app, words)
-    assert (found.exit_code, found.output) == (expected.exit_code, expected.output)
+    for words in ALONE:
+        with subtests.test(words=words):
+            found = CliRunner().invoke(application(words[0]), words)
+            expected = CliRunner().invoke(app, words)
+            assert (found.exit_code, found.output) == (expected.exit_code, expected.output)
 
 
 def test_help_is_quick():
@@ -91,12 +93,14 @@ def test_help_is_quick():
     assert min(times) < 0.3
 
 
-@pytest.mark.parametrize(
-    "command", ["schema", "db", "publish", "show", "query", "methods", "demo", "version"]
-)
-def test_every_command_is_listed_and_has_help(command):
-    assert re.search(rf"^  {command} +[A-Z].*\.$", run("--help").out, re.MULTILINE)
-    assert "Usage:" in run(command, "-h").out
+COMMANDS = ["schema", "db", "publish", "show", "query", "methods", "demo", "version"]
+
+
+def test_every_command_is_listed_and_has_help(subtests):
+    for command in COMMANDS:
+        with subtests.test(command=command):
+            assert re.search(rf"^  {command} +[A-Z].*\.$", run("--help").out, re.MULTILINE)
+            assert "Usage:" in run(command, "-h").out
 
 
 def test_version():
@@ -142,17 +146,18 @@ def test_a_method_tells_its_promise_and_options():
     assert (unknown.code, "Did you mean 'histogram'?" in unknown.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "short"),
-    [
-        ("All of it is here.", "All of it is here."),
-        ("Rows are kept, mostly, or drawn from a domain.", "Rows are kept, mostly …"),
-        ("One (d, g)-promise of many words, and more words.", "One (d, g)-promise of …"),
-        ("Rows; some of them with other values in place", "Rows; some of them with …"),
-    ],
-)
-def test_texts_are_cut_between_clauses_or_words(text, short):
-    assert printing.shortened(text, 25) == short
+CUT = [
+    ("All of it is here.", "All of it is here."),
+    ("Rows are kept, mostly, or drawn from a domain.", "Rows are kept, mostly …"),
+    ("One (d, g)-promise of many words, and more words.", "One (d, g)-promise of …"),
+    ("Rows; some of them with other values in place", "Rows; some of them with …"),
+]
+
+
+def test_texts_are_cut_between_clauses_or_words(subtests):
+    for text, short in CUT:
+        with subtests.test(text=text):
+            assert printing.shortened(text, 25) == short
 
 
 def test_a_terminal_without_greek_letters():

@@ -60,10 +60,8 @@ def test_a_server_without_its_libraries_makes_no_data(monkeypatch):
     monkeypatch.setattr("scumble.server.serve.find_spec", lambda _: None)
     monkeypatch.setattr("scumble.server.demo.make_demo", lambda *_: pytest.fail("made"))
     done = run("serve", "--demo")
-    assert done.err == (
-        "Error: The server needs starlette and uvicorn, which are not installed: install "
-        "scumble[server].\n"
-    )
+    assert done.complaint.startswith("Error: ")
+    assert "scumble[server]" in done.complaint
 
 
 def test_the_demonstration_says_where_a_token_is_used(monkeypatch):

@@ -19,24 +19,26 @@ HURTFUL = ["\x1b[2J", "a\x07", "a\x00b", "a\rb", "\u202eabc", "a\x9b31m", "\u206
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-@pytest.mark.parametrize("text", HURTFUL)
-def test_schemas_refuse_control_characters(text) -> None:
-    with pytest.raises(SchemaError, match=r"control character.*U\+"):
-        sc.Attribute(text, "identifier")
-    with pytest.raises(SchemaError, match=r"control character.*U\+"):
-        sc.Attribute("x", "quasi", sc.Category(("a", text)))
+def test_schemas_refuse_control_characters(subtests) -> None:
+    for text in HURTFUL:
+        with subtests.test(text=text):
+            with pytest.raises(SchemaError, match=r"control character.*U\+"):
+                sc.Attribute(text, "identifier")
+            with pytest.raises(SchemaError, match=r"control character.*U\+"):
+                sc.Attribute("x", "quasi", sc.Category(("a", text)))
 
 
-@pytest.mark.parametrize("text", HURTFUL)
-def test_every_way_to_the_terminal_escapes_them(text, capsys) -> None:
-    console.say(text)
-    console.echo(text)
-    console.print_json({text: [text]})
-    printing.bullets([text])
-    printing.table([text, "b"], [[text, text]], 1)
-    console.stdout().print(text, markup=False)
-    printed = capsys.readouterr()
-    assert not RAW.search(printed.out + printed.err)
+def test_every_way_to_the_terminal_escapes_them(capsys, subtests) -> None:
+    for text in HURTFUL:
+        with subtests.test(text=text):
+            console.say(text)
+            console.echo(text)
+            console.print_json({text: [text]})
+            printing.bullets([text])
+            printing.table([text, "b"], [[text, text]], 1)
+            console.stdout().print(text, markup=False)
+            printed = capsys.readouterr()
+            assert not RAW.search(printed.out + printed.err)
 
 
 def test_a_release_in_memory_with_hurtful_sentences_is_shown_escaped(tmp_path, capsys) -> None:

@@ -52,21 +52,23 @@ def test_commands(place, folder):
         assert words in done.out
 
 
-@pytest.mark.parametrize("last", ["\\quit", "\\q", "quit", "exit"])
-def test_quit(place, folder, last):
-    done = piped(place, folder, last, "\\help")
-    assert (done.code, done.out) == (0, "")
+def test_quit(place, folder, subtests):
+    for last in ["\\quit", "\\q", "quit", "exit"]:
+        with subtests.test(last=last):
+            done = piped(place, folder, last, "\\help")
+            assert (done.code, done.out) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [("SELECT nothing", 5), ("\\nonsense", 2), ("\\cost", 2), ("\\history x", 2)],
-)
-def test_an_error_ends_a_line_not_the_shell(place, folder, line, code):
-    done = piped(place, folder, line, "\\help")
-    assert done.code == code
-    assert done.err.startswith("Error: ")
-    assert done.out.startswith("A line is a question")
+WRONG_LINES = [("SELECT nothing", 5), ("\\nonsense", 2), ("\\cost", 2), ("\\history x", 2)]
+
+
+def test_an_error_ends_a_line_not_the_shell(place, folder, subtests):
+    for line, code in WRONG_LINES:
+        with subtests.test(line=line):
+            done = piped(place, folder, line, "\\help")
+            assert done.code == code
+            assert done.err.startswith("Error: ")
+            assert done.out.startswith("A line is a question")
 
 
 def test_completion_knows_columns_words_and_commands(database):

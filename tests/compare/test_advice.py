@@ -106,19 +106,19 @@ def test_the_smaller_error_comes_first():
     assert local == sorted(local)
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"publish": "all"}, "'rows', 'summaries' or 'answers'"),
-        ({"attacker_prior": 0}, "between 0 and 1"),
-        ({"rows": 0}, "at least 1"),
-        ({"epsilon": [-1]}, "above 0"),
-        ({"part": 2}, "between 0 and 1"),
-    ],
-)
-def test_bad_parameters_are_one_sentence(more, words):
-    with pytest.raises(sc.ParameterError, match=words):
-        listed(**({"publish": "rows"} | more))
+BAD = [
+    ({"publish": "all"}, "'rows', 'summaries' or 'answers'"),
+    ({"attacker_prior": 0}, "between 0 and 1"),
+    ({"rows": 0}, "at least 1"),
+    ({"epsilon": [-1]}, "above 0"),
+    ({"part": 2}, "between 0 and 1"),
+]
+
+
+def test_bad_parameters_are_one_sentence(subtests):
+    for more, words in BAD:
+        with subtests.test(more=more), pytest.raises(sc.ParameterError, match=words):
+            listed(**({"publish": "rows"} | more))
 
 
 def test_a_schema_without_a_secret_is_refused():

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,15 +78,15 @@ def test_settings_expose_as_much_as_epsilon_allows(compared: tuple[Comparison, R
     found = {(p.method, p.words): p for p in points(results, "relative")}
     limit = 1 / (1 + 7 * np.exp(-1.0))
     [k, _] = [c.parameters["k"] for c in comparison.choices if c.method == "aroma"]
-    from scumble.private.perturbation.aroma_guarantee import pool_exposure
+    from scumble.families.aroma.design import pool_exposure
 
     assert (
-        pool_exposure(sc.Aroma(k=k).law(SCHEMA))
+        pool_exposure(*sc.Aroma(k=k).laws(SCHEMA))
         <= limit
-        < pool_exposure(sc.Aroma(k=k - 1).law(SCHEMA))
+        < pool_exposure(*sc.Aroma(k=k - 1).laws(SCHEMA))
     )
     assert found["aroma", f"k = {k}"].success == pytest.approx(
-        pool_exposure(sc.Aroma(k=k).law(SCHEMA))
+        pool_exposure(*sc.Aroma(k=k).laws(SCHEMA))
     )
     assert found["uniform", "ε = 1"].success == pytest.approx(limit)
     ells = [c.parameters["l"] for c in comparison.choices if c.method == "anatomy"]
@@ -111,47 +110,50 @@ def test_a_summary_stands_where_its_noise_puts_it(compared: tuple[Comparison, Re
     assert point.posterior == pytest.approx(np.e * 0.1 / (1 + 0.1 * (np.e - 1)))
 
 
-@pytest.mark.parametrize(
-    ("method", "given"),
-    [
-        ("privtree", {}),
-        ("grid", {}),
-        ("grid", {"adaptive": False}),
-        ("kdtree", {"split": "noisy_mean"}),
-        ("mosaic", {}),
-    ],
-)
+PLANNED = [
+    ("privtree", {}),
+    ("grid", {}),
+    ("grid", {"adaptive": False}),
+    ("kdtree", {"split": "noisy_mean"}),
+    ("mosaic", {}),
+]
+
+
 def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
-    table: TrueTable, method: str, given: dict[str, Any]
+    table: TrueTable, subtests: pytest.Subtests
 ) -> None:
     """A table of one person, on which noise could be drawn, has another plan than one of many."""
-    rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
-    given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace", **given}
-    release = sc.publish(rows, SCHEMA, create(method, **given), seed=1)
-    found = release_exposure(release, table, PRIOR)
-    assert found.basis == "limit"
-    assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
+    for method, given in PLANNED:
+        with subtests.test(method=method):
+            rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
+            given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace", **given}
+            release = sc.publish(rows, SCHEMA, create(method, **given), seed=1)
+            found = release_exposure(release, table, PRIOR)
+            assert found.basis == "limit"
+            assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
 
 
-@pytest.mark.parametrize("name", ["histogram", "marginals", "hierarchy", "wavelet"])
 def test_sums_of_an_invented_person_are_those_that_noise_hides(
-    name: str, table: TrueTable, monkeypatch: pytest.MonkeyPatch
+    table: TrueTable, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """They are recorded without drawing noise, and with it."""
-    names = [each.name for each in table.schema.published][:2]
-    ways = {"ways": 2} if name == "marginals" else {}
-    method = create(name, attributes=names, epsilon=1, neighbours="replace", **ways)
-    assert isinstance(method, Summary)
-    found = []
-    for kind in (exposure._InventedTable, RecordedTable):
-        monkeypatch.setattr(exposure, "_InventedTable", kind)
-        found.append(exposure._measured(method, table.schema, {}))
-    plain, noisy = found
-    assert plain is not None
-    assert noisy is not None
-    assert [law for law, _ in plain] == [law for law, _ in noisy]
-    for (_, one), (_, other) in zip(plain, noisy, strict=True):
-        assert (one == other).all()
+    for name in ["histogram", "marginals", "hierarchy", "wavelet"]:
+        with subtests.test(name=name):
+            names = [each.name for each in table.schema.published][:2]
+            ways = {"ways": 2} if name == "marginals" else {}
+            method = create(name, attributes=names, epsilon=1, neighbours="replace", **ways)
+            assert isinstance(method, Summary)
+            found = []
+            for kind in (exposure._InventedTable, RecordedTable):
+                with monkeypatch.context() as patch:
+                    patch.setattr(exposure, "_InventedTable", kind)
+                    found.append(exposure._measured(method, table.schema, {}))
+            plain, noisy = found
+            assert plain is not None
+            assert noisy is not None
+            assert [law for law, _ in plain] == [law for law, _ in noisy]
+            for (_, one), (_, other) in zip(plain, noisy, strict=True):
+                assert (one == other).all()
 
 
 def test_a_summary_of_other_columns_tells_nothing(table: TrueTable) -> None:
@@ -364,22 +366,23 @@ def test_generators_by_name(table: TrueTable, tmp_path: Path) -> None:
     assert len(questions(str(mine), table, 5, 0)) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ("nothing", "a file of SQL, or one of breakdowns"),
-        ("marginals:floor=1", "ways=2"),
-        ("marginals:ways=two", "ways=2"),
-        ("marginals:ways=9", "attributes that there are"),
-        ("prefixes", "of which column"),
-        ("ranges:centres=here", "centres"),
-    ],
-)
-def test_refused_generators(table: TrueTable, given: str, complaint: str) -> None:
-    with pytest.raises(ParameterError, match=complaint):
-        questions(given, table, 5, 0)
-    with pytest.raises(ParameterError, match="give their number"):
-        questions("ranges", table, 0, 0)
+GENERATORS = [
+    ("nothing", "a file of SQL, or one of breakdowns"),
+    ("marginals:floor=1", "ways=2"),
+    ("marginals:ways=two", "ways=2"),
+    ("marginals:ways=9", "attributes that there are"),
+    ("prefixes", "of which column"),
+    ("ranges:centres=here", "centres"),
+]
+
+
+def test_refused_generators(table: TrueTable, subtests: pytest.Subtests) -> None:
+    for given, complaint in GENERATORS:
+        with subtests.test(given=given):
+            with pytest.raises(ParameterError, match=complaint):
+                questions(given, table, 5, 0)
+            with pytest.raises(ParameterError, match="give their number"):
+                questions("ranges", table, 0, 0)
 
 
 def test_settings_are_read() -> None:

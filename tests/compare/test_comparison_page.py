@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from html import unescape
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
+from scumble.compare.chart import Mark, assign_colours, draw_chart
 from scumble.compare.comparison import Comparison, Results
 from scumble.compare.measures import spread, unrounded
 from scumble.compare.page import _spread, page
@@ -18,46 +20,61 @@ from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
 from scumble.private.mechanism import create
-from scumble.public.plot.comparison import Mark, _styles, comparison
-from scumble.public.plot.figures import svg
 
-MARK = Mark("uniform", "ε = 1", 0.2, 0.1, 0.01, True, False, False, False)
-KNOWN = ("uniform", "subset", "aroma", "histogram")
+MARK = Mark("uniform", "ε = 1", 0.2, 0.1, True, False, False, False)
 
 
 def _drawn(*marks: Mark) -> str:
-    return svg(comparison(marks, 0.1, "error", KNOWN, percent=True))
+    return str(draw_chart(marks, 0.1, "error", percent=True))
+
+
+def _heights(drawn: str) -> list[float]:
+    return [float(found) for found in re.findall(r'<circle cx="[^"]+" cy="([^"]+)"', drawn)]
 
 
 def test_what_is_exact_has_a_place_of_its_own() -> None:
-    """Below all errors, beyond a broken line; the axis says so."""
-    exact = replace(MARK, method="subset", error=0.0, stderr=0.0)
-    figure = comparison([MARK, exact], 0.1, "error", KNOWN, percent=True)
-    [axes] = figure.axes
-    ticks = [label.get_text() for label in axes.get_yticklabels()]
-    assert ticks[0] == "exact"
-    assert all(label.endswith("%") for label in ticks[1:])
-    lowest = min(float(dot.get_offsets()[0, 1]) for dot in axes.collections)
-    assert lowest == axes.get_yticks()[0] < MARK.error / 1.9
-    assert "exact" not in [
-        label.get_text()
-        for label in comparison([MARK], 0.1, "e", KNOWN, percent=True).axes[0].get_yticklabels()
-    ]
+    """Below all errors; the axis says so."""
+    exact = replace(MARK, method="subset", error=0.0)
+    drawn = _drawn(MARK, exact)
+    ticks = re.findall(r'text-anchor="end" x="60" y="([^"]+)">([^<]*)<', drawn)
+    assert ticks[0][1] == "exact"
+    assert all(label.endswith(" %") for _, label in ticks[1:])
+    above, below = _heights(drawn)
+    assert below == pytest.approx(float(ticks[0][0]) - 4)
+    assert below > above + 50
+    assert "exact" not in _drawn(MARK)
     assert _drawn(exact, replace(exact, success=0.5))  # nothing else
+    assert not _drawn(replace(MARK, error=math.nan))
 
 
-def test_a_method_looks_the_same_in_every_figure() -> None:
-    both, one = _styles(["subset", "uniform"], KNOWN), _styles(["uniform"], KNOWN)
-    assert both["uniform"] == one["uniform"]
-    assert len({*_styles([*KNOWN, "another"], KNOWN).values()}) == 5
+def test_every_method_has_its_colour_and_its_name() -> None:
+    methods = ["uniform", "subset", "aroma", "histogram", "uniform"]
+    assert len({*assign_colours(methods).values()}) == 4
+    marks = [replace(MARK, method=name, success=0.2 + 0.1 * n) for n, name in enumerate(methods)]
+    drawn = _drawn(*marks)
+    for name in set(methods):
+        assert f">{name}, ε = 1</text>" in drawn
 
 
-def test_a_mark_on_another_is_smaller() -> None:
-    other = replace(MARK, method="subset")
-    [axes] = comparison([MARK, other], 0.1, "error", KNOWN, percent=True).axes
-    below, above = axes.collections
-    assert above.get_sizes()[0] < below.get_sizes()[0] / 2
-    assert above.get_zorder() > below.get_zorder()
+def test_texts_that_would_overlap_are_left_out() -> None:
+    """Thirty settings in one place: the method is named, and every mark has a title."""
+    drawn = _drawn(*[replace(MARK, words=f"k = {number}") for number in range(30)])
+    assert drawn.count("<title>uniform, k = ") == 30
+    assert 1 < drawn.count("k = ") - 30 < 15
+    assert drawn.count('font-weight="bold"') == 1
+
+
+def test_styles_of_marks_and_curves() -> None:
+    plain = _drawn(MARK)
+    assert "M " not in plain  # no arrow
+    assert 'fill="none" stroke-width' not in plain
+    assert 'r="5.5" stroke-width="2" fill="none"' in _drawn(replace(MARK, private=False))
+    assert 'stroke-dasharray="6 4"' in _drawn(replace(MARK, whole=True))
+    assert 'stroke-dasharray="6 4"' not in plain
+    assert "<path d=" in _drawn(replace(MARK, limit=True))
+    assert 'opacity=".45"' in _drawn(replace(MARK, beaten=True))
+    assert 'opacity=".45"' not in plain
+    assert "&lt;b&gt;" in _drawn(replace(MARK, words="<b>"))
 
 
 def test_errors_of_rounding_are_none() -> None:
@@ -66,20 +83,21 @@ def test_errors_of_rounding_are_none() -> None:
     assert found.tolist() == [[1e6, 3.0, 0.0], [1e6 + 1, 3.01, 0.5]]
 
 
-@pytest.mark.parametrize(
-    ("runs", "text"),
-    [
-        ([0.0, 0.0], "0"),
-        ([-0.1, 0.1], "0 ± 0.14"),
-        ([12.0, 14.0], "13.0 ± 1.4"),
-        ([-12.0, -1400.0], "−710 ± 980"),
-        ([2e-7, 4e-7], "3.0e−07 ± 1e−07"),
-        ([2e-7], "2.0e−07"),
-        ([0.0125], "0.0125"),
-    ],
-)
-def test_numbers_are_as_long_as_they_mean_something(runs: list[float], text: str) -> None:
-    assert _spread("bias", spread(np.array(runs))) == text
+NUMBERS = [
+    ([0.0, 0.0], "0"),
+    ([-0.1, 0.1], "0 ± 0.14"),
+    ([12.0, 14.0], "13.0 ± 1.4"),
+    ([-12.0, -1400.0], "−710 ± 980"),
+    ([2e-7, 4e-7], "3.0e−07 ± 1e−07"),
+    ([2e-7], "2.0e−07"),
+    ([0.0125], "0.0125"),
+]
+
+
+def test_numbers_are_as_long_as_they_mean_something(subtests: pytest.Subtests) -> None:
+    for runs, text in NUMBERS:
+        with subtests.test(runs=runs):
+            assert _spread("bias", spread(np.array(runs))) == text
 
 
 def test_exact_counts_in_a_sentence() -> None:

@@ -15,8 +15,8 @@ from scumble.compare.settings import Settings
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import from_sql
 
-VALUES, EACH, RUNS = 8, 250, 50
-SCHEMA = sc.Schema((sc.Attribute("job", "sensitive", sc.Category(tuple("abcdefgh"))),))
+VALUES, EACH, RUNS = 20, 250, 20
+SCHEMA = sc.Schema((sc.Attribute("job", "sensitive", sc.Category(tuple("abcdefghijklmnopqrst"))),))
 ROWS = VALUES * EACH
 
 
@@ -88,7 +88,7 @@ def test_intervals_hold_what_they_say(results: Results) -> None:
         least = 0.95 - 6 * sqrt(0.95 * 0.05 / (VALUES * RUNS))
         assert point.numbers["coverage"].mean >= least
         assert point.biased is not None
-        assert point.biased <= 0.5  # of eight questions, four by chance: less than once in 1e6
+        assert point.biased <= 0.5  # of twenty questions, ten by chance: less than once in 1e6
 
 
 def test_half_widths_stand_beside_errors(results: Results) -> None:

@@ -67,22 +67,21 @@ def test_the_same_whatever_the_number_of_processes(
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize(
-    ("spent", "left", "worth"),
-    [
-        ([0.1, 0.1, 0.1, 1.7], 72, False),  # one run loaded compiled loops; the mean would be 36 s
-        ([1.7], 72, False),
-        ([0.6, 0.6, 0.6], 72, True),
-        ([0.3, 0.3, 0.3], 900, False),  # not yet a second
-        ([1.7, 0.3, 0.3], 900, True),
-        ([40.0], 3, True),
-        ([40.0, 1.0, 1.0], 3, False),
-    ],
-)
-def test_processes_are_started_for_long_work_only(
-    spent: list[float], left: int, worth: bool
-) -> None:
-    assert comparison.worth_processes(spent, left) is worth
+WORTH = [
+    ([0.1, 0.1, 0.1, 1.7], 72, False),  # one run loaded compiled loops; the mean would be 36 s
+    ([1.7], 72, False),
+    ([0.6, 0.6, 0.6], 72, True),
+    ([0.3, 0.3, 0.3], 900, False),  # not yet a second
+    ([1.7, 0.3, 0.3], 900, True),
+    ([40.0], 3, True),
+    ([40.0, 1.0, 1.0], 3, False),
+]
+
+
+def test_processes_are_started_for_long_work_only(subtests: pytest.Subtests) -> None:
+    for spent, left, worth in WORTH:
+        with subtests.test(spent=spent):
+            assert comparison.worth_processes(spent, left) is worth
 
 
 @pytest.mark.usefixtures("at_once")

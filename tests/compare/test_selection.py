@@ -29,40 +29,41 @@ def _select(schema: sc.Schema, **changed):
     return sc.select(schema, schema.names, **given)
 
 
-@pytest.mark.parametrize(
-    ("schema", "changed", "method"),
-    [
-        (LINE, {"rows": 10**7}, "hierarchy"),
-        (LINE, {"rows": 1000, "delta": 1e-6}, "hierarchy"),
-        (LINE, {"rows": 1000}, "mosaic"),
-        (LINE, {"rows": 10**4}, "mosaic"),
-        (LINE, {"rows": 10**6}, "hierarchy"),
-        (LINE, {"rows": 10**6, "occupied": 0.03}, "mosaic"),
-        (LINE, {"rows": 10**4, "occupied": 0.03}, "privtree"),
-        (LINE, {"rows": 10**5, "occupied": 1}, "hierarchy"),
-        (GRID, {"rows": 1000}, "mosaic"),
-        (GRID, {"rows": 10**7}, "mosaic"),
-        (GRID, {"rows": 10**5, "occupied": 0.5}, "hierarchy"),
-        (GRID, {"rows": 10**7, "occupied": 0.5}, "hierarchy"),
-        (GRID, {"rows": 10**7, "occupied": 0.02}, "mosaic"),
-        (GRID, {"rows": 10**9}, "hierarchy"),
-        (JOBS, {}, "histogram"),
-        (JOBS, {"workload": "cells"}, "histogram"),
-        (MANY, {}, "marginals"),
-        (MANY, {"workload": "marginals"}, "marginals"),
-        (MANY, {"workload": "cells"}, "sparse"),
-        (MANY, {"workload": "cells", "delta": 1e-6}, "marginals"),
-        (LONG, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
-        (SINGLE, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
-        (LINE, {"workload": ["SELECT COUNT(*) FROM t WHERE x < 9"], "rows": 10**7}, "workload"),
-        (MANY, {"workload": ["SELECT COUNT(*) FROM t WHERE a0 < 9 AND a7 = 3"]}, "workload"),
-    ],
-)
-def test_which_release_fits(schema: sc.Schema, changed: dict, method: str) -> None:
-    found = _select(schema, **changed)
-    assert found.method == method
-    assert all(reason.endswith(".") for reason in found.reasons)
-    found.mechanism().check(schema)
+FITS = [
+    (LINE, {"rows": 10**7}, "hierarchy"),
+    (LINE, {"rows": 1000, "delta": 1e-6}, "hierarchy"),
+    (LINE, {"rows": 1000}, "mosaic"),
+    (LINE, {"rows": 10**4}, "mosaic"),
+    (LINE, {"rows": 10**6}, "hierarchy"),
+    (LINE, {"rows": 10**6, "occupied": 0.03}, "mosaic"),
+    (LINE, {"rows": 10**4, "occupied": 0.03}, "privtree"),
+    (LINE, {"rows": 10**5, "occupied": 1}, "hierarchy"),
+    (GRID, {"rows": 1000}, "mosaic"),
+    (GRID, {"rows": 10**7}, "mosaic"),
+    (GRID, {"rows": 10**5, "occupied": 0.5}, "hierarchy"),
+    (GRID, {"rows": 10**7, "occupied": 0.5}, "hierarchy"),
+    (GRID, {"rows": 10**7, "occupied": 0.02}, "mosaic"),
+    (GRID, {"rows": 10**9}, "hierarchy"),
+    (JOBS, {}, "histogram"),
+    (JOBS, {"workload": "cells"}, "histogram"),
+    (MANY, {}, "marginals"),
+    (MANY, {"workload": "marginals"}, "marginals"),
+    (MANY, {"workload": "cells"}, "sparse"),
+    (MANY, {"workload": "cells", "delta": 1e-6}, "marginals"),
+    (LONG, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
+    (SINGLE, {"workload": "cells", "delta": 1e-6}, "hierarchy"),
+    (LINE, {"workload": ["SELECT COUNT(*) FROM t WHERE x < 9"], "rows": 10**7}, "workload"),
+    (MANY, {"workload": ["SELECT COUNT(*) FROM t WHERE a0 < 9 AND a7 = 3"]}, "workload"),
+]
+
+
+def test_which_release_fits(subtests: pytest.Subtests) -> None:
+    for schema, changed, method in FITS:
+        with subtests.test(method=method, changed=changed):
+            found = _select(schema, **changed)
+            assert found.method == method
+            assert all(reason.endswith(".") for reason in found.reasons)
+            found.mechanism().check(schema)
 
 
 def test_questions_that_no_workload_can_serve() -> None:
@@ -79,20 +80,20 @@ def test_replacing_takes_more_noise_than_adding() -> None:
     assert share[0] != share[1]
 
 
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"rows": 0}, "'rows' parameter of select"),
-        ({"epsilon": 0}, "'epsilon' parameter of select"),
-        ({"delta": 1}, "'delta' parameter of select"),
-        ({"occupied": 0}, "'occupied' parameter of select"),
-        ({"neighbours": "all"}, "'replace' or 'add_remove'"),
-        ({"workload": "everything"}, "ranges, marginals, cells, or a file or list of SQL"),
-    ],
-)
-def test_refusals(changed: dict, sentence: str) -> None:
-    with pytest.raises(sc.ParameterError, match=sentence):
-        _select(LINE, **changed)
+REFUSALS = [
+    ({"rows": 0}, "'rows' parameter of select"),
+    ({"epsilon": 0}, "'epsilon' parameter of select"),
+    ({"delta": 1}, "'delta' parameter of select"),
+    ({"occupied": 0}, "'occupied' parameter of select"),
+    ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+    ({"workload": "everything"}, "ranges, marginals, cells, or a file or list of SQL"),
+]
+
+
+def test_refusals(subtests: pytest.Subtests) -> None:
+    for changed, sentence in REFUSALS:
+        with subtests.test(changed=changed), pytest.raises(sc.ParameterError, match=sentence):
+            _select(LINE, **changed)
 
 
 @pytest.mark.parametrize("workload", ["ranges", "marginals", "cells"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import scumble as sc
-from scumble.compare.comparison import Comparison
+from scumble.compare.comparison import Comparison, worthless
 from scumble.compare.questions import questions
 from scumble.compare.settings import Choice, Settings
 from scumble.compare.truth import stand_in
-from scumble.compare.worth import worthless
 
 WIDE = sc.Schema(
     (

@@ -126,7 +126,7 @@ def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path):
     folder = tmp_path / "out"
     run_demo(50, folder, lambda _: None, report=False)
     assert not (folder / "report.html").exists()
-    run_demo(60, folder, lambda _: None)
+    run_demo(60, folder, lambda _: None, report=False)
     assert sc.open(folder / "uniform").evidence.rows == 60
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -143,7 +143,7 @@ def test_all_or_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("people", [1, 2])
-def test_hardly_anybody(tmp_path, people):
-    story = run_demo(people, tmp_path / "out", lambda _: None)
-    assert story.people == people
+def test_hardly_anybody(tmp_path):
+    for people, paged in ((1, True), (2, False)):
+        story = run_demo(people, tmp_path / f"{people}", lambda _: None, report=paged)
+        assert story.people == people

@@ -43,9 +43,9 @@ def test_threads_share_a_cache() -> None:
     try:
         cache = Cache[int, int](5)
         with ThreadPoolExecutor(8) as pool:
-            asked = [n % 40 for n in range(20_000)]
+            asked = [n % 40 for n in range(6_000)]
             found = list(
-                pool.map(lambda n: cache.get_or_make(n, 1, lambda: n * n), asked, chunksize=500)
+                pool.map(lambda n: cache.get_or_make(n, 1, lambda: n * n), asked, chunksize=150)
             )
     finally:
         sys.setswitchinterval(before)

@@ -1,134 +1,97 @@
-"""Loops are compiled when that pays, and once for each content of their source."""
+"""Loops are compiled at their first call, and once for each content of their source."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from scumble.model import compiled
-from scumble.model.compiled import Kernel, cache_folder, kernel
+from scumble.model.compiled import cache_folder, is_trusted, kernel
 
-MODULE = """
+CALLED = """
 from scumble.model.compiled import kernel
 
+FACTOR = {factor}
+
 @kernel
-def twice(number):
-    return {factor} * number
+def scale(number):
+    return FACTOR * number
+"""
+CALLING = """
+from called_kernels import scale
+from scumble.model.compiled import kernel
 
 @kernel
 def total(numbers):
     found = 0
     for number in numbers:
-        found += twice(number)
+        found += scale(number)
     return found
 """
 PROGRAM = """
 import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
-import looped_kernels as loops
+import calling_kernels as loops
+assert "numba" not in sys.modules
 result = loops.total(np.arange(4))
 print(result, sum(loops.total.compiled.stats.cache_hits.values()))
 """
 
 
-def _length(numbers: Any) -> int:
-    return len(numbers)
-
-
-def test_small_work_runs_without_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(compiled, "_compile", lambda _: lambda numbers: calls.append("compiled"))
-    monkeypatch.setattr(compiled, "STARTING", 1e-6)
-    monkeypatch.setattr(compiled, "LOADING", 1e-6)
-
-    @kernel(numpy_form=lambda numbers: calls.append("numpy"), steps=_length, nanoseconds=10)
-    def loop(numbers: Any) -> None:
-        """Never run as Python."""
-
-    loop(np.arange(99))  # 990 ns in all
-    assert calls == ["numpy"]
-    loop(np.arange(1))  # as much as compiling
-    loop(np.arange(1))
-    assert calls == ["numpy", "compiled", "compiled"]
-    compiled._ALL.remove(loop)
-
-
-def test_large_work_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_compile", lambda _: lambda numbers: "compiled")
-
-    @kernel(numpy_form=lambda numbers: "numpy", steps=lambda numbers: 1 << 60)
-    def loop(numbers: Any) -> str:
-        return "python"
-
-    assert loop(np.arange(3)) == "compiled"
-    compiled._ALL.remove(loop)
-
-
-def test_without_steps_the_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([0.0, 0.02, 1.0, 1.09])  # 0.02 s, then 0.09: together more than LOADING
-    monkeypatch.setattr(compiled, "_compile", lambda _: lambda: "compiled")
-    monkeypatch.setattr(compiled, "STARTING", compiled.LOADING)
-    monkeypatch.setattr(compiled.time, "perf_counter", lambda: next(clock))
-
-    @kernel(numpy_form=lambda: "numpy")
-    def loop() -> str:
-        return "python"
-
-    assert [loop(), loop(), loop()] == ["numpy", "numpy", "compiled"]
-    compiled._ALL.remove(loop)
-
-
-@kernel(numpy_form=lambda number: number + 1)
-def _raised(number: int) -> int:
-    raise AssertionError("has a numpy form")
+def _run(folder: Path, cache: Path, factor: int = 2, umask: int = 0o022) -> str:
+    """Return the sum of 0 to 3 times `factor`, and how many loops were found in the cache."""
+    folder.mkdir(exist_ok=True)
+    (folder / "called_kernels.py").write_text(CALLED.format(factor=factor), "utf-8")
+    (folder / "calling_kernels.py").write_text(CALLING, "utf-8")
+    environment = {**os.environ, "SCUMBLE_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, umask=umask)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @kernel
 def _twice(number: int) -> int:
-    return 2 * _raised(number)
-
-
-@kernel(uncompiled=True)
-def _total(numbers: Any) -> int:
-    return sum(_twice(number) for number in numbers)
-
-
-def test_an_uncompiled_loop_calls_numpy_forms_and_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(loop: Kernel[..., Any]) -> None:
-        raise AssertionError(f"{loop.__name__} is compiled")
-
-    monkeypatch.setattr(compiled, "_compile", refuse)
-    assert _total([1, 2]) == 10
-    assert _twice.numpy_form is None
-
-
-FACTOR = 3
+    """Return twice a number."""
+    return 2 * number
 
 
 @kernel
-def _scaled(number: int) -> int:
-    return FACTOR * number
+def _quadruple(number: int) -> int:
+    return _twice(_twice(number))
 
 
-def test_compiled_code_depends_on_the_constants_of_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A constant may come from a file without a kernel, which is not hashed."""
-    before = compiled._digest(_scaled)
-    monkeypatch.setitem(globals(), "FACTOR", 4)
-    assert compiled._digest(_scaled) != before
+def test_a_kernel_is_described_as_its_loop_and_calls_others() -> None:
+    assert _twice.__name__ == "_twice"
+    assert _twice.__module__ == __name__
+    assert _twice.__doc__ == "Return twice a number."
+    assert _quadruple(3) == 12
+    assert _quadruple.compiled.nopython_signatures
+    assert _quadruple(np.int64(3)) == _quadruple.function(3)
 
 
-def test_a_kernel_is_described_as_its_loop() -> None:
-    from scumble.private.sampling.kernels import lookup
+IMPORTED = """
+import importlib.util, pkgutil, sys
+import scumble
+names = [each.name for each in pkgutil.walk_packages(scumble.__path__, "scumble.")]
+files = {name: importlib.util.find_spec(name).origin for name in names}
+names = [name for name in names if "\\n@kernel" in open(files[name], encoding="utf-8").read()]
+for name in names:
+    importlib.import_module(name)
+print(len(names), "numba" in sys.modules)
+"""
 
-    assert isinstance(lookup, Kernel)
-    assert lookup.__name__ == "lookup"
-    assert lookup.__module__ == "scumble.private.sampling.kernels"
-    assert lookup.__doc__ is not None
+
+def test_importing_kernels_does_not_import_numba() -> None:
+    command = [sys.executable, "-c", IMPORTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    count, imported = done.stdout.split()
+    assert int(count) >= 8
+    assert imported == "False"
 
 
 @pytest.mark.parametrize(
@@ -145,51 +108,61 @@ def test_the_folder_of_the_cache(
     assert cache_folder() == Path(expected)
 
 
-def test_compiled_code_is_found_by_the_content_of_its_source(tmp_path: Path) -> None:
-    """Another file time keeps it, another source does not, and no folder is needed."""
-
-    def run(factor: int, cache: Path) -> str:
-        home = tmp_path / "installed"
-        home.mkdir(exist_ok=True)
-        source = home / "looped_kernels.py"
-        source.write_text(MODULE.format(factor=factor), "utf-8")
-        os.utime(source, (factor * 1000 + len(os.listdir(tmp_path)),) * 2)
-        environment = {**os.environ, "SCUMBLE_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-W", "error", "-c", PROGRAM, str(home)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    cache = tmp_path / "cache"
-    assert run(2, cache) == "12 0"
-    (tmp_path / "another").mkdir()  # another time of the source
-    assert run(2, cache) == "12 1"
-    assert run(3, cache) == "18 0"
-    for path in cache.rglob("*.nbc"):
+def test_compiled_code_is_found_by_the_content_of_its_sources(tmp_path: Path) -> None:
+    """A change in the file of a called kernel is seen, and no folder is needed."""
+    folder, cache = tmp_path / "installed", tmp_path / "cache"
+    assert _run(folder, cache) == "12 0"
+    assert _run(folder, cache) == "12 1"
+    assert _run(folder, cache, factor=3) == "18 0"
+    assert _run(folder, cache, factor=2) == "12 1"
+    damaged = [*cache.rglob("*.nbc"), *cache.rglob("*.nbi")]
+    assert len(damaged) == 8  # two loops in two folders
+    for path in damaged:
         path.write_bytes(b"damaged")
-    assert run(2, cache) == "12 0"
+    assert _run(folder, cache) == "12 0"
     blocked = tmp_path / "blocked"
     blocked.write_text("a file, not a folder", "utf-8")
-    assert run(2, blocked) == "12 0"
-    cache.chmod(0o777)  # others could have written the code
-    assert run(2, cache) == "12 0"
+    assert _run(folder, blocked) == "12 0"
 
 
-BLAS = """
-import sys
-import numba
-import numpy as np
-from scumble.private.tables.persons import kernels
-
-kernels.rehash_texts(np.zeros(2, np.int64), np.zeros(4, np.int64))
-print("numba.np.arraymath" in sys.modules, "scipy.linalg" in sys.modules)
-eye = np.eye(3)
-print(numba.njit(lambda a, b: np.dot(a, b))(eye, eye).sum(), "scipy.linalg" in sys.modules)
-from numba.np import arraymath, linalg
-print(arraymath._HAVE_BLAS, arraymath.ensure_blas is linalg.ensure_blas)
-"""
+def test_no_other_folder_is_used_where_the_cache_cannot_be_written(tmp_path: Path) -> None:
+    """numba would go on to the folder of the source, or to its own in the home of the user."""
+    folder, cache = tmp_path / "installed", tmp_path / "cache"
+    assert _run(folder, cache) == "12 0"
+    for inner in cache.glob("*/*"):
+        shutil.rmtree(inner)
+        inner.write_text("a file, not a folder", "utf-8")
+    assert [_run(folder, cache) for _ in range(2)] == ["12 0", "12 0"]
+    assert not list(folder.rglob("*.nb?"))
 
 
-def test_numba_starts_without_linear_algebra_and_has_it_when_needed() -> None:
-    done = subprocess.run([sys.executable, "-c", BLAS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False", "3.0", "True", "True", "True"]
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owners and modes there")
+def test_code_that_a_group_or_others_may_have_written_is_not_run(tmp_path: Path) -> None:
+    """Whoever can write into the cache could let this user run anything."""
+    folder, cache = tmp_path / "installed", tmp_path / "cache"
+    assert _run(folder, cache, umask=0) == "12 0"
+    inner = next(path for path in cache.iterdir() if any(path.rglob("*total*")))
+    for each, others in ((cache, (0o720, 0o770, 0o702, 0o777)), (inner, (0o770, 0o755, 0o707))):
+        assert each.stat().st_mode & 0o777 == 0o700
+        assert _run(folder, cache) == "12 1"
+        for mode in others:
+            each.chmod(mode)
+            before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}
+            assert _run(folder, cache) == "12 0"  # compiled again
+            assert {path: path.stat().st_mtime_ns for path in cache.rglob("*")} == before
+        each.chmod(0o700)
+    cache.chmod(0o755)  # a folder that the user made
+    assert _run(folder, cache) == "12 1"
+
+
+def test_only_folders_that_this_user_alone_writes_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(os, "getuid"):
+        pytest.skip("folders have no owners there")
+    for mode in (0o700, 0o755, 0o720, 0o702):
+        tmp_path.chmod(mode)
+        assert is_trusted(tmp_path) == (mode in (0o700, 0o755))
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not is_trusted(tmp_path)

@@ -95,15 +95,21 @@ def test_the_owner_may_ask_to_see_the_value() -> None:
         sc.publish(_private(job=CANARY), DOMAIN, sc.Uniform(epsilon=1), reveal=True)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_dropped_rows_are_told_to_the_owner_only(mechanism: str, tmp_path: Path) -> None:
-    release = sc.publish(_private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop")
-    [remark] = [each for each in release.remarks if "'job'" in each]
-    assert not any(character.isdigit() for character in remark)
-    opened = sc.open(release.save(tmp_path / "release"))
-    assert opened.remarks == ()
-    assert opened.manifest.outside == "drop"
-    revealed = sc.publish(
-        _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop", reveal=True
-    )
-    assert any("(1 times)" in remark for remark in revealed.remarks)
+def test_dropped_rows_are_told_to_the_owner_only(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for mechanism in MECHANISMS:
+        with subtests.test(mechanism=mechanism):
+            tmp_path = tmp_path_factory.mktemp("case")
+            release = sc.publish(
+                _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop"
+            )
+            [remark] = [each for each in release.remarks if "'job'" in each]
+            assert not any(character.isdigit() for character in remark)
+            opened = sc.open(release.save(tmp_path / "release"))
+            assert opened.remarks == ()
+            assert opened.manifest.outside == "drop"
+            revealed = sc.publish(
+                _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop", reveal=True
+            )
+            assert any("(1 times)" in remark for remark in revealed.remarks)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.private.hooks import Study
+from scumble.private.mechanism_metadata import ComparisonPreset
 from scumble.private.tables.rows import Rows
 
 NAMES = ("age", "first(pages)", "contains(pages, 'b')")
@@ -52,7 +54,7 @@ def made(name: str) -> sc.Mechanism:
         return sc.AlphaBeta(epsilon=1, duplicates="collapse")
     groups = ", ".join(f'"{each}"' for each in NAMES)
     question = f"SELECT {groups}, COUNT(*) FROM t GROUP BY {groups}"
-    study = Study(PLAIN, NAMES, "replace", 2, (question,), lambda: 0.4)
+    study = ComparisonPreset(PLAIN, NAMES, "replace", 2, (question,), lambda: 0.4)
     return sc.mechanisms()[name].made_for(1, study)
 
 
@@ -63,20 +65,24 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted(n for n, kind in sc.mechanisms().items() if not kind.of_lists and n != "keys"),
-)
-def test_a_derived_column_is_published_like_a_column_of_the_table(name) -> None:
-    lists, plain = tables()
-    derived = sc.publish(lists, PAGES, made(name), seed=1)
-    column = sc.publish(plain, PLAIN, made(name), seed=1)
-    asked = ASKED.get(name, ASKED[""])
-    quoted = asked.replace("first(pages)", '"first(pages)"')
-    quoted = quoted.replace("contains(pages, 'b')", "\"contains(pages, 'b')\"")
-    assert repr(derived.answer(asked)) == repr(column.answer(quoted))
-    shown = derived.manifest.schema.names
-    assert all(derived.schema[name] == column.schema[name] for name in shown if name != "pages")
+def test_a_derived_column_is_published_like_a_column_of_the_table(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in sorted(
+        n for n, kind in sc.mechanisms().items() if not kind.of_lists and n != "keys"
+    ):
+        with subtests.test(name=name):
+            lists, plain = tables()
+            derived = sc.publish(lists, PAGES, made(name), seed=1)
+            column = sc.publish(plain, PLAIN, made(name), seed=1)
+            asked = ASKED.get(name, ASKED[""])
+            quoted = asked.replace("first(pages)", '"first(pages)"')
+            quoted = quoted.replace("contains(pages, 'b')", "\"contains(pages, 'b')\"")
+            assert repr(derived.answer(asked)) == repr(column.answer(quoted))
+            shown = derived.manifest.schema.names
+            assert all(
+                derived.schema[name] == column.schema[name] for name in shown if name != "pages"
+            )
 
 
 def test_keys_refuses_them_in_a_sentence() -> None:
@@ -135,27 +141,24 @@ def test_lists_of_data_frames() -> None:
         assert [lists.codes[begin:end].tolist() for begin, end in bounds] == expected
 
 
-@pytest.mark.parametrize("kind", ["set", "sequence"])
-@pytest.mark.parametrize(
-    ("mechanism", "role"),
-    [
-        (sc.Uniform(epsilon=1), "sensitive"),
-        (sc.Anatomy(l=2), "sensitive"),
-        (sc.Generalise(k=2), "quasi"),
-        (sc.Frapp(gamma=19), "sensitive"),
-        (sc.AlphaBeta(epsilon=1), "sensitive"),
-    ],
-    ids=lambda each: each if isinstance(each, str) else type(each).__name__,
-)
-def test_a_list_alone_is_refused_with_the_columns_to_declare(
-    mechanism: sc.Mechanism, role: str, kind: str
-) -> None:
-    lists = sc.Schema.loads(
-        f'[attributes.items]\nrole = "sensitive"\ntype = "{kind}"\nvalues = ["a", "b"]'
-    )
-    with pytest.raises(sc.SchemaError) as caught:
-        sc.publish(pa.table({"items": ["a b"] * 9}), lists, mechanism, seed=1)
-    message = str(caught.value)
-    assert f"items, a {kind}, is never published itself" in message
-    assert ("first(items)" in message) == (kind == "sequence")
-    assert f'contains(items, VALUE), in the schema with role = "{role}"' in message
+def test_a_list_alone_is_refused_with_the_columns_to_declare(subtests: pytest.Subtests) -> None:
+    for kind, (mechanism, role) in product(
+        ["set", "sequence"],
+        [
+            (sc.Uniform(epsilon=1), "sensitive"),
+            (sc.Anatomy(l=2), "sensitive"),
+            (sc.Generalise(k=2), "quasi"),
+            (sc.Frapp(gamma=19), "sensitive"),
+            (sc.AlphaBeta(epsilon=1), "sensitive"),
+        ],
+    ):
+        with subtests.test(kind=kind, mechanism=mechanism, role=role):
+            lists = sc.Schema.loads(
+                f'[attributes.items]\nrole = "sensitive"\ntype = "{kind}"\nvalues = ["a", "b"]'
+            )
+            with pytest.raises(sc.SchemaError) as caught:
+                sc.publish(pa.table({"items": ["a b"] * 9}), lists, mechanism, seed=1)
+            message = str(caught.value)
+            assert f"items, a {kind}, is never published itself" in message
+            assert ("first(items)" in message) == (kind == "sequence")
+            assert f'contains(items, VALUE), in the schema with role = "{role}"' in message

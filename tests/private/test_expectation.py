@@ -37,9 +37,8 @@ def random_table(rows: int = ROWS, *, different: bool = False) -> pa.Table:
     return pa.table({"age": keys // 400, "shop": keys // 40 % 10, "job": keys % 40})
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "asked"),
-    [
+def test_formulas_foretell_the_stated_error(subtests):
+    for mechanism, asked in [
         (sc.Uniform(epsilon=2), BY_JOB),
         (sc.Uniform(keep=0.2), BY_JOB),
         (sc.Subset(epsilon=1), BY_JOB),
@@ -53,37 +52,32 @@ def random_table(rows: int = ROWS, *, different: bool = False) -> pa.Table:
         (sc.Hierarchy(OVER, delta=1e-6, **WHO), BY_AGE),
         (sc.Wavelet(OVER, transform="all", **WHO), BY_AGE),
         (sc.Workload(OVER, queries=[BY_AGE], **WHO), BY_AGE),
-    ],
-    ids=repr,
-)
-def test_formulas_foretell_the_stated_error(mechanism, asked):
-    foretold = mechanism.expected_error(SCHEMA, ROWS)
-    stated = sc.publish(random_table(), SCHEMA, mechanism, seed=1).answer(asked).stderr
-    assert foretold == pytest.approx(stated, rel=0.1)
+    ]:
+        with subtests.test(mechanism=mechanism, asked=asked):
+            foretold = mechanism.expected_error(SCHEMA, ROWS)
+            stated = sc.publish(random_table(), SCHEMA, mechanism, seed=1).answer(asked).stderr
+            assert foretold == pytest.approx(stated, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
+def test_tuples_among_false_ones(subtests):
+    for mechanism in [
         sc.AlphaBeta(epsilon=1),
         sc.AlphaBeta(epsilon=4),
         sc.AlphaBeta(alpha=0.3, beta=0.01),
         sc.AlphaBeta(k=2, gamma=0.5),
         sc.AlphaBeta(d=0.001, gamma=0.2, views=2),
-    ],
-    ids=repr,
-)
-def test_tuples_among_false_ones(mechanism):
-    rows = 3_000
-    foretold = mechanism.expected_error(SCHEMA, rows)
-    release = sc.publish(random_table(rows, different=True), SCHEMA, mechanism, seed=1)
-    for asked in (BY_AGE, BY_JOB):
-        assert foretold == pytest.approx(release.answer(asked).stderr, rel=0.1)
+    ]:
+        with subtests.test(mechanism=repr(mechanism)):
+            rows = 3_000
+            foretold = mechanism.expected_error(SCHEMA, rows)
+            release = sc.publish(random_table(rows, different=True), SCHEMA, mechanism, seed=1)
+            for asked in (BY_AGE, BY_JOB):
+                assert foretold == pytest.approx(release.answer(asked).stderr, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
+def test_what_is_tried_is_what_comes_out(subtests):
+    """What the release depends on of the data is drawn anew: half as much again is allowed."""
+    for mechanism in [
         sc.Marginals(OVER, ways=1, **WHO),
         sc.Datacube(OVER, **WHO),
         sc.Quadtree(OVER, **WHO),
@@ -92,25 +86,25 @@ def test_tuples_among_false_ones(mechanism):
         sc.Mosaic(["age"], **WHO),
         sc.Grid(OVER, **WHO),
         sc.Sparse(OVER, rule="threshold", **WHO),
-    ],
-    ids=repr,
-)
-def test_what_is_tried_is_what_comes_out(mechanism):
-    """What the release depends on of the data is drawn anew: half as much again is allowed."""
-    found = expectation.expected(mechanism, SCHEMA, ROWS)
-    assert found.tried
-    release = sc.publish(random_table(), SCHEMA, mechanism, seed=2)
-    low, high = release.answer(BY_AGE).interval(0.95)
-    assert 2 / 3 <= found.reach / ((high - low) / 2) <= 3 / 2
+    ]:
+        with subtests.test(mechanism=repr(mechanism)):
+            found = expectation.expected(mechanism, SCHEMA, ROWS)
+            assert found.tried
+            release = sc.publish(random_table(), SCHEMA, mechanism, seed=2)
+            low, high = release.answer(BY_AGE).interval(0.95)
+            assert 2 / 3 <= found.reach / ((high - low) / 2) <= 3 / 2
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_mechanism_foretells_an_error(name):
-    mechanism, schema = CASES[name].make(), CASES[name].schema
-    sentences = expectation.expectation(mechanism, schema, 1_000)
-    words = ("no noise is added",) if name.startswith("generalise") else ("±", "tandard error")
-    assert any(word in sentence for sentence in sentences for word in words)
-    assert all(sentence.endswith(".") for sentence in sentences)
+def test_every_mechanism_foretells_an_error(subtests):
+    for name in CASES:
+        with subtests.test(name=name):
+            mechanism, schema = CASES[name].make(), CASES[name].schema
+            sentences = expectation.expectation(mechanism, schema, 1_000)
+            words = (
+                ("no noise is added",) if name.startswith("generalise") else ("±", "tandard error")
+            )
+            assert any(word in sentence for sentence in sentences for word in words)
+            assert all(sentence.endswith(".") for sentence in sentences)
 
 
 def test_all_mechanisms_are_among_the_cases():

@@ -1,4 +1,4 @@
-"""A new mechanism is one file and one line of the registry: everything else follows."""
+"""A new family is a folder with a record and a class: everything else follows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import scumble as sc
-from scumble._registry import REGISTRY
+from scumble import families
 from scumble.audit.catalogue import everything
 from scumble.audit.mechanism_claims import tried
 from scumble.cli.tools import cards, make_options
@@ -25,13 +25,16 @@ from tests.support.stubs import stub_text
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The one line."""
-    monkeypatch.setitem(REGISTRY, "frugal", "tests.support.mechanisms.toy:Frugal")
+    """A folder more."""
+    folder = Path(__file__).resolve().parents[1] / "support" / "families"
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(folder)])
+    families.families.cache_clear()
     reload(sc)
     make_options._uses.cache_clear()
     yield
     monkeypatch.undo()
     vars(sc).pop("Frugal", None)
+    families.families.cache_clear()
     reload(sc)
     make_options._uses.cache_clear()
 
@@ -40,7 +43,7 @@ def test_it_has_a_public_name_and_a_type_stub() -> None:
     assert "Frugal" in sc.__all__
     assert "frugal" in sc.mechanisms()
     assert sc.Frugal(["age"], epsilon=1, neighbours="replace").parameters["spend"] == 0.5
-    assert "from tests.support.mechanisms.toy import Frugal as Frugal\n" in stub_text()
+    assert "from scumble.families.frugal.publish import Frugal as Frugal\n" in stub_text()
 
 
 def test_the_command_line_has_its_options() -> None:
@@ -60,14 +63,19 @@ def test_it_has_a_page(tmp_path: Path) -> None:
     assert "[Frugal](frugal.md): Publishes a noisy count of every cell" in pages["README.md"]
 
 
-def test_it_conforms(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_conforms(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    subtests: pytest.Subtests,
+) -> None:
     monkeypatch.setattr(test_conformance, "CASES", cases())
-    test_conformance.test_every_registered_mechanism_is_here("frugal")
-    test_conformance.test_publishes_and_answers("frugal", "ordinary", tmp_path)
-    test_conformance.test_parameters_make_it_again("frugal")
-    test_conformance.test_bad_parameters_are_refused("frugal")
-    test_conformance.test_refused_before_anything_is_read("frugal")
-    test_conformance.test_card("frugal")
+    test_conformance.test_every_registered_mechanism_is_here()
+    monkeypatch.setattr(test_conformance, "CASES", {"frugal": cases()["frugal"]})
+    test_conformance.test_publishes_and_answers("ordinary", tmp_path_factory, subtests)
+    test_conformance.test_parameters_make_it_again(subtests)
+    test_conformance.test_bad_parameters_are_refused(subtests)
+    test_conformance.test_refused_before_anything_is_read(subtests)
+    test_conformance.test_card(subtests)
 
 
 def test_the_auditor_tries_it() -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.model.designs.sparse import NoiseTails
+from scumble.families.histogram.design import NoiseTails
 from scumble.private.mechanism import Mechanism
 from tests.support.mechanisms.conformance_cases import CASES
 
@@ -114,21 +114,23 @@ def test_a_large_epsilon_is_warned_of():
     assert "may end at 99.9 %. With ε = 1 that is at most 23.2 %." in release.remarks[0]
 
 
-@pytest.mark.parametrize("kind", ["Dawa", "Kdtree", "Grid", "Quadtree", "PrivTree"])
-def test_boxes_of_values_without_order_are_warned_of(kind):
-    make = getattr(sc, kind)
-    [caution] = make(["shop"], **WHO).cautions(SCHEMA)
-    assert caution.startswith("shop has no order")
-    assert caution in sc.publish(table(200), SCHEMA, make(["shop"], **WHO), seed=1).remarks
-    assert make(["age"], **WHO).cautions(SCHEMA) == ()
-    for domain in (sc.Category(("a", "b")), sc.Category(("a", "b", "c"), ordered=True)):
-        fine = sc.Schema((sc.Attribute("shop", "quasi", domain),))
-        assert make(["shop"], **WHO).cautions(fine) == ()
+def test_boxes_of_values_without_order_are_warned_of(subtests):
+    for kind in ["Dawa", "Kdtree", "Grid", "Quadtree", "PrivTree"]:
+        with subtests.test(kind=kind):
+            make = getattr(sc, kind)
+            [caution] = make(["shop"], **WHO).cautions(SCHEMA)
+            assert caution.startswith("shop has no order")
+            assert caution in sc.publish(table(200), SCHEMA, make(["shop"], **WHO), seed=1).remarks
+            assert make(["age"], **WHO).cautions(SCHEMA) == ()
+            for domain in (sc.Category(("a", "b")), sc.Category(("a", "b", "c"), ordered=True)):
+                fine = sc.Schema((sc.Attribute("shop", "quasi", domain),))
+                assert make(["shop"], **WHO).cautions(fine) == ()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_mechanism_has_an_outlook(name):
+def test_every_mechanism_has_an_outlook(subtests):
     """It may be empty; it never fails, and no sentence is without its end."""
-    mechanism, schema = CASES[name].make(), CASES[name].schema
-    for sentence in (*mechanism.outlook(schema), *mechanism.cautions(schema)):
-        assert sentence.endswith(".")
+    for name in CASES:
+        with subtests.test(name=name):
+            mechanism, schema = CASES[name].make(), CASES[name].schema
+            for sentence in (*mechanism.outlook(schema), *mechanism.cautions(schema)):
+                assert sentence.endswith(".")

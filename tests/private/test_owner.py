@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import os
 import stat
 from inspect import signature
@@ -12,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.publish import PublishOptions
-from scumble.public.archive.archive import load
+from scumble.families.alphabeta.publish.views import TupleViews
+from scumble.private.publish import PublishKeywords, PublishOptions
+from scumble.public.archive.load import load
 from scumble.public.release import Release
 from tests.support.people import people, schema
 
@@ -33,12 +37,13 @@ class TestRepublish:
     def test_adds_a_view_and_keeps_the_earlier_ones(self, tmp_path: Path) -> None:
         domain = schema(ages=40)
         table = distinct(300, domain)
+        book = tmp_path / "views.book"
         first = sc.publish(table, domain, tuples(), seed=1)
-        first.save(tmp_path / "view", insecure=True)
-        second = sc.open(tmp_path / "view").republish(table, seed=2)
+        first.save(tmp_path / "view", insecure=True, book=book)
+        second = sc.open(tmp_path / "view", book=book).republish(table, seed=2)
         assert second.evidence.presence.views == 2
         second.save(tmp_path / "view", force=True, insecure=True)
-        third = sc.open(tmp_path / "view").republish(table, seed=3)
+        third = sc.open(tmp_path / "view", book=book).republish(table, seed=3)
         assert third.evidence.presence.views == 3
         before = pq.read_table(tmp_path / "view" / "tuples.parquet").to_pylist()
         after = pq.read_table(third.folder / "tuples.parquet").to_pylist()
@@ -70,10 +75,117 @@ class TestRepublish:
         assert list(map(str, single.guarantees)) != list(map(str, release.guarantees))
 
     def test_another_table_is_refused(self) -> None:
+        """One row of 500 was replaced by another: as many rows, and other promises."""
+        domain = schema(ages=400)
+        table = distinct(700, domain).slice(0, 501)
+        assert table.num_rows == 501
+        release = sc.publish(table.slice(0, 500), domain, tuples(), seed=1)
+        for changed in (table.slice(1, 500), table.slice(0, 499), table):
+            with pytest.raises(sc.PromiseError, match=r"not the table .* same table only") as error:
+                release.republish(changed, seed=2)
+            assert not any(number in str(error.value) for number in ("499", "500", "501"))
+        again = pa.concat_tables([table.slice(100, 400), table.slice(0, 100)])
+        assert release.republish(again, seed=2).evidence.presence.views == 2
+
+    def test_one_second_view_of_a_first(self, tmp_path: Path) -> None:
+        """Also from copies of the release, and from the same release in memory."""
+        domain, book = schema(ages=40), tmp_path / "views.book"
+        table = distinct(300, domain)
+        first = sc.publish(table, domain, tuples(), seed=1)
+        first.save(tmp_path / "view", insecure=True, book=book)
+        assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "tuples.parquet"]
+        assert stat.S_IMODE(book.stat().st_mode) == 0o600
+        first.save(tmp_path / "copy", insecure=True)
+        with pytest.raises(sc.ReleaseError, match=r"is kept in .*views\.book"):
+            first.save(tmp_path / "other", insecure=True, book=tmp_path / "other.book")
+        second = sc.open(tmp_path / "view", book=book).republish(table, seed=2)
+        for again in (first, sc.open(tmp_path / "copy", book=book)):
+            with pytest.raises(sc.PromiseError, match="one view more than was promised"):
+                again.republish(table, seed=3)
+        second.save(tmp_path / "view", force=True, insecure=True)
+        assert second.republish(table, seed=4).evidence.presence.views == 3
+
+    def test_one_second_view_before_anything_is_saved(self) -> None:
         domain = schema(ages=40)
-        release = sc.publish(distinct(300, domain), domain, tuples(), seed=1)
-        with pytest.raises(sc.ScumbleError, match="same table"):
-            release.republish(distinct(100, domain), seed=2)
+        table = distinct(300, domain)
+        first = sc.publish(table, domain, tuples(), seed=1)
+        second = first.republish(table, seed=2)
+        with pytest.raises(sc.PromiseError, match="one view more than was promised"):
+            first.republish(table, seed=3)
+        del first
+        assert second.republish(table, seed=4).evidence.presence.views == 3
+
+    def test_one_of_two_that_draw_at_the_same_time(self, monkeypatch) -> None:
+        """Both have seen that there is no second view; one is counted first."""
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        first = sc.publish(table, domain, tuples(), seed=1)
+        later, made = TupleViews.later, []
+
+        def between(*given):
+            monkeypatch.setattr(TupleViews, "later", later)
+            made.append(first.republish(table, seed=2))
+            return later(*given)
+
+        monkeypatch.setattr(TupleViews, "later", between)
+        with pytest.raises(sc.PromiseError, match="one view more than was promised"):
+            first.republish(table, seed=3)
+        [second] = made
+        assert second.republish(table, seed=4).evidence.presence.views == 3
+
+    def test_the_private_record_is_needed(self, tmp_path: Path) -> None:
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        first, other = (sc.publish(table, domain, tuples(), seed=seed) for seed in (1, 2))
+        with pytest.raises(sc.ReleaseError, match="would be lost"):
+            first.save(tmp_path / "view", insecure=True)
+        with pytest.raises(sc.ReleaseError, match="to a folder only"):
+            first.save(f"sqlite:///{tmp_path}/views.db/view", insecure=True)
+        first.save(tmp_path / "view", insecure=True, book=tmp_path / "views.book")
+        with pytest.raises(sc.ReleaseError, match="needs the private record"):
+            sc.open(tmp_path / "view").republish(table, seed=2)
+        other.save(tmp_path / "other", insecure=True, book=tmp_path / "other.book")
+        with pytest.raises(sc.ReleaseError, match="does not fit the release"):
+            sc.open(tmp_path / "view", book=tmp_path / "other.book").republish(table, seed=2)
+        for text in ("", "{}", "views\n", "[1]\n1 2\n", '{"scumble": "views of one table"}\n'):
+            (tmp_path / "damaged").write_text(text)
+            with pytest.raises(sc.ReleaseError, match="cannot be read"):
+                sc.open(tmp_path / "view", book=tmp_path / "damaged").republish(table, seed=2)
+
+    def test_the_fingerprint_cannot_be_tried_out(self) -> None:
+        """It is made under a key of its own: two records of one table have nothing in common but
+        their form, and no part of the release has the key.
+        """
+        domain = schema(ages=40)
+        table = distinct(300, domain)
+        releases = [sc.publish(table, domain, tuples(), seed=1) for _ in range(2)]
+        firsts = [json.loads(each.book.read_text().splitlines()[0]) for each in releases]
+        for name in ("key", "tuples"):
+            one, other = (each[name] for each in firsts)
+            assert one != other
+            assert (len(one), len(other)) == (64, 64)
+        for path in releases[0].folder.iterdir():
+            assert path == releases[0].book or firsts[0]["tuples"].encode() not in path.read_bytes()
+
+    def test_the_form_of_the_record(self, tmp_path: Path) -> None:
+        """Version 1, written by hand: HMAC-SHA256 of the sorted numbers of the tuples."""
+        domain = sc.Schema(
+            [sc.Attribute(name, "sensitive", sc.IntegerRange(0, 3)) for name in ("x", "y")]
+        )
+        table = pa.table({"x": [3, 0, 2], "y": [1, 2, 0]})
+        release = sc.publish(table, domain, tuples(), seed=1)
+        release.save(tmp_path / "view", insecure=True, book=tmp_path / "own")
+        key, numbers = bytes(range(32)), [4 * 0 + 2, 4 * 2 + 0, 4 * 3 + 1]
+        told = b"".join(number.to_bytes(8, "little") for number in numbers)
+        first = {"scumble": "views of one table", "version": 1, "key": key.hex()}
+        first["tuples"] = hmac.new(key, told, "sha256").hexdigest()
+        shown = hashlib.sha256((tmp_path / "view" / "tuples.parquet").read_bytes()).hexdigest()
+        (tmp_path / "book").write_text(f"{json.dumps(first)}\n1 {shown}\n")
+        second = sc.open(tmp_path / "view", book=tmp_path / "book").republish(table, seed=2)
+        assert second.evidence.presence.views == 2
+        lines = (tmp_path / "book").read_text().splitlines()
+        new = hashlib.sha256((second.folder / "tuples.parquet").read_bytes()).hexdigest()
+        assert lines[1:] == [f"1 {shown}", f"2 {new}"]
 
     def test_others_have_no_second_view(self) -> None:
         release = sc.publish(people(50, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
@@ -182,6 +294,8 @@ class TestLevels:
         assert {n: p.default for n, p in of_publish.items()} == {
             n: p.default for n, p in options.items()
         }
+        # What type checkers are told is what there is; `table` and `query` may be dicts, too.
+        assert {*PublishKeywords.__annotations__, "table", "query"} == set(options)
         with pytest.raises(TypeError, match="sead"):
             sc.Aroma(k=9).publish_levels("no such file", schema(), levels=[9], sead=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from math import exp, log
 
 import numpy as np
@@ -23,21 +24,24 @@ def brute_delta(variance: float, shift: int, epsilon: float) -> float:
     return float(np.maximum(shares - exp(epsilon) * other, 0).sum() / shares.sum())
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 5), Fraction(3), Fraction(50), Fraction(6000)])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(3)])
-def test_the_delta_of_discrete_noise_is_its_definition(
-    variance: Fraction, epsilon: Fraction
-) -> None:
+def test_the_delta_of_discrete_noise_is_its_definition(subtests: pytest.Subtests) -> None:
     """Also that smaller changes have smaller deltas, which is what the promise rests on."""
-    found = [
-        accounting.discrete_delta(variance, sensitivity=shift, epsilon=epsilon)
-        for shift in (1, 2, 3, 7)
-    ]
-    for shift, delta in zip((1, 2, 3, 7), found, strict=True):
-        true = brute_delta(float(variance), shift, float(epsilon))
-        assert delta >= true * (1 - 1e-12)
-        assert delta == pytest.approx(true, rel=1e-9, abs=5e-12)  # below that it may be larger
-    assert found == sorted(found)
+    for variance, epsilon in product(
+        [Fraction(1, 5), Fraction(3), Fraction(50), Fraction(6000)],
+        [Fraction(1, 10), Fraction(1), Fraction(3)],
+    ):
+        with subtests.test(variance=variance, epsilon=epsilon):
+            found = [
+                accounting.discrete_delta(variance, sensitivity=shift, epsilon=epsilon)
+                for shift in (1, 2, 3, 7)
+            ]
+            for shift, delta in zip((1, 2, 3, 7), found, strict=True):
+                true = brute_delta(float(variance), shift, float(epsilon))
+                assert delta >= true * (1 - 1e-12)
+                assert delta == pytest.approx(
+                    true, rel=1e-9, abs=5e-12
+                )  # below that it may be larger
+            assert found == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,8 @@ def test_choosing() -> None:
     assert primitives.choose([Fraction(1, 3), 90], sensitivity=1, epsilon=100) == 1
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
+def test_bad_parameters(subtests: pytest.Subtests) -> None:
+    for call, sentence in [
         (lambda p: p.laplace([1.5], sensitivity=1, epsilon=1), "must be whole numbers"),
         (lambda p: p.laplace([True], sensitivity=1, epsilon=1), "must be whole numbers"),
         (lambda p: p.laplace(1, sensitivity=0, epsilon=1), "'sensitivity' parameter of laplace"),
@@ -152,11 +155,12 @@ def test_choosing() -> None:
         (lambda p: p.choose([], sensitivity=1, epsilon=1), "one or more"),
         (lambda p: p.choose([0.5], sensitivity=1, epsilon=1), "whole numbers or Fractions"),
         (lambda p: p.geometric(1, sensitivity=1, epsilon=1, one_sided=1), "True or False"),
-    ],
-)
-def test_bad_parameters(call, sentence: str) -> None:
-    with pytest.raises(ParameterError, match=sentence):
-        call(primitives)
+    ]:
+        with (
+            subtests.test(call=call, sentence=sentence),
+            pytest.raises(ParameterError, match=sentence),
+        ):
+            call(primitives)
 
 
 def test_the_law_of_gaussian_noise_is_discrete() -> None:

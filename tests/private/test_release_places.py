@@ -8,7 +8,7 @@ import pytest
 import scumble as sc
 from scumble.model.relational import read_place
 from scumble.private.owner import check_address
-from scumble.public.archive.linked_relations import check_can_write_linked
+from scumble.public.archive.relations import check_can_write_linked
 from tests.support.people import people, schema
 from tests.support.postgres import psql
 

@@ -13,8 +13,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,14 +25,15 @@ import pytest
 import scumble as sc
 from scumble.model.relational import DatabaseConnection, read_place
 from scumble.public.archive import relations
-from scumble.public.archive.archive import manifest_to_json
-from scumble.public.archive.linked_relations import (
+from scumble.public.archive.relations import (
+    ReleaseConnection,
     address_of_table,
+    is_release,
     read_links,
     save_linked_relation,
 )
-from scumble.public.archive.relations import ReleaseConnection, is_release
 from scumble.public.archive.row_tables import write_rows
+from scumble.public.manifest import manifest_to_json
 from tests.support.people import people, schema
 from tests.support.postgres import LosesReply, psql
 from tests.support.terminal import run
@@ -89,7 +90,7 @@ def saved(address):
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_the_release_is_the_one_that_was_saved(address, name):
+def test_the_release_is_the_one_that_was_saved(name, address):
     domain = schema()
     release = sc.publish(people(300, domain), domain, MECHANISMS[name], seed=1)
     assert release.save(address, insecure=True) == address
@@ -130,31 +131,30 @@ def test_plain_sql_reads_the_rows(saved):
     assert psql(saved, "SELECT count(*), count(DISTINCT job) > 1 FROM {}") == [(300, True)]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+def test_a_changed_table_is_noticed(saved, subtests):
+    for statement in [
         "UPDATE {} SET age = age + 1 WHERE _position = 7",
         "DELETE FROM {} WHERE _position = 7",
         "UPDATE {} SET _position = _position + 1000 WHERE _position = 7",
-    ],
-)
-def test_a_changed_table_is_noticed(saved, statement):
-    psql(saved, statement)
-    with pytest.raises(sc.ReleaseError, match="is damaged or was changed"):
-        sc.open(saved)
+    ]:
+        with subtests.test(statement=statement):
+            psql(saved, statement)
+            with pytest.raises(sc.ReleaseError, match="is damaged or was changed"):
+                sc.open(saved)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", '{"format": 1}', "[]", '{"format": 1e999999999}'])
-def test_a_damaged_manifest_is_one_sentence(saved, text):
-    target = read_place(saved, sc.ReleaseError)
-    quoted = text.replace("{}", "{ }")
-    psql(
-        saved,
-        f"UPDATE {target.relation('_manifest')} SET content = '{quoted}', "
-        f"digest = '{digest(quoted)}'",
-    )
-    with pytest.raises(sc.ReleaseError, match=r"damaged|another format"):
-        sc.open(saved)
+def test_a_damaged_manifest_is_one_sentence(saved, subtests):
+    for text in ["{", "{}", '{"format": 1}', "[]", '{"format": 1e999999999}']:
+        with subtests.test(text=text):
+            target = read_place(saved, sc.ReleaseError)
+            quoted = text.replace("{}", "{ }")
+            psql(
+                saved,
+                f"UPDATE {target.relation('_manifest')} SET content = '{quoted}', "
+                f"digest = '{digest(quoted)}'",
+            )
+            with pytest.raises(sc.ReleaseError, match=r"damaged|another format"):
+                sc.open(saved)
 
 
 def test_what_is_there_is_replaced_only_by_force_and_only_a_release(saved, new_table):
@@ -341,10 +341,10 @@ class TestSQLite:
             lambda: is_release(address),
             lambda: view.save(address, force=True) == address,
         ):
-            with _locked(tmp_path / "view.db"):
-                began = time.monotonic()
-                assert use()
-                assert time.monotonic() - began > 0.3
+            with ThreadPoolExecutor() as pool, _locked(tmp_path / "view.db"):
+                waiting = pool.submit(use)
+                assert not wait([waiting], timeout=0.3).done
+            assert waiting.result()
         assert sc.open(address).evidence.rows == 200
 
     def test_a_first_write_that_fails_leaves_no_file(self, tmp_path):
@@ -399,13 +399,13 @@ class TestSQLite:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let another process hold a lock for half a second: locks are per process."""
+    """Let another process hold a lock: locks are per process."""
     code = (
-        "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
-        "c.execute('BEGIN EXCLUSIVE'); print(flush=True); time.sleep(0.5); c.execute('ROLLBACK')"
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+        "c.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read(); c.execute('ROLLBACK')"
     )
     command = [sys.executable, "-c", code, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield

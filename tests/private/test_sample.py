@@ -20,7 +20,7 @@ from scumble.model.privacy.sampling import Sample
 from scumble.private.tables.frames import ArrowTable
 from scumble.private.tables.persons.sample import SampledSource
 from scumble.public.estimate import Exact
-from scumble.public.estimation.synthetic.sampled import SampledCount, SampledMean, SampledSum
+from scumble.public.estimation.sampled import SampledCount, SampledMean, SampledSum
 from tests.support.people import people, schema
 
 OVER = ["age", "sex", "job"]
@@ -63,38 +63,39 @@ def _worst(one: dict, other: dict) -> float:
     return max(abs(math.log(one[each] / other[each])) for each in one)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
-@pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(2, 3)])
-def test_adding_a_person_costs_what_is_promised(rate, epsilon):
+def test_adding_a_person_costs_what_is_promised(subtests):
     """Two cells, up to three people, all samples and outputs from -8 to 9: beyond, ratios are the
     same. The worst loss is the promised one.
     """
-    promised = float(Sample(rate).loss(epsilon, Fraction(0))[0])
-    assert promised == pytest.approx(math.log(1 + float(rate) * (math.exp(epsilon) - 1)))
-    found = []
-    for before in [(), (0,), (0, 1), (1, 1)]:
-        samples = (list(_poisson(len(before) + more, float(rate))) for more in (0, 1))
-        laws = (
-            _law(some, drawn, 1 / epsilon, range(-8, 10))
-            for some, drawn in zip((before, (*before, 0)), samples, strict=True)
-        )
-        found.append(_worst(*laws))
-    assert max(found) <= promised * (1 + 1e-9)
-    assert max(found) == pytest.approx(promised, rel=1e-6)
+    for epsilon, rate in product([Fraction(1, 2), Fraction(2)], [Fraction(1, 5), Fraction(2, 3)]):
+        with subtests.test(epsilon=epsilon, rate=rate):
+            promised = float(Sample(rate).loss(epsilon, Fraction(0))[0])
+            assert promised == pytest.approx(math.log(1 + float(rate) * (math.exp(epsilon) - 1)))
+            found = []
+            for before in [(), (0,), (0, 1), (1, 1)]:
+                samples = (list(_poisson(len(before) + more, float(rate))) for more in (0, 1))
+                laws = (
+                    _law(some, drawn, 1 / epsilon, range(-8, 10))
+                    for some, drawn in zip((before, (*before, 0)), samples, strict=True)
+                )
+                found.append(_worst(*laws))
+            assert max(found) <= promised * (1 + 1e-9)
+            assert max(found) == pytest.approx(promised, rel=1e-6)
 
 
-@pytest.mark.parametrize(("number", "drawn"), [(2, 1), (3, 1), (3, 2), (4, 2)])
-def test_replacing_a_person_costs_what_is_promised(number, drawn):
-    epsilon, rate = Fraction(1), Fraction(drawn, number)
-    promised = float(Sample(rate).loss(epsilon, Fraction(0))[0])
-    found = []
-    for others in product((0, 1), repeat=number - 1):
-        laws = (
-            _law((*others, own), list(_fixed(number, drawn)), 2 / epsilon, range(-6, 9))
-            for own in (0, 1)
-        )
-        found.append(_worst(*laws))
-    assert 0.9 * promised < max(found) <= promised * (1 + 1e-9)
+def test_replacing_a_person_costs_what_is_promised(subtests):
+    for number, drawn in [(2, 1), (3, 1), (3, 2), (4, 2)]:
+        with subtests.test(number=number, drawn=drawn):
+            epsilon, rate = Fraction(1), Fraction(drawn, number)
+            promised = float(Sample(rate).loss(epsilon, Fraction(0))[0])
+            found = []
+            for others in product((0, 1), repeat=number - 1):
+                laws = (
+                    _law((*others, own), list(_fixed(number, drawn)), 2 / epsilon, range(-6, 9))
+                    for own in (0, 1)
+                )
+                found.append(_worst(*laws))
+            assert 0.9 * promised < max(found) <= promised * (1 + 1e-9)
 
 
 def test_replacing_with_independent_draws_is_not_covered():
@@ -192,24 +193,24 @@ def test_values_anywhere_in_their_bins_are_covered(neighbours):
 # --- answers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [0.9, 0.99])
-@pytest.mark.parametrize("rate", [0.1, 0.7])
-def test_intervals_of_counts_cover_exactly(rate, level):
+def test_intervals_of_counts_cover_exactly(subtests):
     """Without noise, for every count up to 40: binomial and hypergeometric, by summing up."""
-    from scipy.stats import binom, hypergeom
+    for level, rate in product([0.9, 0.99], [0.1, 0.7]):
+        with subtests.test(level=level, rate=rate):
+            from scipy.stats import binom, hypergeom
 
-    share = Fraction(str(rate))
-    fixed = Sample(share, people=60, drawn=int(60 * share))
-    for number in range(0, 41, 8):
-        for sample, law in (
-            (Sample(share), binom(number, rate)),
-            (fixed, hypergeom(60, number, fixed.drawn)),
-        ):
-            covered = 0.0
-            for drawn in range(number + 1):
-                low, high = SampledCount(Exact(), drawn, sample).interval(0.0, level)
-                covered += float(law.pmf(drawn)) * (low <= number <= high)
-            assert covered >= level
+            share = Fraction(str(rate))
+            fixed = Sample(share, people=60, drawn=int(60 * share))
+            for number in range(0, 41, 8):
+                for sample, law in (
+                    (Sample(share), binom(number, rate)),
+                    (fixed, hypergeom(60, number, fixed.drawn)),
+                ):
+                    covered = 0.0
+                    for drawn in range(number + 1):
+                        low, high = SampledCount(Exact(), drawn, sample).interval(0.0, level)
+                        covered += float(law.pmf(drawn)) * (low <= number <= high)
+                    assert covered >= level
 
 
 def test_intervals_with_noise_cover():
@@ -300,9 +301,8 @@ def test_people_are_drawn_with_all_their_rows():
 # --- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "sentence"),
-    [
+def test_what_no_proof_covers_is_refused(subtests):
+    for mechanism, sentence in [
         (sc.Uniform(epsilon=1), "shows who was drawn"),
         (sc.Dirichlet("job", "age", epsilon=1), "shows who was drawn"),
         (
@@ -311,18 +311,18 @@ def test_people_are_drawn_with_all_their_rows():
         ),
         (histogram(contribution=2), "single rows would be drawn"),
         (histogram("replace", contribution=2), "a fixed number of rows"),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_what_no_proof_covers_is_refused(mechanism, sentence):
-    with pytest.raises(sc.PromiseError, match=sentence):
-        sc.publish("no such file.csv", schema(), mechanism, sample=0.5)
+    ]:
+        with (
+            subtests.test(mechanism=mechanism, sentence=sentence),
+            pytest.raises(sc.PromiseError, match=sentence),
+        ):
+            sc.publish("no such file.csv", schema(), mechanism, sample=0.5)
 
 
-@pytest.mark.parametrize("share", [0, 1, 1.5, "x"])
-def test_the_share_is_checked(share):
-    with pytest.raises(sc.ParameterError, match="between 0 and 1"):
-        sc.publish(TABLE, schema(), histogram(), sample=share)
+def test_the_share_is_checked(subtests):
+    for share in [0, 1, 1.5, "x"]:
+        with subtests.test(share=share), pytest.raises(sc.ParameterError, match="between 0 and 1"):
+            sc.publish(TABLE, schema(), histogram(), sample=share)
 
 
 def test_other_readers_refuse_a_sample():

@@ -42,10 +42,13 @@ def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
     assert "<b>" in answer._repr_html_()
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, -1, "0.95", True, math.nan])
-def test_a_level_is_between_zero_and_one(release: sc.Release, level: object) -> None:
-    with pytest.raises(sc.ParameterError, match="'level' parameter"):
-        release.answer("SELECT COUNT(*) FROM t").interval(level)
+def test_a_level_is_between_zero_and_one(release: sc.Release, subtests: pytest.Subtests) -> None:
+    for level in [0, 1, 95, -1, "0.95", True, math.nan]:
+        with (
+            subtests.test(level=level),
+            pytest.raises(sc.ParameterError, match="'level' parameter"),
+        ):
+            release.answer("SELECT COUNT(*) FROM t").interval(level)
 
 
 def test_groups_as_tables(release: sc.Release) -> None:
@@ -160,9 +163,8 @@ def test_a_release_shows_its_promises(release: sc.Release) -> None:
     assert len(repr(release.guarantees).splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    ("number", "error", "text"),
-    [
+def test_digits(subtests: pytest.Subtests) -> None:
+    for number, error, text in [
         (1234.5678, 100.0, "1,235"),
         (1234.5678, 0.5, "1,234.57"),
         (12.3456, 0.01, "12.346"),
@@ -175,10 +177,9 @@ def test_a_release_shows_its_promises(release: sc.Release) -> None:
         (-0.0, 0.0, "0"),
         (-0.0, math.inf, "0"),
         (-0.6, 11.0, "-1"),
-    ],
-)
-def test_digits(number: float, error: float, text: str) -> None:
-    assert format_number(number, error) == text
+    ]:
+        with subtests.test(number=number, error=error, text=text):
+            assert format_number(number, error) == text
 
 
 def test_answers_without_a_law() -> None:

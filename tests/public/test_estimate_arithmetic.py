@@ -14,9 +14,8 @@ from scumble.public.estimation.rows.count_laws import ResponseModel, count_estim
 ONE = count_estimate(ResponseModel(0.5, 0.1), 200, 60, ("a note",))
 
 
-@pytest.mark.parametrize(
-    ("changed", "factor", "offset"),
-    [
+def test_the_law_moves_with_the_value(subtests: pytest.Subtests) -> None:
+    for changed, factor, offset in [
         (2 * ONE + 3, 2.0, 3.0),
         (ONE / 200 * 100, 0.5, 0.0),
         (10 - ONE, -1.0, 10.0),
@@ -24,16 +23,15 @@ ONE = count_estimate(ResponseModel(0.5, 0.1), 200, 60, ("a note",))
         (-ONE, -1.0, 0.0),
         (np.int64(3) * ONE, 3.0, 0.0),
         (ONE * 0 + 1, 0.0, 1.0),
-    ],
-)
-def test_the_law_moves_with_the_value(changed: Any, factor: float, offset: float) -> None:
-    assert isinstance(changed, sc.Estimate)
-    assert changed.value == pytest.approx(factor * ONE.value + offset)
-    assert changed.stderr == pytest.approx(abs(factor) * ONE.stderr)
-    for level in (0.5, 0.95, 0.99):
-        ends = sorted(factor * end + offset for end in ONE.interval(level))
-        assert changed.interval(level) == pytest.approx(tuple(ends))
-    assert changed.notes == ONE.notes
+    ]:
+        with subtests.test(changed=changed, factor=factor, offset=offset):
+            assert isinstance(changed, sc.Estimate)
+            assert changed.value == pytest.approx(factor * ONE.value + offset)
+            assert changed.stderr == pytest.approx(abs(factor) * ONE.stderr)
+            for level in (0.5, 0.95, 0.99):
+                ends = sorted(factor * end + offset for end in ONE.interval(level))
+                assert changed.interval(level) == pytest.approx(tuple(ends))
+            assert changed.notes == ONE.notes
 
 
 def test_exact_numbers_stay_exact() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import duckdb
 import pytest
@@ -43,13 +46,14 @@ GREEDY = [
 ]
 
 
-@pytest.mark.parametrize("condition", GREEDY)
-def test_no_function_makes_a_large_value(release, condition) -> None:
-    start, before = time.perf_counter(), limits.memory_in_use()
-    with pytest.raises(QueryError):
-        release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
-    assert time.perf_counter() - start < 10
-    assert limits.memory_in_use() - before < 500_000_000
+def test_no_function_makes_a_large_value(release, subtests: pytest.Subtests) -> None:
+    for condition in GREEDY:
+        with subtests.test(condition=condition):
+            before = limits.memory_in_use()
+            with pytest.raises(QueryError) as refused:
+                release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
+            assert "longer than its limit" not in str(refused.value)
+            assert limits.memory_in_use() - before < 500_000_000
 
 
 PEAK = """
@@ -96,20 +100,22 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", SAME)
-def test_bounded_functions_mean_what_they_mean_in_duckdb(release, expression) -> None:
-    with duckdb.connect() as connection:
-        where = (
-            f"coalesce(({expression})::VARCHAR, '') <> '' AND length(({expression})::VARCHAR) < 4"
-        )
-        wanted = connection.sql(
-            f"SELECT age, sex, {where} FROM range(10) a(age), (VALUES ('f'), ('m')) b(sex)"
-        ).fetchall()
-    for age, sex, true in wanted[::7]:
-        question = f"age = {age} AND sex = '{sex}'"
-        both = release.answer(f"SELECT COUNT(*) FROM t WHERE {question} AND ({where})")
-        alone = release.answer(f"SELECT COUNT(*) FROM t WHERE {question}")
-        assert both.value == (alone.value if true else 0)
+def test_bounded_functions_mean_what_they_mean_in_duckdb(
+    release, subtests: pytest.Subtests
+) -> None:
+    for expression in SAME:
+        with subtests.test(expression=expression):
+            with duckdb.connect() as connection:
+                text = f"({expression})::VARCHAR"
+                where = f"coalesce({text}, '') <> '' AND length({text}) < 4"
+                wanted = connection.sql(
+                    f"SELECT age, sex, {where} FROM range(10) a(age), (VALUES ('f'), ('m')) b(sex)"
+                ).fetchall()
+            for age, sex, true in wanted[::7]:
+                question = f"age = {age} AND sex = '{sex}'"
+                both = release.answer(f"SELECT COUNT(*) FROM t WHERE {question} AND ({where})")
+                alone = release.answer(f"SELECT COUNT(*) FROM t WHERE {question}")
+                assert both.value == (alone.value if true else 0)
 
 
 def slow_rows(sandbox: Sandbox) -> object:
@@ -118,10 +124,8 @@ def slow_rows(sandbox: Sandbox) -> object:
 
 def test_a_statement_is_interrupted_after_its_time(monkeypatch) -> None:
     monkeypatch.setenv(limits.SECONDS, "0.3")
-    start = time.perf_counter()
     with pytest.raises(QueryError, match=r"longer than its limit of 0\.3 seconds"):
         slow_rows(Sandbox(people.schema()))
-    assert time.perf_counter() - start < 5
 
 
 def test_statements_of_one_question_share_its_time(monkeypatch) -> None:
@@ -129,10 +133,8 @@ def test_statements_of_one_question_share_its_time(monkeypatch) -> None:
     sandbox = Sandbox(people.schema())
     with limits.one_question():
         time.sleep(0.3)
-        start = time.perf_counter()
         with pytest.raises(QueryError, match="longer than its limit"):
             slow_rows(sandbox)
-        assert time.perf_counter() - start < 5
 
 
 def test_a_statement_is_stopped_at_its_memory(monkeypatch) -> None:
@@ -155,6 +157,97 @@ def test_wide_domains_are_not_evaluated_beyond_the_memory(monkeypatch) -> None:
 
     with pytest.raises(QueryError, match="more than its limit of 50 MB"):
         sandbox.evaluate([Expression("a + b > 3", ("a", "b"))], ["a", "b"])
+
+
+def together(*works) -> list:
+    """Do works in threads at once; return what each returned or raised."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        done = [pool.submit(work) for work in works]
+    return [each.exception() or each.result() for each in done]
+
+
+def test_questions_share_one_memory(monkeypatch) -> None:
+    """Of six questions that need 60 of 100 MB each, one has them at a time; a small one passes."""
+    monkeypatch.setenv(limits.MEMORY, "100")
+    having, most, small = set(), [], threading.Event()
+
+    def ask(number: int) -> None:
+        with limits.one_question():
+            limits.claim_memory(60_000_000)
+            having.add(number)
+            most.append(len(having))
+            assert small.wait(30)
+            having.discard(number)
+
+    def ask_little() -> None:
+        with limits.one_question():
+            limits.claim_memory(40_000_000)
+            small.set()
+
+    assert together(*(partial(ask, number) for number in range(6)), ask_little) == [None] * 7
+    assert most == [1] * 6
+    assert limits._claims == 0
+
+
+def test_a_question_waits_for_memory_no_longer_than_its_time(monkeypatch) -> None:
+    monkeypatch.setenv(limits.MEMORY, "100")
+    there, refused = threading.Event(), threading.Event()
+
+    def ask_first() -> None:
+        with limits.one_question():
+            limits.claim_memory(60_000_000)
+            there.set()
+            assert refused.wait(30)
+            limits.claim_memory(100_000_000)  # the other one is gone: nothing is waited for
+
+    def ask_second() -> None:
+        assert there.wait(30)
+        try:
+            monkeypatch.setenv(limits.SECONDS, "0.05")
+            with limits.one_question():
+                limits.claim_memory(60_000_000)
+        finally:
+            refused.set()
+
+    first, second = together(ask_first, ask_second)
+    assert first is None
+    assert str(second).startswith("The questions that are being answered need more than 100 MB")
+
+
+def test_who_has_memory_does_not_wait_for_more(monkeypatch) -> None:
+    """Two who wait for each other would wait for ever."""
+    monkeypatch.setenv(limits.MEMORY, "100")
+    both = threading.Barrier(2)
+
+    def ask() -> None:
+        with limits.one_question():
+            limits.claim_memory(40_000_000)
+            both.wait(30)
+            limits.claim_memory(70_000_000)
+
+    found = together(ask, ask)
+    assert any(isinstance(each, QueryError) for each in found)
+
+
+def test_of_statements_that_need_too_much_together_the_last_is_stopped(monkeypatch) -> None:
+    monkeypatch.setenv(limits.MEMORY, "100")
+    in_use, stopped = [0], []
+    monkeypatch.setattr(limits, "memory_in_use", lambda: in_use[0])
+    ended = threading.Event()
+
+    def stop(name: str) -> None:
+        stopped.append(name)
+        ended.set()
+
+    with limits.watched(partial(stop, "first")) as first:
+        in_use[0] = 60_000_000
+        with limits.watched(partial(stop, "second")) as second:
+            in_use[0] = 120_000_000
+            assert ended.wait(30)
+            in_use[0] = 60_000_000
+        assert not first.exceeded
+    assert set(stopped) == {"second"}
+    assert second.exceeded.startswith("The questions that are being answered need more than 100 MB")
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "much", "nan", "inf"])

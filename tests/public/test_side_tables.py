@@ -34,15 +34,15 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_types_of_csv_columns(tmp_path, name):
-    values, kind = KINDS[name]
-    lines = ["key;other", *(f"{value};x" for value in values)]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    column = side_table(tmp_path / "t.csv")["key"]
-    assert column.type == kind
-    if kind == pa.string():
-        assert column.to_pylist() == [value or None for value in values]
+def test_types_of_csv_columns(tmp_path, subtests: pytest.Subtests) -> None:
+    for name, (values, kind) in KINDS.items():
+        with subtests.test(name):
+            lines = ["key;other", *(f"{value};x" for value in values)]
+            (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+            column = side_table(tmp_path / "t.csv")["key"]
+            assert column.type == kind
+            if kind == pa.string():
+                assert column.to_pylist() == [value or None for value in values]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.txt"])

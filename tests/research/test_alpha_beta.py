@@ -27,7 +27,7 @@ from research.alpha_beta import (
     usefulness,
     verdicts,
 )
-from scumble.model.evidence.presence import InclusionProbabilities, ReplacedTuples
+from scumble.families.alphabeta.design import InclusionProbabilities, ReplacedTuples
 from tests.support.terminal import research as command
 
 TINY = Scale(people=300, runs=2, counts=(5.0, 10.0), bounds=(0.2, 0.4), dots=60)

@@ -26,9 +26,9 @@ from research.aroma.views import (
     uniform_pool,
     weights,
 )
-from scumble.audit.exposure import subset_exposure
+from scumble.families.aroma.design import pool_exposure, profile
+from scumble.families.randomised_response.check import subset_exposure
 from scumble.model.privacy.guarantee import epsilon_for_exposure
-from scumble.private.perturbation.aroma_guarantee import pool_exposure, profile
 from tests.support.terminal import research as command
 
 TINY = Scale(

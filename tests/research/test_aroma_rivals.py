@@ -167,8 +167,10 @@ def test_averages_are_those_of_the_releases(mechanism):
     secrets = np.random.default_rng(3).integers(0, 4, 500)
     release = publish(secrets, 4, mechanism, 4)
     asked = [f"SELECT AVG(place) FROM t WHERE secret = {value}" for value in range(4)]
-    answers = [answer.value for answer in release.answer_many(asked)]
-    assert ratios(weights(release), np.arange(500.0)) == pytest.approx(answers)
+    answers = np.array([answer.value for answer in release.answer_many(asked)])
+    known = ~np.isnan(answers)  # of the others there are too few people
+    assert known.sum() >= 3
+    assert ratios(weights(release), np.arange(500.0))[known] == pytest.approx(answers[known])
 
 
 def test_averages_of_the_truth_and_their_limits():

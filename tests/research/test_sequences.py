@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from research.sequences import File, Rows, draw_rows, files, measure, measured
+from scumble.families.sequences.publish.sequences import Sequences
 from scumble.private.publish import publish
-from scumble.private.summaries.lists.sequences import Sequences
 
 
 def test_sequences_that_contain_a_string_by_hand() -> None:

@@ -211,35 +211,36 @@ def test_tables_come_as_arrow_and_csv(front):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        (b"{", 400),
-        (b"\xff\xfe", 400),
-        (b"[" * 50_000, 400),
-        (b'{"sql": 1e999}', 400),
-        (b"[]", 422),
-        (b'{"sql": "SELECT COUNT(*) AS \\"\\ud800\\" FROM t"}', 422),
-        (b'{"sql": "SELECT COUNT(*) FROM t", "max_relaxation_error": 1' + b"0" * 400 + b"}", 422),
-        (b"{}", 422),
-        (b'{"sql": null}', 422),
-        (b'{"sql": 7}', 422),
-        (b'{"sql": "SELECT 1", "more": 1}', 422),
-        (b'{"sql": "SELECT COUNT(*) FROM t", "level": 1}', 422),
-        (b'{"sql": "SELECT COUNT(*) FROM t", "relax": "perhaps"}', 422),
-        (b'{"sql": "SELECT nonsense"}', 422),
-        (b'{"sql": "' + b"x" * 70_000 + b'"}', 413),
-    ],
-)
-def test_bad_bodies_are_refused_in_one_sentence(front, body, status):
-    before = front.call("owner", "GET", "datasets/people/status").json()
-    headers = {"Content-Type": "application/json"}
-    response = front.call("analyst", "POST", ANSWER, content=body, headers=headers)
-    assert response.status_code == status
-    problem = response.json()
-    assert problem["status"] == status
-    assert problem["detail"].endswith(".")
-    assert front.call("owner", "GET", "datasets/people/status").json() == before
+BAD_BODIES = [
+    (b"{", 400),
+    (b"\xff\xfe", 400),
+    (b"[" * 50_000, 400),
+    (b'{"sql": 1e999}', 400),
+    (b"[]", 422),
+    (b'{"sql": "SELECT COUNT(*) AS \\"\\ud800\\" FROM t"}', 422),
+    (b'{"sql": "SELECT COUNT(*) FROM t", "max_relaxation_error": 1' + b"0" * 400 + b"}", 422),
+    (b"{}", 422),
+    (b'{"sql": null}', 422),
+    (b'{"sql": 7}', 422),
+    (b'{"sql": "SELECT 1", "more": 1}', 422),
+    (b'{"sql": "SELECT COUNT(*) FROM t", "level": 1}', 422),
+    (b'{"sql": "SELECT COUNT(*) FROM t", "relax": "perhaps"}', 422),
+    (b'{"sql": "SELECT nonsense"}', 422),
+    (b'{"sql": "' + b"x" * 70_000 + b'"}', 413),
+]
+
+
+def test_bad_bodies_are_refused_in_one_sentence(front, subtests):
+    for body, status in BAD_BODIES:
+        with subtests.test(body=body[:40]):
+            before = front.call("owner", "GET", "datasets/people/status").json()
+            headers = {"Content-Type": "application/json"}
+            response = front.call("analyst", "POST", ANSWER, content=body, headers=headers)
+            assert response.status_code == status
+            problem = response.json()
+            assert problem["status"] == status
+            assert problem["detail"].endswith(".")
+            assert front.call("owner", "GET", "datasets/people/status").json() == before
 
 
 def test_the_place_of_an_error_in_the_sql_is_told(front):
@@ -289,10 +290,80 @@ def test_a_token_that_asks_too_fast_waits(tmp_path):
         front.close()
 
 
+def test_a_token_writes_so_much_into_the_journal(tmp_path):
+    front = Front(make_settings(tmp_path, limits=Limits(journal=1)))
+    sql = "SELECT COUNT(*) FROM t WHERE age < 30"
+    try:
+        first = front.call("analyst", "POST", ANSWER, json={"sql": sql, "key": "one"})
+        refused = front.call("analyst", "POST", ANSWER, json={"sql": sql, "key": "two"})
+        assert (first.status_code, refused.status_code) == (200, 409)
+        assert "1 bytes of this analyst" in refused.json()["detail"]
+        for body in ({"sql": sql}, {"sql": sql, "key": "one"}):
+            again = front.call("analyst", "POST", ANSWER, json=body)
+            assert again.json()["value"] == first.json()["value"]
+    finally:
+        front.close()
+
+
 def test_unknown_addresses_and_methods_are_problems_too(front):
     missing = front.call("owner", "GET", "nothing")
     assert (missing.status_code, missing.json()["status"]) == (404, 404)
     assert front.call("owner", "PUT", "datasets").status_code == 405
+
+
+# Classes and functions of Python, files, and what the framework says by itself.
+INTERNALS = re.compile(
+    r"parameter of|object of type|[A-Z]\w*\.\w|\w+\.py\b|\w\(\)|\w__|Error|scumble|/\w+/\w"
+)
+REFUSED = (
+    ("POST", ANSWER, {"sql": COUNT, "relax": "x"}, "'relax' must be one of regression"),
+    ("POST", ANSWER, {"sql": COUNT, "key": "k" * 121}, "must be text of at most 120 characters"),
+    ("POST", ANSWER, {"sql": 5}, "'sql' must be text"),
+    ("POST", ANSWER, {}, "'sql' is missing"),
+    ("POST", "datasets/people/verify", {"seal": "x"}, "'seal' must be a number, a blank and"),
+    ("POST", "datasets/people/quotas", {"analyst": "", "epsilon": 1}, "'analyst' must be"),
+    ("POST", "datasets/people/quotas", {"analyst": "a", "epsilon": 9}, "'epsilon' must be from"),
+    ("POST", "tokens", {"role": "analyst", "name": "\n"}, "'name' must be printable text"),
+    (
+        "POST",
+        "tokens",
+        {"role": "analyst", "name": "a", "datasets": 1},
+        "must be a list of at most",
+    ),
+    ("DELETE", "tokens/0", None, "'prefix' must be the start of a token"),
+    ("POST", "schemas", {"source": "x"}, "'source' must be"),
+    (
+        "POST",
+        "datasets",
+        {"name": "A", "source": "x", "schema": "", "method": "uniform"},
+        "The name of a data set must be a small letter",
+    ),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "sentence"), REFUSED)
+def test_what_is_not_allowed_is_said_without_internals(front, method, path, body, sentence):
+    response = front.call("owner", method, path, **({} if body is None else {"json": body}))
+    detail = response.json()["detail"]
+    assert response.status_code == 422
+    assert sentence in detail
+    assert not INTERNALS.search(detail)
+
+
+def test_other_roles_and_unknown_things_are_refused_without_internals(front):
+    found = {}
+    for role in ROLES:
+        for route in api.ROUTES:
+            if route.roles:
+                path = re.sub("{[a-z]+}", "nothing", route.path)
+                more = {"json": {"sql": COUNT}} if route.body else {}
+                response = front.call(role, route.method, path, **more)
+                if response.status_code in (403, 404):
+                    found[response.json()["detail"]] = response.status_code
+    found[front.call("", "GET", "/x/y").json()["detail"]] = 404
+    assert set(found.values()) == {403, 404}
+    assert not [detail for detail in found if INTERNALS.search(detail)]
+    assert all(detail.endswith(".") and "\n" not in detail for detail in found)
 
 
 def test_keys_of_analysts_whose_names_end_alike_are_apart(front):

@@ -1,14 +1,20 @@
-"""The pages in a real browser: the three roles, the cost before asking, no JavaScript."""
+"""The pages in a real browser: every page for every role, and what people do on them."""
 
 from __future__ import annotations
 
+import logging
+import re
 import shutil
+from dataclasses import replace
+from itertools import product
 
 import pytest
 from pyarrow import csv
 
 from scumble.demo.census import census
-from scumble.server.catalogue import ReleaseDataset
+from scumble.server.config import Limits, SourceSettings
+from scumble.server.pages.site import ROUTES
+from scumble.server.tokens import ROLES
 from tests.support.servers import listening, make_settings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -25,9 +31,17 @@ FLAGS = [
 ]
 
 
+BOXES = ".problem:visible, .cost-problem:visible, [role=alert]:visible"
+WIDTHS, SCHEMES = (1200, 400), ("light", "dark")
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with listening(make_settings(tmp_path_factory.mktemp("browser"), epsilon=0.6)) as found:
+    folder = tmp_path_factory.mktemp("browser")
+    settings = make_settings(folder, epsilon=0.6, limits=Limits(requests=1000))
+    census(1)[1].save(folder / "schema.toml")
+    source = SourceSettings("census", str(folder / "people.parquet"), schema=folder / "schema.toml")
+    with listening(replace(settings, sources=(source,))) as found:
         found[2].login_delay = 0.0
         yield found
 
@@ -41,27 +55,81 @@ def browser():
 
 
 @pytest.fixture
-def open_page(server, browser):
-    """Logs in with a token, and gives the page; an error in the console fails the test."""
-    address, users, _ = server
-    contexts, errors = [], []
+def open_page(server, browser, caplog):
+    """Logs in with a token, and gives the page.
 
-    def opened(role: str, token: str = "", **more):
+    Any message in the console fails the test, but for a status that is expected (`refused`), and so
+    does any error in the log of the server.
+    """
+    address, users, _ = server
+    contexts, messages = [], []
+
+    def opened(role: str, token: str = "", refused: int = 0, **more):
         context = browser.new_context(base_url=address, **more)
         context.set_default_timeout(150_000)
         contexts.append(context)
         page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(error))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        expected = f"the server responded with a status of {refused} "
+        page.on("console", lambda said: expected in said.text or messages.append(said.text))
         page.goto("/login")
-        page.fill("#token", token or getattr(users, role))
-        page.click("button")
-        page.wait_for_url(f"{address}/")
+        if role or token:
+            page.fill("#token", token or getattr(users, role))
+            page.click("button")
+            page.wait_for_url(f"{address}/")
         return page
 
     yield opened
     for each in contexts:
         each.close()
-    assert errors == []
+    assert messages == []
+    assert [each for each in caplog.get_records("call") if each.levelno >= logging.ERROR] == []
+
+
+def _check_form(page) -> None:
+    """Check that nothing is wider than the screen, on a large and a small one, light and dark."""
+    for width, scheme in product(WIDTHS, SCHEMES):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
+        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert over <= 0, (page.url, width, scheme)
+
+
+def _visit(page, path: str) -> int:
+    """Open a page, and wait for what it asks the server by itself; return the status."""
+    try:
+        status = page.goto(path).status
+    except sync_api.Error as error:
+        if "Download is starting" not in str(error):
+            raise
+        return 200
+    page.wait_for_selector(".htmx-request", state="detached")
+    _check_form(page)
+    return status
+
+
+@pytest.mark.usefixtures("without_audits")
+@pytest.mark.parametrize("role", ["", *ROLES])
+def test_every_page_opens_without_a_problem(open_page, server, subtests, role):
+    """Those of the table of pages; where a role may not, the page says so in one sentence."""
+    draft = server[2].workshop.new_draft("census").number
+    page = open_page(role, refused=403)
+    for route, name in product(ROUTES, ("people", "rows")):
+        path = route.path.replace("{dataset}", name).replace("{draft}", draft)
+        if route.method != "GET" or (name == "rows" and not route.of_dataset):
+            continue
+        with subtests.test(role=role, path=path):
+            status = _visit(page, path)
+            shown = page.locator(BOXES).all_inner_texts()
+            if role in route.roles:
+                assert (status, shown) == (200, [])
+            elif role:
+                assert status == 403
+                assert re.fullmatch(
+                    r"This is for the role [a-z ]+; this token has [a-z]+\.", *shown
+                )
+            else:
+                assert (page.url.rpartition("/")[2], shown) == ("login", [])
 
 
 def _ask(page, sql: str) -> None:
@@ -86,6 +154,10 @@ def test_an_analyst_sees_the_cost_then_the_answer_then_a_relaxed_one(open_page):
     assert page.query_selector("#answer .status-relaxed")
     page.click("text=My questions")
     assert page.locator("tbody tr").count() >= 4
+    _check_form(page)
+    page.click("td.long a >> nth=0")
+    page.wait_for_selector("#cost .status")
+    _check_form(page)
 
 
 def test_a_question_that_cannot_be_read_is_marked_while_writing(open_page):
@@ -94,6 +166,11 @@ def test_a_question_that_cannot_be_read_is_marked_while_writing(open_page):
     page.fill("#sql", "SELECT COUNT(*) FROM t WHERE agee > 3")
     page.wait_for_selector("#cost .cost-problem")
     assert "Did you mean age" in page.inner_text("#cost")
+    page.click("#question button")
+    page.wait_for_selector("#answer .problem")
+    assert page.locator(BOXES).count() == 1  # once beside the answer, not twice
+    _ask(page, "SELECT COUNT(*) FROM t")
+    assert page.inner_text("#cost") == ""
 
 
 def test_columns_are_completed_with_the_keyboard(open_page):
@@ -125,11 +202,13 @@ def test_a_table_is_downloaded(open_page):
     page = open_page("analyst")
     page.goto("/data/rows")
     _ask(page, "SELECT sex, COUNT(*) FROM t GROUP BY sex")
+    _check_form(page)
     with page.expect_download() as download:
         page.click("text=CSV")
     assert download.value.suggested_filename == "rows.csv"
 
 
+@pytest.mark.usefixtures("without_audits")
 def test_an_auditor_verifies_a_seal_and_gets_the_certificate(open_page):
     page = open_page("auditor")
     page.click("a.button:text-is('Audit') >> nth=0")
@@ -157,9 +236,9 @@ def test_an_owner_makes_a_token_and_ends_it(open_page):
     assert other.url.endswith("/login")
 
 
-def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("without_audits")
+def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_path):
     """Send, declare, preview, publish; then an analyst asks it. The audit has its own tests."""
-    monkeypatch.setattr(ReleaseDataset, "certificate", lambda _: "<p>A certificate.</p>")
     table, _ = census(400, seed=2)
     csv.write_csv(table.select(["age", "sex", "condition"]), tmp_path / "people.csv")
     page = open_page("owner")
@@ -178,16 +257,18 @@ def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_p
     page.fill("#epsilons", "1")
     page.click("text=On a stand-in")
     page.wait_for_selector("svg.chart .mark")
+    _check_form(page)
     page.check("#choice-0")
     page.fill("#release-name", "sent")
     page.click("button:text-is('See promise and charge') >> nth=0")
     assert "No ledger is configured" in page.inner_text("#plan")
+    _check_form(page)
     page.click("#plan button")
     page.wait_for_selector(".card.fine >> text=Certificate")
     with page.expect_download() as download:
         page.click(".card.fine >> text=Certificate")
     assert download.value.suggested_filename == "sent-certificate.html"
-    analyst = open_page("analyst")
+    analyst = open_page("analyst", refused=403)
     analyst.goto("/data/sent")
     _ask(analyst, "SELECT COUNT(*) FROM t WHERE condition = 'Asthma'")
     assert analyst.query_selector("#answer svg.drawing")
@@ -196,20 +277,9 @@ def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_p
 
 def test_a_table_that_is_no_table_is_refused_on_the_page(open_page, tmp_path):
     (tmp_path / "notes.txt").write_text("Dear diary")
-    page = open_page("owner")
+    page = open_page("owner", refused=415)
     page.goto("/publish")
     page.set_input_files("#file", tmp_path / "notes.txt")
     page.click("#upload button")
     page.wait_for_selector("#upload-problem:visible")
     assert "must be a file that ends with .csv" in page.inner_text("#upload-problem")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [380, 1280])
-def test_no_page_is_wider_than_the_screen(open_page, scheme, width):
-    page = open_page("owner", color_scheme=scheme, viewport={"width": width, "height": 900})
-    paths = ("/", "/data/people", "/data/rows", "/data/people/audit", "/tokens", "/usage")
-    for path in (*paths, "/publish"):
-        page.goto(path)
-        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert over <= 0, (path, width)

@@ -40,29 +40,32 @@ def _estimates(answer):
     return [one for row in rows for one in (row if isinstance(row, tuple) else (row,))]
 
 
-@pytest.mark.parametrize("dataset", ["people", "rows"])
-@pytest.mark.parametrize("sql", QUESTIONS)
-def test_answers_are_those_of_the_server(server, dataset, sql):
-    address, users, service = server
-    with sc.connect(f"{address}/{dataset}", token=users.analyst) as remote:
-        found = remote.answer(sql)
-    data = service.catalogue.get(dataset)
-    local = data.database.answer(sql) if dataset == "people" else data.release.answer(sql)
-    assert type(found) is type(local)
-    assert getattr(found, "alias", "") == getattr(local, "alias", "")
-    assert getattr(found, "titles", ()) == getattr(local, "titles", ())
-    for one, other in zip(_estimates(found), _estimates(local), strict=True):
-        assert one.value == pytest.approx(other.value, nan_ok=True)
-        assert one.stderr == pytest.approx(other.stderr)
-        for level in (*LEVELS, 0.925):
-            low, high = one.interval(level)
-            exact = other.interval(level)
-            if level in LEVELS:
-                assert (low, high) == pytest.approx(exact)
-            else:  # never narrower than the server's own
-                assert low <= exact[0] or low == pytest.approx(exact[0])
-                assert high >= exact[1] or high == pytest.approx(exact[1])
-        assert (one.bounds is None) == (other.bounds is None)
+def test_answers_are_those_of_the_server(server, subtests):
+    for dataset in ["people", "rows"]:
+        for sql in QUESTIONS:
+            with subtests.test(dataset=dataset, sql=sql):
+                address, users, service = server
+                with sc.connect(f"{address}/{dataset}", token=users.analyst) as remote:
+                    found = remote.answer(sql)
+                data = service.catalogue.get(dataset)
+                local = (
+                    data.database.answer(sql) if dataset == "people" else data.release.answer(sql)
+                )
+                assert type(found) is type(local)
+                assert getattr(found, "alias", "") == getattr(local, "alias", "")
+                assert getattr(found, "titles", ()) == getattr(local, "titles", ())
+                for one, other in zip(_estimates(found), _estimates(local), strict=True):
+                    assert one.value == pytest.approx(other.value, nan_ok=True)
+                    assert one.stderr == pytest.approx(other.stderr)
+                    for level in (*LEVELS, 0.925):
+                        low, high = one.interval(level)
+                        exact = other.interval(level)
+                        if level in LEVELS:
+                            assert (low, high) == pytest.approx(exact)
+                        else:  # never narrower than the server's own
+                            assert low <= exact[0] or low == pytest.approx(exact[0])
+                            assert high >= exact[1] or high == pytest.approx(exact[1])
+                    assert (one.bounds is None) == (other.bounds is None)
 
 
 def test_bounds_survive_the_way_through_json():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import stat
 import subprocess
@@ -11,19 +12,41 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
 from scumble.demo.census import census
 from scumble.model.errors import ScumbleError
+from scumble.private.database import tables
 from scumble.private.ledger.ledger import Ledger
+from scumble.server.catalogue import Catalogue
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
-from scumble.server.publishing import jobs, workshop
+from scumble.server.publishing import jobs, tasks
+from scumble.server.publishing import service
 from scumble.server.service import Service
 from tests.support.servers import Browser, Front, make_settings
 
 COUNT = "SELECT COUNT(*) FROM t WHERE age < 40"
+
+
+@pytest.fixture
+def worked_here(monkeypatch):
+    """Proposals and comparisons are made in this process, where another one is not the point.
+
+    What publishes holds a lock until its process ends.
+    """
+
+    def work(job, task, arguments):
+        if task not in ("propose", "compare"):
+            return jobs.in_process(job, task, arguments)
+        given = json.loads(json.dumps(arguments))
+        return json.loads(json.dumps(tasks.TASKS[task](job.report, **given)))
+
+    monkeypatch.setattr(workshop, "in_process", work)
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +124,25 @@ def test_a_table_is_sent_proposed_published_and_asked(owned):
     assert answer["low"] <= answer["value"] <= answer["high"]
     ledger = owned.call("auditor", "GET", "ledger").json()
     assert [each["method"] for each in ledger["charges"]] == ["marginals"]
+    assert set(ledger) == {"seal", "total", "charges"}
+    for name, methods in (("made", ["marginals"]), ("people", [])):
+        secret, _ = owned.service.tokens.create("auditor", "of one", datasets=[name])
+        one = owned.call("", "GET", "ledger", headers={"Authorization": f"Bearer {secret}"}).json()
+        assert set(one) == {"charges"}  # no total and no seal of charges for other data sets
+        assert [each["method"] for each in one["charges"]] == methods
     again = make(owned, name="made", source=source, **chosen)
     assert (again.status_code, again.json()["status"]) == (409, 409)
+
+
+@pytest.mark.parametrize("method", ["workload", "mwem"])
+def test_a_parameter_opens_no_file_of_the_server(owned, tmp_path, method):
+    """A text is not the name of a file: a secret is not read, a pipe does not stop all jobs."""
+    os.mkfifo(tmp_path / "pipe")
+    given = {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"}
+    given["queries"] = str(tmp_path / "pipe")
+    body = {"name": f"by-{method}", "source": "more", "method": method, "parameters": given}
+    job = finished(owned, make(owned, **body), state="failed")
+    assert "must be a list of SQL counts" in job["problem"]
 
 
 def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
@@ -127,6 +167,93 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
     assert release.status_code == 409
 
 
+def sent(service, table):
+    """Send a table as Parquet; return its source."""
+    part, complete = service.workshop.new_upload("table.parquet")
+    pq.write_table(table, part, compression="zstd")
+    return workshop.UPLOAD + complete().number
+
+
+def test_no_table_is_read_in_the_process_of_the_server(tmp_path, monkeypatch):
+    """Rows are read by a process with limits, and mapped as codes, now and after a restart."""
+    settings = replace(make_settings(tmp_path), datasets=())
+    shop = service.PublishingService(settings, Catalogue())
+    table, schema = census(300, seed=5)
+    service = Service(settings)
+    service.open()
+
+    def refuse(*_, **__):
+        raise AssertionError("a table was read")
+
+    monkeypatch.setattr(tables, "open_source", refuse)
+    # P(noise of a count is not 0) = 2 / (e^20 + 1) < 1e-8
+    recipe = {"kind": "database", "epsilon": 100, "noise": 0.05, "attributes": ["age", "sex"]}
+    try:
+        job = service.workshop.make("apart", "", sent(service, table), schema.dumps(), recipe)
+        wait_for(job)
+        assert job.state == "done", job.problem
+        made = service.catalogue.get("apart")
+        more = census(200, seed=6)[0]
+        job = service.workshop.append(made, sent(service, more), None)
+        wait_for(job)
+        assert job.state == "done", job.problem
+        assert made.database.answer("SELECT COUNT(*) FROM t").value == 500
+    finally:
+        service.close()
+    for file in (settings.folder / "tables").iterdir():
+        assert (file.suffix, stat.S_IMODE(file.stat().st_mode)) == (".codes", 0o600)
+    shop.open_all()
+    young = pc.sum(pc.less(pa.concat_tables([table, more])["age"], 40)).as_py()
+    assert shop.catalogue.get("apart").database.answer(COUNT).value == young
+    shop.catalogue.close()
+    shop.close()
+
+
+def test_a_small_file_of_many_rows_ends_at_the_memory_of_a_job(tmp_path):
+    settings = make_settings(tmp_path, limits=Limits(job_memory=300))
+    service = Service(settings)
+    service.open()
+    try:
+        people = service.catalogue.get("people")
+        one = census(1)[0]
+        many = one.take(pa.array(np.zeros(20_000_000, np.int8)))
+        for table, state in ((one, "done"), (many, "failed")):
+            job = service.workshop.append(people, sent(service, table), None)
+            wait_for(job)
+            assert job.state == state, job.problem
+        assert "needs more than 300 MB of memory (limits.job_memory)" in job.problem
+        assert people.status(None)["batches"] == 2
+        assert len(list((settings.folder / "tables").iterdir())) == 1
+    finally:
+        service.close()
+
+
+def test_rows_take_no_more_of_the_disk_than_is_left(tmp_path):
+    settings = make_settings(tmp_path, limits=Limits(uploads=20_000))
+    service = Service(settings)
+    service.open()
+    try:
+        people = service.catalogue.get("people")
+        many = census(1)[0].take(pa.array(np.zeros(20_000, np.int8)))
+        job = service.workshop.append(people, sent(service, many), None)
+        wait_for(job)
+        assert (job.state, "more of the disk than is left" in job.problem) == ("failed", True)
+        assert not list((settings.folder / "tables").iterdir())
+    finally:
+        service.close()
+
+
+def test_work_ends_at_its_time(monkeypatch):
+    """As the work that waits for a pipe: it would keep others waiting for ever."""
+    monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.readline(); time.sleep(600)")
+    running = jobs.Jobs(1, seconds=0.2)
+    job = running.start("schema", "x", lambda job: jobs.in_process(job, "propose", {}))
+    wait_for(job)
+    running.close()
+    assert job.state == "failed"
+    assert job.problem.startswith("The work took longer than 0 seconds (limits.job_seconds)")
+
+
 def test_what_is_sent_is_private_and_limited(owned):
     source = upload(owned).json()["source"]
     folder = owned.service.settings.folder / "drafts" / source.partition(":")[2]
@@ -142,6 +269,7 @@ def test_what_is_sent_is_private_and_limited(owned):
     assert upload(owned, name="people.exe").status_code == 415
     assert "packed" in upload(owned, gzip.compress(b"a\n1\n")).json()["detail"]
     assert upload(owned, b"a\n1\n", name="people.parquet").status_code == 415
+    assert upload(owned, b"12345678DUCK").status_code == 415  # it would be opened as a database
     assert owned.call("owner", "POST", "uploads", content=b"x").status_code == 422
     assert sorted(folder.parent.iterdir()) == before
 
@@ -160,11 +288,38 @@ def test_all_tables_together_and_the_free_disk_are_limited(owned, monkeypatch):
         assert "Delete a draft" in response.json()["detail"]
 
 
+@pytest.mark.usefixtures("worked_here")
 def test_a_wide_table_is_refused_in_a_sentence(owned):
     wide = ",".join(f"c{place}" for place in range(51)) + "\n"
     sent = {"source": upload(owned, wide.encode()).json()["source"]}
     begun = owned.call("owner", "POST", "schemas", json=sent)
     assert "51 columns, of at most 50" in finished(owned, begun, "failed")["problem"]
+
+
+def test_a_value_outside_its_domain_is_said_without_the_value(owned, caplog):
+    """The owner reads which column is wrong, and nobody which value it has."""
+    text = owned.csv.read_text().splitlines()
+    place = text[0].replace('"', "").split(",").index("age")
+    row = text[2].split(",")
+    row[place] = "4711"
+    source = upload(owned, "\n".join([*text[:2], ",".join(row), *text[3:]]).encode())
+    source = source.json()["source"]
+    job = finished(owned, make(owned, name="odd", source=source, **marginals(epsilon=1)), "failed")
+    assert job["problem"].startswith("Column 'age', row 2: the value is outside the domain")
+    assert "outside='drop' in Python" in job["problem"]
+    assert "4711" not in job["problem"] + caplog.text
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("schema", [False, True])
+def test_what_is_wrong_in_a_job_is_said_without_internals(owned, schema):
+    """Neither the class of the mechanism nor the folder of the table is named."""
+    source = upload(owned, b"age\n1\n").json()["source"]
+    chosen = marginals(epsilon=1 if schema else -1)
+    job = finished(owned, make(owned, name="wrong", source=source, **chosen), "failed")
+    wanted = "The CSV file 'table.csv' has no column 'sex'" if schema else "'epsilon' must be"
+    assert job["problem"].startswith(wanted)
+    assert str(owned.service.settings.folder) not in job["problem"]
 
 
 def test_a_table_that_is_in_use_is_not_deleted(owned, monkeypatch):
@@ -211,7 +366,10 @@ def test_what_was_being_made_when_the_server_was_killed(tmp_path, caplog):
     folder.mkdir(parents=True)
     settings.folder.chmod(0o700)
     shutil.copytree(tmp_path / "rows", folder / "whole")
-    (folder / ".half-1234").mkdir()
+    for name in (".half-0123abcd", ".half-0123abcd.new", ".half-more-0123abcd"):
+        (folder / name).mkdir()
+    left = tmp_path / ".people-0123abcd.new"
+    left.mkdir()
     kept = settings.folder / "tables" / "half.csv"
     kept.parent.mkdir()
     kept.write_text("age")
@@ -229,27 +387,29 @@ def test_what_was_being_made_when_the_server_was_killed(tmp_path, caplog):
         finally:
             service.close()
     assert not kept.exists()
-    assert not list(folder.glob(".half-*"))
+    assert [path.name for path in folder.glob(".half-*")] == [".half-more-0123abcd"]
+    assert not left.exists()
     assert len(caplog.records) == 2
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"name": "Bad Name", "source": "more", "method": "uniform"}, 422),
-        ({"name": "x", "source": "/etc/passwd", "method": "uniform"}, 422),
-        ({"name": "x", "source": "upload:../..", "method": "uniform"}, 404),
-        ({"name": "x", "source": "upload:000000000000", "method": "uniform"}, 404),
-        ({"name": "x", "source": "more"}, 422),
-        ({"name": "x", "source": "more", "method": "uniform", "epsilon": 1, "noise": 9}, 422),
-        ({"name": "x", "source": "more", "method": "uniform", "schema": "no = ["}, 422),
-        ({"name": "people", "source": "more", "method": "uniform"}, 409),
-    ],
-)
-def test_what_cannot_be_made_is_refused_at_once(owned, body, status):
-    response = make(owned, **body)
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
+CANNOT_BE_MADE = [
+    ({"name": "Bad Name", "source": "more", "method": "uniform"}, 422),
+    ({"name": "x", "source": "/etc/passwd", "method": "uniform"}, 422),
+    ({"name": "x", "source": "upload:../..", "method": "uniform"}, 404),
+    ({"name": "x", "source": "upload:000000000000", "method": "uniform"}, 404),
+    ({"name": "x", "source": "more"}, 422),
+    ({"name": "x", "source": "more", "method": "uniform", "epsilon": 1, "noise": 9}, 422),
+    ({"name": "x", "source": "more", "method": "uniform", "schema": "no = ["}, 422),
+    ({"name": "people", "source": "more", "method": "uniform"}, 409),
+]
+
+
+def test_what_cannot_be_made_is_refused_at_once(owned, subtests):
+    for body, status in CANNOT_BE_MADE:
+        with subtests.test(body=body):
+            response = make(owned, **body)
+            assert response.status_code == status, response.text
+            assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_work_that_fails_says_why_and_leaves_nothing(owned):
@@ -260,6 +420,7 @@ def test_work_that_fails_says_why_and_leaves_nothing(owned):
         (marginals(epsilon=50), "limit"),
         ({"method": "uniform", "parameters": {"epsilon": 1}}, "cannot add up"),
         ({"epsilon": 1, "noise": 1}, "noise"),
+        ({"method": "alphabeta", "parameters": {"epsilon": 1, "views": 2}}, "private record"),
     ):
         job = finished(owned, make(owned, name="bad", source="more", **body), "failed")
         assert words in job["problem"]
@@ -269,6 +430,7 @@ def test_work_that_fails_says_why_and_leaves_nothing(owned):
     assert owned.call("owner", "GET", "ledger").json()["total"] == before
 
 
+@pytest.mark.usefixtures("worked_here")
 def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     """Without JavaScript: a configured source, its roles, a preview, a database."""
     browser = Browser(owned, "owner")
@@ -318,6 +480,7 @@ def done(browser, draft):
     raise AssertionError(page.text)
 
 
+@pytest.mark.usefixtures("worked_here")
 def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
     browser = Browser(owned, "owner")
     content, name = b"age,sex\n30,f\n41,m\n52,f\n", "/publish/upload?name=few.csv"
@@ -342,6 +505,8 @@ def test_a_job_can_be_cancelled(owned, monkeypatch):
     body = {"name": "never", "source": "more", "method": "uniform", "parameters": {"epsilon": 1}}
     begun = make(owned, **body)
     number = begun.json()["job"]
+    while owned.service.workshop.jobs.get(number).process is None:
+        time.sleep(0.01)
     waiting = owned.call("owner", "POST", "schemas", json={"source": "more"})  # one at a time
     for each in (waiting.json()["job"], number):
         assert owned.call("owner", "DELETE", f"jobs/{each}").status_code == 200
@@ -434,10 +599,10 @@ def test_a_table_that_cannot_be_kept_leaves_nothing(owned, monkeypatch):
         raise OSError("no space left")
 
     drafts = owned.service.settings.folder / "drafts"
-    before = set(drafts.iterdir())
+    before = set(drafts.glob("*"))  # the first draft makes the folder
     monkeypatch.setattr(workshop, "_write", full)
     assert upload(owned).status_code == 503
-    assert set(drafts.iterdir()) == before
+    assert set(drafts.glob("*")) == before
 
 
 @pytest.mark.parametrize(("end", "counts"), [("}\\n", True), ("", False)])
@@ -465,7 +630,7 @@ def test_the_log_of_a_defect_has_no_message(owned, caplog, monkeypatch):
     def fail(*_, **__):
         raise ValueError(secret)
 
-    monkeypatch.setattr(workshop.Workshop, "drafts", fail)
+    monkeypatch.setattr(service.PublishingService, "drafts", fail)
     monkeypatch.setattr(workshop, "in_process", fail)
     with caplog.at_level("INFO", logger="scumble.server"):
         assert owned.call("owner", "GET", "sources").status_code == 500

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.demo.census import census
-from scumble.server.catalogue import Question, open_dataset
+from scumble.server.catalogue import AskedQuestion, open_dataset
 from scumble.server.config import load_settings
 from tests.support.servers import ASKED, COUNT
 
@@ -27,8 +27,8 @@ def test_two_servers_share_a_database_and_a_release(postgresql, tmp_path):
     live, published = load_settings(tmp_path / "server.toml").datasets
     one, other = open_dataset(live), open_dataset(live)
     try:
-        first = one.answer(Question(COUNT, "Ada"))
-        again = other.answer(Question(COUNT, "Bob"))
+        first = one.answer(AskedQuestion(COUNT, "Ada"))
+        again = other.answer(AskedQuestion(COUNT, "Bob"))
         assert (first.new, again.new) == (1, 0)
         assert first.answer.value == again.answer.value
         assert other.verify(None) == []
@@ -36,5 +36,5 @@ def test_two_servers_share_a_database_and_a_release(postgresql, tmp_path):
         one.close()
         other.close()
     served = open_dataset(published)
-    assert served.answer(Question("SELECT COUNT(*) FROM t", "Ada")).answer.value == 500
+    assert served.answer(AskedQuestion("SELECT COUNT(*) FROM t", "Ada")).answer.value == 500
     served.close()

@@ -36,13 +36,25 @@ def test_changes_by_another_process_are_noticed(tmp_path):
     assert [each.state for each in other.all()] == ["revoked"]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "scb", "scb_", "scb_x_y", "other_abc_def", "\udc80", "é" * 99]
-)
-def test_other_texts_are_no_tokens(tmp_path, text):
+NO_TOKENS = ["", "scb", "scb_", "scb_x_y", "other_abc_def", "\udc80", "é" * 99]
+
+
+def test_other_texts_are_no_tokens(tmp_path, subtests):
+    for text in NO_TOKENS:
+        with subtests.test(text=text):
+            store = TokenStore(tmp_path)
+            store.create("owner", "Olga")
+            assert store.find(text) is None
+
+
+def test_another_secret_behind_a_known_prefix_is_no_token(tmp_path):
+    """Lists and logs show prefixes."""
     store = TokenStore(tmp_path)
-    store.create("owner", "Olga")
-    assert store.find(text) is None
+    text, token = store.create("owner", "Olga")
+    last = "A" if text[-1] != "A" else "B"
+    for other in (text[:-1] + last, text[:-1], text + "A", f"scb_{token.prefix}_"):
+        assert store.find(other) is None
+    assert store.find(text) == token
 
 
 def test_a_damaged_file_is_refused(tmp_path):
@@ -51,22 +63,23 @@ def test_a_damaged_file_is_refused(tmp_path):
         TokenStore(tmp_path).all()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"role": "king"}, "owner, analyst or auditor"),
-        ({"name": ""}, "printable text"),
-        ({"name": "a\nb"}, "printable text"),
-        ({"days": 0}, "above 0"),
-    ],
-)
-def test_bad_tokens_are_refused(tmp_path, given, message):
-    arguments = {"role": "analyst", "name": "Ada", **given}
-    with pytest.raises(ParameterError, match=message):
-        TokenStore(tmp_path).create(
-            arguments["role"], arguments["name"], days=arguments.get("days")
-        )
-    assert not (tmp_path / "tokens.json").exists()
+BAD_TOKENS = [
+    ({"role": "king"}, "owner, analyst or auditor"),
+    ({"name": ""}, "printable text"),
+    ({"name": "a\nb"}, "printable text"),
+    ({"days": 0}, "above 0"),
+]
+
+
+def test_bad_tokens_are_refused(tmp_path, subtests):
+    for given, message in BAD_TOKENS:
+        with subtests.test(given=given):
+            arguments = {"role": "analyst", "name": "Ada", **given}
+            with pytest.raises(ParameterError, match=message):
+                TokenStore(tmp_path).create(
+                    arguments["role"], arguments["name"], days=arguments.get("days")
+                )
+            assert not (tmp_path / "tokens.json").exists()
 
 
 def test_a_configuration_is_read(tmp_path):
@@ -87,27 +100,27 @@ def test_a_configuration_is_read(tmp_path):
     assert (rows.release, rows.title) == (tmp_path / "view", "Rows")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({}, "needs a folder"),
-        ({"server": 3}, "must be a table"),
-        ({"server": {"folder": "x", "colour": 1}}, "unknown key 'colour'"),
-        ({"server": {"folder": "x", "address": "here"}}, "HOST:PORT"),
-        ({"server": {"folder": "x", "certificate": "c"}}, "together"),
-        ({"server": {"folder": "x"}, "limits": {"queue": -1}}, "whole number above 0"),
-        ({"server": {"folder": "x"}, "datasets": {"A b": {"release": "r"}}}, "small letter"),
-        ({"server": {"folder": "x"}, "datasets": {"a": {}}}, "either a release or a database"),
-        ({"server": {"folder": "x"}, "datasets": {"a": {"database": "d"}}}, "needs a source"),
-        (
-            {"server": {"folder": "x"}, "datasets": {"a": {"release": "d", "table": "t"}}},
-            "has no source",
-        ),
-    ],
-)
-def test_bad_configurations_are_refused(tmp_path, content, message):
-    with pytest.raises(ParameterError, match=message):
-        read_settings(content, tmp_path)
+BAD_CONFIGURATIONS = [
+    ({}, "needs a folder"),
+    ({"server": 3}, "must be a table"),
+    ({"server": {"folder": "x", "colour": 1}}, "unknown key 'colour'"),
+    ({"server": {"folder": "x", "address": "here"}}, "HOST:PORT"),
+    ({"server": {"folder": "x", "certificate": "c"}}, "together"),
+    ({"server": {"folder": "x"}, "limits": {"queue": -1}}, "whole number above 0"),
+    ({"server": {"folder": "x"}, "datasets": {"A b": {"release": "r"}}}, "small letter"),
+    ({"server": {"folder": "x"}, "datasets": {"a": {}}}, "either a release or a database"),
+    ({"server": {"folder": "x"}, "datasets": {"a": {"database": "d"}}}, "needs a source"),
+    (
+        {"server": {"folder": "x"}, "datasets": {"a": {"release": "d", "table": "t"}}},
+        "has no source",
+    ),
+]
+
+
+def test_bad_configurations_are_refused(tmp_path, subtests):
+    for content, message in BAD_CONFIGURATIONS:
+        with subtests.test(content=content), pytest.raises(ParameterError, match=message):
+            read_settings(content, tmp_path)
 
 
 def test_a_missing_or_broken_file_is_one_sentence(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scumble.private.perturbation.anatomy import grouped
+from scumble.families.anatomy.publish import grouped
 from scumble.private.sampling.source import Keystream
 
 

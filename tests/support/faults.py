@@ -25,7 +25,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.private.engines import persons, pool, spark_wait, tasks, workers
+from scumble.private.engines import persons, pool, tasks, workers
+from scumble.private.engines import spark as spark_wait
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
@@ -135,7 +136,6 @@ JOBS = (
     tasks.OccupiedJob,
     tasks.SortedRowsJob,
     tasks.UnitCellsJob,
-    tasks.WriteJob,
     persons.IdentifiersJob,
     persons.SurplusJob,
 )
@@ -235,14 +235,14 @@ def busy(work: tuple[Path, float]) -> None:
 
 
 def hold_all_cores(session: Any, place: Path, seconds: float) -> None:
-    """Return when another job of the session has all cores."""
+    """Return when another job of the session has all cores, with six tasks for each of them."""
     from pyspark import InheritableThread
 
     from tests.support import faults
 
     context = session.sparkContext
     cores = context.defaultParallelism
-    held = context.parallelize([(place, seconds)] * cores, cores)
+    held = context.parallelize([(place, seconds)] * 6 * cores, 6 * cores)
     InheritableThread(target=lambda: held.foreach(faults.busy), daemon=True).start()
     while len(list(place.glob("busy-*"))) < cores:
         time.sleep(0.05)
@@ -264,13 +264,12 @@ if __name__ == "__main__":
     sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
     if len(sys.argv) >= 4:
         spark_wait.PATIENCE = float(sys.argv[3])
-        spark_wait.NOTICE_SECONDS = spark_wait.PATIENCE / 4
     workers.WORTH = 0
     from tests.support import faults  # the workers know it by this name
 
     given: Any = table
     if sys.argv[4:] == ["busy"]:
-        hold_all_cores(session, place, 3 * spark_wait.PATIENCE)
+        hold_all_cores(session, place, spark_wait.PATIENCE / 2)
     else:
         tasks.MapJob = faults.WaitsInThreads if threads else faults.Waits  # type: ignore[misc]
     if sys.argv[4:] == ["frame"]:

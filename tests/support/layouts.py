@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.private.mechanism import Layout
-from scumble.public.archive.archive import FILES
+from scumble.public.manifest import FILES
 
 # Of mechanisms that state nothing, whatever the schema is.
 _FIXED = {"cells", "count", "entries", "items", "law", "noisy", "number"}

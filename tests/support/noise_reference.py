@@ -1,4 +1,4 @@
-"""The compiled loops once more in plain Python integers, for comparison bit by bit."""
+"""The samplers once more in plain Python integers, for comparison bit by bit."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import itertools
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import factorial, prod
 from pathlib import Path
@@ -34,8 +34,8 @@ from scumble.model.privacy.guarantee import Guarantees
 from scumble.public.estimation.rows.answer import _gather
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
-from scumble.public.release import Manifest, Release
-from scumble.public.sandbox import Sandbox
+from scumble.public.manifest import Manifest
+from scumble.public.release import Release
 
 Multiset = tuple[int, ...]  # the cells that a row shows, ascending
 
@@ -46,6 +46,7 @@ class Outcomes:
 
     release: Release
     probabilities: list[Fraction]
+    asked: dict[str, Any] = field(default_factory=dict)  # the answers so far, by question
 
     def answers(self, question: str) -> list[sc.Estimate]:
         """The answer in each outcome to `SELECT what FROM t WHERE condition`."""
@@ -63,15 +64,17 @@ class Outcomes:
         return mean, float(weights @ (values - mean) ** 2), self._variance(question, weights)
 
     def _grouped(self, question: str) -> Any:
-        what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
-        return self.release.answer(f"SELECT outcome, {what} FROM {rest} GROUP BY outcome")
+        if question not in self.asked:
+            what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
+            grouped = f"SELECT outcome, {what} FROM {rest} GROUP BY outcome"
+            self.asked[question] = self.release.answer(grouped)
+        return self.asked[question]
 
     def _variance(self, question: str, weights: Any) -> float:
         what, _, rest = question.removeprefix("SELECT ").partition(" FROM ")
         query = self.release.parse(f"SELECT outcome, {what} FROM {rest} GROUP BY outcome")
         plan = RowsPlan(self.release.evidence, self.release.schema, query)
-        engine = Sandbox(self.release.schema, {}, self.release.folder / "records.parquet")
-        counted, holds, amount = _gather(plan, engine)
+        counted, holds, amount = _gather(plan, self.release._sandbox)
         groups = counted.groups(["outcome"])
         sums = Sums(plan, counted, groups, holds, amount)
         added = holds if amount is None else amount
@@ -92,19 +95,26 @@ def release(domain: sc.Schema, channels: Sequence[Channel], published: pa.Table)
     return Release(Manifest("test", {}, shown, Guarantees(), evidence), folder, temporary=True)
 
 
-def every(domain: sc.Schema, private: pa.Table, channel: Channel) -> Outcomes:
-    """Return all outcomes of `channel` on the rows of a table, as one release."""
-    choices = [_shown(channel, row, cell) for row, cell in _rows(domain, private, channel)]
+def every(domain: sc.Schema, private: pa.Table, *channels: Channel) -> Outcomes:
+    """Return all outcomes of `channels` on the rows of a table, as one release."""
+    people = private.num_rows
+    choices = [
+        _shown(channel, row, cell, domain.size(channel.attributes))
+        for channel in channels
+        for row, cell in _rows(domain, private, channel)
+    ]
     outcomes = list(itertools.product(*(choice.items() for choice in choices)))
     number = sc.Attribute("outcome", "quasi", sc.IntegerRange(0, len(outcomes) - 1))
-    rows = pa.concat_tables([private] * len(outcomes))
-    column = np.repeat(np.arange(len(outcomes)), private.num_rows)
-    rows = rows.append_column("outcome", pa.array(column))
-    multisets = [multiset for chosen in outcomes for multiset, _ in chosen]
-    published = publish(domain, rows, channel, multisets)
+    published = pa.concat_tables([private] * len(outcomes))
+    column = np.repeat(np.arange(len(outcomes)), people)
+    published = published.append_column("outcome", pa.array(column))
+    for place, channel in enumerate(channels):
+        own = slice(place * people, (place + 1) * people)
+        multisets = [multiset for chosen in outcomes for multiset, _ in chosen[own]]
+        published = publish(domain, published, channel, multisets)
     chances = [prod((chance for _, chance in chosen), start=Fraction(1)) for chosen in outcomes]
     assert sum(chances) == 1
-    return Outcomes(release(sc.Schema([number, *domain]), [channel], published), chances)
+    return Outcomes(release(sc.Schema([number, *domain]), channels, published), chances)
 
 
 def publish(
@@ -132,13 +142,15 @@ def _rows(domain: sc.Schema, private: pa.Table, channel: Channel) -> list[tuple[
     return list(zip(private.to_pylist(), map(int, keys), strict=True))
 
 
-def _shown(channel: Channel, row: dict[str, Any], true: int) -> dict[Multiset, Fraction]:
-    """Return what a row may show, with exact probabilities."""
+def _shown(channel: Channel, row: dict[str, Any], true: int, size: int) -> dict[Multiset, Fraction]:
+    """Return what a row may show, with exact probabilities; a domain has `size` cells."""
     if isinstance(channel, MultisetChannel):
         return multisets_of(channel.law, true)
-    assert isinstance(channel, PartitionChannel)
-    part = row[channel.column]
-    keep, cells = channel.keeps[part], channel.domains[part]
+    if isinstance(channel, PartitionChannel):
+        part = row[channel.column]
+        keep, cells = channel.keeps[part], channel.domains[part]
+    else:
+        keep, cells = channel.keep, tuple(range(size))
     assert true in cells
     return {(c,): (1 - keep) / len(cells) + (keep if c == true else 0) for c in cells}
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
-from math import prod
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +14,8 @@ import scumble as sc
 from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.privacy.guarantee import Guarantees
-from scumble.public.release import Manifest, Release
+from scumble.public.manifest import Manifest
+from scumble.public.release import Release
 
 JOBS = ("cook", "driver", "nurse", "smith", "teacher")
 
@@ -55,26 +53,3 @@ def records_release(
     names = tuple(published.column_names)
     evidence = Records("records.parquet", names, tuple(channels), published.num_rows)
     return Release(Manifest("uniform", {}, domain, Guarantees(), evidence), folder, temporary=True)
-
-
-def all_outcomes(
-    domain: sc.Schema, private: pa.Table, channels: Sequence[UniformChannel]
-) -> Iterator[tuple[Fraction, pa.Table]]:
-    """Yield every table that the channels may publish, with its exact probability."""
-    rows = private.to_pylist()
-    values = {
-        channel.attributes: list(
-            itertools.product(*(domain[name].labels().to_pylist() for name in channel.attributes))
-        )
-        for channel in channels
-    }
-    spots = [(row, channel) for row in range(len(rows)) for channel in channels]
-    for drawn in itertools.product(*(values[channel.attributes] for _, channel in spots)):
-        probability = Fraction(1)
-        table = [dict(row) for row in rows]
-        for (row, channel), value in zip(spots, drawn, strict=True):
-            size = prod(domain[name].size for name in channel.attributes)
-            true = tuple(rows[row][name] for name in channel.attributes)
-            probability *= (1 - channel.keep) / size + (channel.keep if value == true else 0)
-            table[row].update(zip(channel.attributes, value, strict=True))
-        yield probability, pa.Table.from_pylist(table, schema=private.schema)

@@ -5,8 +5,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+from scumble.families.histogram.read.sparse import SparseTotal
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimation.bounds import Bounded
+from scumble.public.estimation.interval_laws import ComplementLaw, Limited, clipped
+from scumble.public.release import Release
 
 # Notes that are worded anew: what the fixtures have, and what it says today.
 REWORDED = {
@@ -20,6 +28,7 @@ ADDED = (
     "counts at most ",
     "the estimate lies outside of what is possible",
     "relaxed: value and limits are for the condition that was answered",
+    "made of the answers ",
 )
 
 
@@ -37,9 +46,17 @@ def without_added(found: Any) -> Any:
 DECIDED_FOR_ALL = (" decides for all of it ", "of a bin decides for the whole bin")
 
 
-def cut_a_bin(wanted: Mapping[str, Any]) -> bool:
-    """Whether an expected answer let one value decide for a bin that the question cuts."""
-    return any(part in note for note in wanted["notes"] for part in DECIDED_FOR_ALL)
+def cut_a_bin(answer: Estimate, wanted: Mapping[str, Any]) -> bool:
+    """Whether an expected answer let one value decide for a bin that the question cuts. Then the
+    intervals overlap.
+    """
+    if not any(part in note for note in wanted["notes"] for part in DECIDED_FOR_ALL):
+        return False
+    (low, high), (least, most) = answer.interval(0.95), wanted["interval"]
+    assert answer.bounds is not None
+    assert low <= most
+    assert high >= least
+    return True
 
 
 # Sums of perturbed rows, and counts without an exact law, were recorded with a score interval that
@@ -57,6 +74,33 @@ def without_interval(
     return {**found, "interval": None}, {**wanted, "interval": None}
 
 
+def cut_to_rows(answer: Estimate, wanted: dict[str, Any]) -> dict[str, Any]:
+    """A recorded answer whose interval ends where the number of rows ends it today."""
+    if not isinstance(answer.law, Limited) or not wanted.get("interval"):
+        return wanted
+    limits = answer.law.least, answer.law.most
+    return {**wanted, "interval": [*clipped(wanted["interval"], wanted["value"], *limits)]}
+
+
+# Averages with this note have no value where their interval holds all that is possible.
+MAY_BE_ZERO = "the number of rows behind this average may be zero: do not rely on it"
+
+
+def is_withheld(answer: Estimate, wanted: Mapping[str, Any]) -> bool:
+    """Whether an average of too few people has no value today; its interval is not wider, unless it
+    was recorded without what bins leave open.
+    """
+    if MAY_BE_ZERO not in wanted["notes"] or not math.isnan(answer.value):
+        return False
+    (low, high), (least, most) = answer.interval(0.95), wanted["interval"]
+    rounding = 1e-9 * (most - least)
+    if any(part in note for note in wanted["notes"] for part in DECIDED_FOR_ALL):
+        assert low <= least <= most <= high
+    else:
+        assert least - rounding <= low <= high <= most + rounding
+    return True
+
+
 # Answers of these releases were recorded with the rounding of a difference of large numbers: the
 # first one is 1.7e-10 below that of the normal equations solved in fractions, and differed between
 # processors. They are solved with one step of iterative refinement now.
@@ -70,3 +114,39 @@ def as_today(wanted: Any) -> Any:
     if not isinstance(wanted, Mapping) or "notes" not in wanted:
         return wanted
     return {**wanted, "notes": [REWORDED.get(note, note) for note in wanted["notes"]]}
+
+
+def value_without_lost(answer: Estimate) -> float:
+    """The value of a filtered sparse release as it was recorded: without the part of the lost rows
+    that counts and sums have now.
+    """
+    noise = getattr(answer.law, "noise", None)
+    if isinstance(noise, ComplementLaw) and isinstance(noise.law, SparseTotal):
+        return noise.whole - noise.law.spread.value
+    return noise.spread.value if isinstance(noise, SparseTotal) else float(answer.value)
+
+
+@dataclass(frozen=True)
+class KeptKeys:
+    """A release of keys that answers as was recorded: about the people who kept a key. Now this is
+    the noise of an answer about all rows of the table, which may have any number more.
+    """
+
+    release: Release
+
+    def answer(self, sql: str) -> Any:
+        return self._kept(self.release.answer(sql))
+
+    def top(self, k: int) -> Any:
+        return self._kept(self.release.top(k))
+
+    def _kept(self, answer: Any) -> Any:
+        if isinstance(answer, Estimates):
+            return Estimates(answer.types, [(key, self._kept(each)) for key, each in answer])
+        assert isinstance(answer.law, Bounded)
+        assert answer.interval() == (min(answer.noise_interval()[0], answer.value), math.inf)
+        notes = [
+            note.removesuffix(", so the table may have any number more") for note in answer.notes
+        ]
+        assert tuple(notes) != answer.notes
+        return replace(answer, law=answer.law.noise, notes=tuple(notes))

@@ -15,8 +15,8 @@ import httpx
 import pyarrow.parquet as pq
 
 from scumble.demo.census import census
+from scumble.families.randomised_response.publish.uniform import Uniform
 from scumble.private.database.database import Database
-from scumble.private.perturbation.uniform import Uniform
 from scumble.private.publish import publish
 from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
 from scumble.server.serve import listen
@@ -131,7 +131,7 @@ def listening(settings: ServerSettings) -> Iterator[tuple[str, Users, Service]]:
         assert not thread.is_alive()
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
+def make_certificate(folder: Path, *, ed25519: bool = False) -> tuple[Path, Path]:
     """Write a certificate of 127.0.0.1 and its key, for tests; return both files."""
     import datetime
     import ipaddress
@@ -139,8 +139,12 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric import ed25519 as edwards
 
-    key = ec.generate_private_key(ec.SECP256R1())
+    if ed25519:
+        key, digest = edwards.Ed25519PrivateKey.generate(), None
+    else:
+        key, digest = ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.datetime.now(datetime.UTC)
     made = (
@@ -154,7 +158,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
         )
-        .sign(key, hashes.SHA256())
+        .sign(key, digest)
     )
     certificate, secret = folder / "tls.crt", folder / "tls.key"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))

@@ -14,15 +14,19 @@ import subprocess
 import sys
 import termios
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
-from typer.testing import CliRunner
+from typer import testing
 
 from scumble.cli.app import app
 
 PEOPLE = 3000
+# The runner makes all commands of a program from their signatures, for each call anew. That takes
+# longer than most of them run; once is enough.
+testing._get_command = cache(testing._get_command)
 
 
 class Done(NamedTuple):
@@ -43,7 +47,7 @@ class Done(NamedTuple):
 
 def run(*words: object, stdin: str | None = None, program: typer.Typer = app) -> Done:
     """What a command says, and how it ends."""
-    done = CliRunner().invoke(program, [str(word) for word in words], input=stdin)
+    done = testing.CliRunner().invoke(program, [str(word) for word in words], input=stdin)
     return Done(done.exit_code, done.stdout, done.stderr)
 
 
@@ -64,11 +68,10 @@ def child_command(code: str = "from scumble.cli.app import main; main()") -> lis
 
 
 class Ended(NamedTuple):
-    """A process on a terminal: exit code, what it showed, and seconds from Ctrl-C to its end."""
+    """A process on a terminal: its exit code and what it showed."""
 
     code: int
     output: str
-    waited: float
 
     @property
     def text(self) -> str:
@@ -100,11 +103,11 @@ def on_terminal(
         start_new_session=True,
     )
     os.close(theirs)
-    start, pressed, shown = None, None, b""
+    start, pressed, shown = None, False, b""
     try:
         while True:
             left = None
-            if interrupt is not None and pressed is None and start is not None:
+            if interrupt is not None and not pressed and start is not None:
                 left = max(start + interrupt - time.monotonic(), 0)
             if select.select([ours], [], [], left)[0]:
                 try:
@@ -115,17 +118,16 @@ def on_terminal(
                     break
                 shown += part
                 start = start or time.monotonic()
-            elif pressed is None:
-                pressed = time.monotonic()
+            elif not pressed:
+                pressed = True
                 os.killpg(child.pid, signal.SIGINT)  # as a terminal does, to all its processes
         code = child.wait()
-        waited = 0.0 if pressed is None else time.monotonic() - pressed
     finally:
         os.close(ours)
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    return Ended(code, shown.decode("utf-8", "replace"), waited)
+    return Ended(code, shown.decode("utf-8", "replace"))
 
 
 def research(*words: object) -> Done:

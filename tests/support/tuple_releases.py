@@ -12,10 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.model.evidence.evidence import Tuples
-from scumble.model.evidence.presence import InclusionProbabilities, Presence, ReplacedTuples
+from scumble.families.alphabeta.design import (
+    InclusionProbabilities,
+    Presence,
+    ReplacedTuples,
+    Tuples,
+)
 from scumble.model.privacy.guarantee import Guarantees
-from scumble.public.release import Manifest, Release
+from scumble.public.manifest import Manifest
+from scumble.public.release import Release
 
 Row = tuple
 DOMAIN = sc.Schema(

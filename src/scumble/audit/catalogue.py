@@ -30,8 +30,8 @@ from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Report
 from scumble.model.privacy.accounting import Neighbours
 from scumble.private.engines.interrupts import interrupts_blocked
-from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary, mechanisms
+from scumble.private.mechanism_metadata import Claim
 
 RELATIONS: tuple[Neighbours, ...] = ("add_remove", "replace")
 

@@ -191,7 +191,7 @@ class Event(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond:
+class TailEvent:
     """Outputs whose statistic lies beyond a cut, above or below."""
 
     statistic: Statistic
@@ -210,7 +210,7 @@ class Beyond:
 
 
 @dataclass(frozen=True, eq=False)
-class Among:
+class ValueEvent:
     """Outputs whose number in one column is among some values."""
 
     column: int
@@ -284,7 +284,7 @@ def _cuts(statistic: Statistic, made: Outputs, tried: tuple[Outputs, Outputs]) -
     for above in (True, False):
         hits, misses = (_beyond(each, places, above) for each in (likely, unlikely))
         for cut, hit, miss in zip(places, hits, misses, strict=True):
-            yield Beyond(statistic, float(cut), above), int(hit), int(miss)
+            yield TailEvent(statistic, float(cut), above), int(hit), int(miss)
 
 
 def _beyond(along: Floats, places: Floats, above: bool) -> npt.NDArray[np.intp]:
@@ -303,7 +303,7 @@ def _values(
     order = np.argsort(-(counts + 1.0) / (against + 1.0), kind="stable")
     hits, misses = (np.cumsum(_times(values, each[:, column])[order]) for each in tried)
     for size in np.unique(np.geomspace(1, len(order), min(len(order), 60)).astype(np.int64)):
-        event = Among(column, values[order[:size]])
+        event = ValueEvent(column, values[order[:size]])
         yield event, int(hits[size - 1]), int(misses[size - 1])
 
 

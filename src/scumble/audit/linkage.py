@@ -8,36 +8,26 @@ value is the same for everybody: its share in the whole table, estimated from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.audit import hooks
 from scumble.audit.distinguish import Outputs, distinguish
-from scumble.audit.evidence_checks import multiset_counts
 from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.model.errors import ParameterError
-from scumble.model.evidence.channels import (
-    Channel,
-    MultisetChannel,
-    PoolLaw,
-    SubsetLaw,
-    UniformChannel,
-)
-from scumble.model.evidence.evidence import Groups, Records
-from scumble.model.evidence.generalised import Generalised
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import known_codes
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
-from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
@@ -89,27 +79,33 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> LinkageResu
 
     They are all columns that are published unchanged, if None.
     """
-    evidence, schema = release.evidence, release.schema
-    if isinstance(evidence, Generalised):
-        return _generalised(release, evidence, known)
-    if not isinstance(evidence, (Records, Groups)) or not evidence.unchanged:
+    own = hooks.of_evidence(release.evidence, "link_people")
+    if own is not None:
+        result: LinkageResult = own(release, known)
+        return result
+    channels = hooks.channels_of(release.evidence)
+    return link_rows(release, known, _perturbed if channels else None)
+
+
+Posteriors = Callable[[Release, pa.Table, Attribute], tuple[Floats, Floats]]
+
+
+def link_rows(
+    release: Release, known: Sequence[str] | None, posteriors: Posteriors | None
+) -> LinkageResult:
+    """Return what is learned from rows, of which `posteriors` gives the prior and the posterior of
+    each; None if the release has no such rows.
+    """
+    evidence = release.evidence
+    if posteriors is None or not evidence.unchanged:
         raise ParameterError(
             "Linkage is about releases that publish columns of people, as uniform, subset, "
             "partition, anatomy, generalise and aroma do; this one does not."
         )
-    columns = tuple(evidence.unchanged if known is None else known)
-    for name in columns:
-        if name not in evidence.unchanged:
-            allowed = f"among {', '.join(evidence.unchanged)}"
-            raise ParameterError.of("linkage", "known", allowed, name)
-    if len(schema.sensitive) != 1:
-        raise ParameterError("Linkage is about releases with one sensitive attribute.")
-    [sensitive] = schema.sensitive
-    table = pq.read_table(release.folder / evidence.file)
-    if isinstance(evidence, Records):
-        prior, shown = _perturbed(evidence, table, sensitive)
-    else:
-        prior, shown = _grouped(release, evidence, table, sensitive)
+    columns = check_known(evidence.unchanged, known)
+    sensitive = only_sensitive(release)
+    table = pq.read_table(release.folder / evidence.files[0])
+    prior, shown = posteriors(release, table, sensitive)
     group, first, candidates = _alike(release, table, columns)
     total = np.zeros((len(first), sensitive.size))
     np.add.at(total, group, shown)
@@ -118,30 +114,20 @@ def linkage(release: Release, known: Sequence[str] | None = None) -> LinkageResu
     return LinkageResult(columns, people, candidates, prior, total / candidates[:, None], values)
 
 
-def _generalised(
-    release: Release, evidence: Generalised, known: Sequence[str] | None
-) -> LinkageResult:
-    """Return what groups of generalised rows tell: rows with the same labels are alike."""
-    if len(release.schema.sensitive) != 1:
-        raise ParameterError("Linkage is about releases with one sensitive attribute.")
-    [sensitive] = release.schema.sensitive
-    allowed = [name for name in evidence.columns if name != sensitive.name]
+def check_known(allowed: Sequence[str], known: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns that the attacker knows: all that are allowed, if None."""
     columns = tuple(allowed if known is None else known)
     for name in columns:
         if name not in allowed:
             raise ParameterError.of("linkage", "known", f"among {', '.join(allowed)}", name)
-    rows = GeneralisedRows.read(release.schema, evidence, release.folder)
-    group = np.zeros(evidence.rows, np.int64)
-    for name in columns:
-        column = rows.nodes[name] if name in rows.nodes else rows.codes[name]
-        _, group = np.unique(group * (int(column.max()) + 1) + column, return_inverse=True)
-    _, first, counts = np.unique(group, return_index=True, return_counts=True)
-    total = np.zeros((len(first), sensitive.size))
-    np.add.at(total, (group, rows.codes[sensitive.name]), 1.0)
-    people = rows.labelled().select(list(columns)).take(pa.array(first)).to_pylist()
-    values = sensitive.labels().to_pylist()
-    prior = total.sum(axis=0) / total.sum()
-    return LinkageResult(columns, people, counts, prior, total / counts[:, None], values)
+    return columns
+
+
+def only_sensitive(release: Release) -> Attribute:
+    """Return the only sensitive attribute of a release."""
+    if len(release.schema.sensitive) != 1:
+        raise ParameterError("Linkage is about releases with one sensitive attribute.")
+    return release.schema.sensitive[0]
 
 
 def _alike(
@@ -156,10 +142,13 @@ def _alike(
     return group, first, counts
 
 
-def _perturbed(evidence: Records, table: pa.Table, sensitive: Attribute) -> tuple[Floats, Floats]:
+def _perturbed(release: Release, table: pa.Table, sensitive: Attribute) -> tuple[Floats, Floats]:
     """Return the prior, and the posterior of each row, from the channel."""
-    [channel] = evidence.channels
-    likelihood = _likelihood(channel, table, sensitive)
+    [channel] = hooks.channels_of(release.evidence)
+    own = hooks.of_channel(channel, "find_likelihood")
+    if own is None:
+        raise ParameterError(f"What a channel of the kind '{channel.kind}' tells is not known.")
+    likelihood: Floats = own(channel, table, sensitive)
     prior = _fitted(likelihood)
     joint = prior * likelihood
     return prior, joint / joint.sum(axis=1, keepdims=True)
@@ -174,48 +163,6 @@ def _fitted(likelihood: Floats, rounds: int = 200) -> Floats:
         joint /= joint.sum(axis=1, keepdims=True)
         shares = times @ joint / times.sum()
     return shares
-
-
-def _likelihood(channel: Channel, table: pa.Table, sensitive: Attribute) -> Floats:
-    """Return P(shown | value) of each row, up to a factor for each row."""
-    if isinstance(channel, MultisetChannel):
-        return _multiset_likelihood(channel, multiset_counts(channel, table, sensitive.size))
-    codes = known_codes(sensitive, table[sensitive.name]).astype(np.int64)
-    alone: Floats = np.eye(sensitive.size)[codes]
-    if isinstance(channel, UniformChannel):
-        kept = float(channel.keep)
-        return kept * alone + (1 - kept) / sensitive.size
-    part = table[channel.column].to_numpy()
-    keep: Floats = np.array([float(each) for each in channel.keeps])[part][:, None]
-    replaced = np.zeros((len(channel.domains), sensitive.size))
-    for place, domain in enumerate(channel.domains):
-        replaced[place, list(domain)] = 1 / len(domain)
-    mixed: Floats = keep * alone + (1 - keep) * replaced[part]
-    return mixed
-
-
-def _multiset_likelihood(channel: MultisetChannel, counts: Floats) -> Floats:
-    law = channel.law
-    if isinstance(law, SubsetLaw):
-        inside = float(law.inclusion) / law.size
-        outside = float(1 - law.inclusion) / (law.values - law.size)
-        return np.where(counts > 0, inside, outside)
-    shares: Floats = np.array([float(share) for share in cast(PoolLaw, law).shares])
-    return counts / shares
-
-
-def _grouped(
-    release: Release, evidence: Groups, table: pa.Table, sensitive: Attribute
-) -> tuple[Floats, Floats]:
-    """Return the shares of all values in the table, and in the group of each row."""
-    shown = pq.read_table(release.folder / evidence.values)
-    codes = known_codes(sensitive, shown[sensitive.name]).astype(np.int64)
-    group, count = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
-    shares = np.zeros((int(group.max(initial=0)) + 1, sensitive.size))
-    shares[group, codes] = count
-    prior: Floats = shares.sum(axis=0) / shares.sum()
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1)
-    return prior, shares[table[evidence.group].to_numpy()]
 
 
 # The order of published rows. Rows that are sorted by their published values have an order that

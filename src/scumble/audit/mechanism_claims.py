@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
+from scumble.audit import hooks
 from scumble.audit.distinguish import Distinction, Outputs, distinguish, floating_point_finding
 from scumble.audit.exposure import VALUES, publish_secret
 from scumble.audit.linkage import row_order_finding
@@ -18,14 +19,9 @@ from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, pairs, publish_runs, tables_of
 from scumble.audit.summary_plans import Stepwise, WorstPair, worst_pair
-from scumble.audit.synthetic.replays import replay_finding
-from scumble.audit.synthetic.urns import drawn_runs, urn_findings
-from scumble.private.hooks import Claim
 from scumble.private.mechanism import Publisher, Summary
+from scumble.private.mechanism_metadata import Claim
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.synthetic.dirichlet import Dirichlet
-from scumble.private.summaries.synthetic.mwem import Mwem
-from scumble.private.summaries.synthetic.synthesis import Synthesis
 
 # A run of the whole mechanism takes the time of 1000 runs (or 100) of noise alone, so that the
 # number of runs is divided by these; the search for the worst pair takes a twentieth of the runs.
@@ -42,15 +38,8 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
     if isinstance(mechanism, Publisher):
         yield _rows(claim, mechanism, runs, seed)
         yield row_order_finding(mechanism, claim.epsilon, ORDERED, seed=seed)
-    elif isinstance(mechanism, Dirichlet):
-        yield from urn_findings(claim, mechanism)
-        one, other = drawn_runs(claim, mechanism, runs, Keystream(seed))
-        seen = distinguish(one, other, delta=claim.delta, confidence=CONFIDENCE)
-        yield _told(claim, seen, "a stratum of one person")
-    elif isinstance(mechanism, Mwem | Synthesis):
-        noise = Keystream(seed)
-        yield replay_finding(claim, mechanism, noise)
-        yield from _whole(claim, mechanism, None, runs, noise)
+    elif (own := hooks.of_mechanism(mechanism.name, "try_claim")) is not None:
+        yield from own(claim, runs, seed)
     elif isinstance(mechanism, Summary):
         found = None if mechanism.data_dependent else _worst(claim, mechanism)
         noise = Keystream(seed)
@@ -67,7 +56,7 @@ def tried(claim: Claim, runs: int, *, seed: int | None = None) -> Iterator[Findi
                 independent=found.independent,
             )
             yield _told(claim, seen, f"{found.pair.words}, its numbers drawn again")
-        yield from _whole(claim, mechanism, found, runs, noise)
+        yield from try_whole(claim, mechanism, found, runs, noise)
 
 
 def _rows(claim: Claim, mechanism: Publisher, runs: int, seed: int | None) -> Finding:
@@ -92,7 +81,7 @@ def _worst(claim: Claim, mechanism: Summary) -> WorstPair | None:
     return worst_pair(mechanism, claim.schema, given["neighbours"], given["contribution"])
 
 
-def _whole(
+def try_whole(
     claim: Claim, mechanism: Summary, found: WorstPair | None, runs: int, noise: Keystream
 ) -> Iterator[Finding]:
     """Run the whole mechanism on its worst pair, or on the worst of a short search if that is not

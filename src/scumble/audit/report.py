@@ -15,6 +15,7 @@ from typing import Any, Literal
 from scumble._version import __version__
 from scumble.model.errors import writing
 from scumble.model.privacy.guarantee import percent_at_least, percent_at_most
+from scumble.model.stored import without_infinity
 from scumble.public.html_page import render_page, svg_markup
 
 CAVEAT = (
@@ -26,7 +27,7 @@ ORDER_OF_PEOPLE = "People for whom the odds of a value grow most come first:"
 
 
 @dataclass(frozen=True)
-class Learned:
+class AttackResult:
     """What an attacker learns from the columns `known`.
 
     `people` are those about whom most is learned. `figure` is an SVG of the attacker's certainty
@@ -51,7 +52,7 @@ class Report:
     promises: Sequence[str] = ()
     not_protected: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    learned: Learned | None = None
+    learned: AttackResult | None = None
 
     @property
     def refuted(self) -> tuple[Finding, ...]:
@@ -102,7 +103,7 @@ class Report:
 
 
 def describe_person(person: Mapping[str, Any]) -> str:
-    """Return a line about a person of `Learned.people`: what is known and what is learned."""
+    """Return a line about a person of `AttackResult.people`: what is known and what is learned."""
     known = [
         f"{name} = {_word(value)}"
         for name, value in person.items()
@@ -162,7 +163,7 @@ class Finding:
             "claim": self.claim,
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "numbers": dict(self.numbers),
+            "numbers": without_infinity(dict(self.numbers)),
             "confidence": self.confidence,
         }
 

@@ -12,26 +12,18 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from scumble.audit import hooks
 from scumble.audit.choices import MOST_SCORES
-from scumble.model.designs.box_tree import BoxNodes
-from scumble.model.designs.lists.hub_tables import HubTables
-from scumble.model.designs.lists.itemsets import Itemsets
-from scumble.model.designs.lists.strings import Strings
-from scumble.model.designs.lists.whole_baskets import COUNT, ITEMS, WholeBaskets
-from scumble.model.designs.residuals import Residuals
-from scumble.model.evidence.chosen_tables import ChosenTables
-from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.evidence.parts import Parts
+from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
-from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
 from scumble.private.meter.noise import NoisySteps
@@ -39,105 +31,50 @@ from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.top import Candidates
 from scumble.private.tables.counter import CellCounter, ListCounter, TensorCounter
-from scumble.public.estimation.strings.models import model_of
 
 Floats = npt.NDArray[np.float64]
-
-_DEPTH = 4  # boxes of a tree that are compared, from the smallest up
 
 
 def publish_runs(
     mechanism: Summary, schema: Schema, counts: Counts, runs: int, noise: Keystream
 ) -> Floats:
-    """Release a table with these counts `runs` times; return the numbers of each release as a row.
-
-    Trees, whose runs are the slowest, are taken before they are written to a file.
-    """
+    """Release a table with these counts `runs` times; return the numbers of each as a row."""
     names = _names(mechanism)
     counter = counter_of(mechanism, schema, counts)
-    found = []
+    run_numbers = hooks.of_mechanism(mechanism.name, "run_numbers") or _run_numbers
+    lines = []
     folder = Path(tempfile.mkdtemp(prefix="scumble-audit-"))
     try:
         for _ in range(runs):
             table = PrivateTable(counter, BudgetAccount(mechanism.promise), noise)
-            if grow := getattr(mechanism, "grow", None):
-                tree, _ = grow(table)
-                found.append(_paths(tree, schema, names))
-            else:
-                found.append(_line(mechanism.measure(table, folder), folder, schema, names))
+            lines.append(run_numbers(mechanism, table, folder, schema, names))
     finally:
         shutil.rmtree(folder)
-    return np.array(found)
+    return np.array(lines)
 
 
-def _line(evidence: Evidence, folder: Path, schema: Schema, names: Sequence[str]) -> list[float]:
-    if not isinstance(evidence, Measurements):
-        raise TypeError("a summary publishes measurements")
-    if isinstance(evidence.design, Parts):
-        known = Schema((*schema, *evidence.added))
-        lines = (_line(part, folder, known, part.columns) for part in evidence.design.parts)
-        return [number for line in lines for number in line]
+def _run_numbers(
+    mechanism: Summary, table: PrivateTable, folder: Path, schema: Schema, names: Sequence[str]
+) -> list[float]:
+    """Release a table and return all numbers of the release."""
+    evidence = mechanism.measure(table, folder)
+    return file_numbers(cast(Measurements, evidence), folder, schema, names)
+
+
+def file_numbers(
+    evidence: Measurements, folder: Path, schema: Schema, names: Sequence[str]
+) -> list[float]:
+    """Return all numbers in the file of measurements, and those that their design states.
+
+    Where the file has cells of the attributes `names`, they are those of all cells of the domain.
+    """
     table = pq.read_table(folder / evidence.file, use_threads=False)
-    if isinstance(evidence.design, Strings):
-        return _string_numbers(evidence.design, table)
-    if isinstance(evidence.design, ChosenTables):
-        return _chosen_numbers(evidence.design, table)
-    if isinstance(evidence.design, HubTables | Itemsets | Residuals) and schema.lists:
-        return _item_numbers(evidence, table, schema)
-    if isinstance(evidence.design, WholeBaskets):
-        return _basket_numbers(evidence.design, table, schema)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
     if all(name in table.column_names for name in names):
         return [*_cells(table, schema, names), *told]
     columns = [table[name].to_numpy() for name in table.column_names]
     numbers = [column for column in columns if column.dtype.kind in "iuf"]
     return [*np.concatenate(numbers).astype(np.float64).tolist(), *told]
-
-
-def _string_numbers(design: Strings, table: pa.Table) -> list[float]:
-    """Return for every string of one or two symbols whether it was measured, its number, and how
-    many noises are in it.
-    """
-    model = model_of(design, table)
-    symbols = range(design.alphabet + 1)
-    found: list[float] = []
-    for string in (*product(symbols), *product(symbols[:-1], symbols)):
-        known = model.known(string)
-        found += [0, 0, 0] if known is None else [1, float(known.number), known.noises]
-    return found
-
-
-def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> list[float]:
-    """Return which items were chosen, and their numbers; zeros fill up what others may have."""
-    [attribute] = schema.lists
-    items = attribute.lists.members.labels().to_pylist()
-    columns = [str(DerivedName("contains", attribute.name, item)) for item in items]
-    chosen = [float(column in evidence.columns) for column in columns]
-    numbers = table.column(0).to_numpy().astype(np.float64).tolist()
-    most = len(items) * 2 ** (len(items) + 1)
-    return [*chosen, *numbers, *[0.0] * (most - len(numbers))]
-
-
-def _basket_numbers(design: WholeBaskets, table: pa.Table, schema: Schema) -> list[float]:
-    """Return for every possible basket whether it was published and its number, and the number of
-    all baskets.
-    """
-    [attribute] = schema.lists
-    items = attribute.lists.members.labels().to_pylist()
-    columns = [str(DerivedName("contains", attribute.name, item)) for item in items]
-    places = [columns.index(name) for name in design.attributes]
-    found = np.zeros((2, 2 ** len(items)))
-    for basket, count in zip(table[ITEMS].to_pylist(), table[COUNT].to_pylist(), strict=True):
-        found[:, sum(1 << places[item] for item in basket)] = 1, count
-    return [*found.ravel().tolist(), float(design.total)]
-
-
-def _chosen_numbers(design: ChosenTables, table: pa.Table) -> list[float]:
-    """Return the numbers of single attributes, and which pairs were measured."""
-    numbers = table.column(0).to_numpy()[: sum(design.sizes)].astype(np.float64).tolist()
-    measured = {each.places for each in design.tables}
-    every = combinations(range(len(design.attributes)), 2)
-    return [*numbers, *(float(pair in measured) for pair in every)]
 
 
 def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]:
@@ -151,18 +88,6 @@ def _cells(table: pa.Table, schema: Schema, names: Sequence[str]) -> list[float]
         column[keys] = 1.0 if name is None else table[name].to_numpy()
         found += column.tolist()
     return found
-
-
-def _paths(tree: BoxNodes, schema: Schema, names: Sequence[str]) -> list[float]:
-    """Return sizes and counts of the boxes that hold the first and the last cell of the domain."""
-    ends = np.array([schema[name].size - 1 for name in names])
-    found: list[Any] = []
-    for cell in (np.zeros_like(ends), ends):
-        inside = (tree.boxes.low <= cell[:, None]) & (cell[:, None] <= tree.boxes.high)
-        path = np.flatnonzero(inside.all(axis=0))
-        path = np.pad(path, (_DEPTH, 0), mode="edge")[-_DEPTH:]
-        found += [*tree.boxes.cells[path].tolist(), *tree.noisy[path].tolist()]
-    return [float(number) for number in found]
 
 
 # Recorded steps. A summary whose plan does not depend on the data is a list of numbers with
@@ -188,10 +113,10 @@ class RecordedStep:
     after noise. "children": the same for the keys `places`; all other keys have the number `floor`,
     and `chosen` holds the keys that were above 0. "least": the numbers are lists that begin at
     `places`, and `chosen` holds the place of the least number of each after geometric noise was
-    subtracted. "costs": the cheapest sum of some of the numbers decides; the decision is the
-    "chosen" step that follows. "one of": permute-and-flip chose one of the numbers, with the scale
-    of `law`. "top": `chosen` holds the places of the largest numbers after geometric noise, in
-    falling order.
+    subtracted. "chosen": the numbers are a choice that follows from earlier noisy numbers. "costs":
+    the cheapest sum of some of the numbers decides; the decision is the "chosen" step that follows.
+    "one of": permute-and-flip chose one of the numbers, with the scale of `law`. "top": `chosen`
+    holds the places of the largest numbers after geometric noise, in falling order.
     """
 
     kind: StepKind
@@ -212,6 +137,9 @@ class RecordedSteps(NoisySteps):
     def add(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
         self.steps.append(RecordedStep("sums", numbers.copy(), law))
         super().add(numbers, law)
+
+    def decide(self, chosen: npt.NDArray[Any], law: NoiseLaw) -> None:
+        self.steps.append(RecordedStep("chosen", chosen.copy(), law))
 
     def cells(self, keys: npt.NDArray[np.uint64], counts: Counts, law: DiscreteLaplace) -> Counts:
         self.steps.append(RecordedStep("cells", counts.copy(), law, places=keys.copy()))

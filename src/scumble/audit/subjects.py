@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -12,26 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from scumble.audit import exposure
-from scumble.audit.anonymity import generalised
-from scumble.audit.anonymity.attacks import minimality_finding, owner_findings
-from scumble.audit.anonymity.table_risk import (
-    anonymity,
-    anonymity_finding,
-    classes,
-    diversity,
-    diversity_findings,
-)
-from scumble.audit.definetti import attack_finding
+from scumble.audit import exposure, hooks
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
-from scumble.audit.report import Finding, Learned, Report, Verdict
+from scumble.audit.report import AttackResult, Finding, Report, Verdict
+from scumble.audit.row_laws import law_finding, row_law
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
+from scumble.audit.table_risk import (
+    anonymity,
+    anonymity_finding,
+    classes,
+    closeness_finding,
+    diversity,
+    diversity_findings,
+    superset_distances,
+)
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, large
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.evidence.open_keys import OpenKeys
 from scumble.model.long_work import part, portion, told
 from scumble.model.privacy.accounting import epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee
@@ -41,11 +41,12 @@ from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
-from scumble.private.summaries.keys import Keys
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public import plot
 from scumble.public.archive import archive
+from scumble.public.archive.load import load
+from scumble.public.archive.promises import check_promises
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -53,8 +54,7 @@ ROWS_ONLY = (
     "These measures compare rows with rows. They do not bound what an attacker learns who knows "
     "more than the columns named quasi."
 )
-
-
+NOT_COMPARED = "Only a release by generalise with rows is compared with its table."
 Progress = Callable[[int], None]
 Check = Callable[[Release], Iterable[Finding]]
 
@@ -98,7 +98,7 @@ def of_release(
     `against`, a release by generalise is compared with it, for its owner only, and with `joined`,
     another such release of the same table, it is told what both tell together.
     """
-    release = archive.load(folder)
+    release = load(folder, as_stated=True)
     manifest = release.manifest
     limits = dict.fromkeys(limit for promise in release.guarantees for limit in promise.limits)
     files = {name: release.folder / name for name in (archive.MANIFEST, *release.evidence.files)}
@@ -129,13 +129,16 @@ def _owner_findings(
 ) -> Iterator[Finding]:
     if against is not None:
         outside: Any = release.manifest.outside
-        other = None if joined is None else archive.load(joined)
-        yield from owner_findings(release, against, outside=outside, joined=other)
+        other = None if joined is None else load(joined)
+        own = hooks.of_evidence(release.evidence, "owner_findings")
+        if own is None:
+            raise ParameterError(NOT_COMPARED)
+        yield from own(release, against, outside=outside, joined=other)
     elif joined is not None:
         raise ParameterError("Two releases are joined by the people of a table: give it, too.")
 
 
-def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
+def _learned(release: Release, known: Sequence[str], worst: int) -> AttackResult:
     found = linkage(release, known)
     figure = ""
     if plot.available():
@@ -143,7 +146,7 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> Learned:
 
         certainty, people = found.posterior.max(axis=1).tolist(), found.candidates.tolist()
         figure = plot.svg(learned(certainty, people, float(found.prior.max())))
-    return Learned(known, found.worst(worst), figure)
+    return AttackResult(known, found.worst(worst), figure)
 
 
 def _release_findings(release: Release) -> list[Finding]:
@@ -170,11 +173,20 @@ def _made_findings(release: Release) -> Iterator[Finding]:
         )
 
 
-def _minimality(release: Release) -> Iterator[Finding]:
-    """Attack the recoding of a release that promises diverse groups."""
-    if release.manifest.mechanism == "generalise" and release.manifest.parameters.get("l"):
-        recoding = release.manifest.parameters["recoding"]
-        yield minimality_finding(create("generalise", k=2, l=2, recoding=recoding))
+def _stated_findings(release: Release) -> Iterator[Finding]:
+    """Refute a release whose stated noise does not keep its promises: `open` refuses it."""
+    try:
+        check_promises("The release", release.manifest, release.folder)
+    except ReleaseError as error:
+        claim = "the noise that is stated keeps what is promised"
+        yield Finding("stated noise", claim, "refuted", str(error))
+
+
+def _own_findings(release: Release) -> Iterator[Finding]:
+    """Yield the findings of attacks and checks that are made for this kind of rows."""
+    own = hooks.of_evidence(release.evidence, "release_findings")
+    if own is not None:
+        yield from own(release)
 
 
 def _order(release: Release) -> Iterator[Finding]:
@@ -207,11 +219,13 @@ def of_method(
     seed: int | None = None,
     progress: Progress = _untold,
 ) -> Report:
-    """Play the exposure test with a publisher against the ε that is claimed for it.
+    """Hold the exact law of a publisher's rows against the ε that is claimed for it, and play the
+    exposure test.
 
-    The sensitive attribute has `values` values, and `games` targets are guessed. A refutation is
-    wrong with a probability of at most 1 - `confidence`. `progress` is called with the number of
-    games that were set up.
+    The sensitive attribute has `values` values, and `games` targets are guessed. A refutation by
+    the games is wrong with a probability of at most 1 - `confidence`; one by the law is certain.
+    What the law refutes does not stand in the games either: they tell how often people are named.
+    `progress` is called with the number of games that were set up.
     """
     if not isinstance(mechanism, Publisher):
         raise ParameterError(
@@ -219,9 +233,16 @@ def of_method(
             "counts. Try `scumble audit --all`."
         )
     score = exposure.play(mechanism, values, games, seed=seed, progress=progress)
-    found = exposure.finding(mechanism, score, claimed, confidence)
+    game = exposure.finding(mechanism, score, claimed, confidence)
+    findings = [game]
+    law = row_law(score.manifest.evidence, score.manifest.schema, claimed)
+    if law is not None:
+        exact = law_finding(mechanism.name, law, claimed)
+        if exact.refuted and not game.refuted:
+            game = replace(game, verdict="noted")
+        findings = [exact, game]
     facts = {"method": mechanism.name, "parameters": mechanism.parameters, "games": games}
-    return Report(f"{mechanism.name} with {values} values", [found], facts=facts)
+    return Report(f"{mechanism.name} with {values} values", findings, facts=facts)
 
 
 def of_table(
@@ -231,13 +252,16 @@ def of_table(
     k: int | None = None,
     l: int | None = None,  # noqa: E741  # the letter that everybody uses for it
     t: float | None = None,
+    n: int | None = None,
     table: str | None = None,
     outside: Outside = "error",
     progress: Progress = _untold,
 ) -> Report:
     """Return k-anonymity, l-diversity and t-closeness of a table that is published as it is.
 
-    A finding is "refuted" if `k`, `l` or `t` is given and the table does not reach it. The report
+    A finding is "refuted" if `k`, `l` or `t` is given and the table does not reach it. With `n`,
+    `t` is that of (n, t)-closeness: each group is compared with the nearest set of at least `n`
+    rows that agree with it in some of the quasi-identifiers, not with the whole table. The report
     is for the owner of the table. `progress` is called with the number of rows read: all rows for
     the quasi-identifiers, and once more for each sensitive attribute.
     """
@@ -249,8 +273,12 @@ def of_table(
     findings = [anonymity_finding(anonymity(classes(rows, quasi, None)), k)]
     for name in sensitive:
         ordered = not isinstance(schema[name].domain, Category)
-        found = diversity(classes(rows, quasi, name), ordered=ordered)
-        findings += diversity_findings(name, found, l, t)
+        groups = classes(rows, quasi, name)
+        claimed = t if n is None else None
+        findings += diversity_findings(name, diversity(groups, ordered=ordered), l, claimed)
+        if n is not None:
+            near = superset_distances(groups, n, t, ordered=ordered)
+            findings.append(closeness_finding(name, near, n, t))
     return Report(
         subject="the table",
         findings=findings,
@@ -348,8 +376,9 @@ def summary_findings(release: Release) -> Iterator[Finding]:
         [method, *_] = mechanism.guarantee(release.schema)
         yield _sample_finding(release, method, promise)
         promise = method
-    if isinstance(mechanism, Keys):
-        yield _keys_finding(release, mechanism, promise)
+    own = hooks.of_mechanism(mechanism.name, "check_summary")
+    if own is not None:
+        yield own(release, mechanism, promise)
         return
     yield _finding(release, mechanism, promise)
     yield from _rows_finding(release, mechanism)
@@ -365,19 +394,6 @@ def _sample_finding(release: Release, method: Guarantee, promise: Guarantee) -> 
     )
     verdict: Verdict = "refuted" if broken else "exact"
     return Finding("sample", promise.claim, verdict, sentence)
-
-
-def _keys_finding(release: Release, mechanism: Keys, promise: Guarantee) -> Finding:
-    """Compare the noise and the thresholds that a release of keys states with those it needs."""
-    claim, given = f"{promise.statement} of {mechanism.name}", promise.parameters
-    design = getattr(release.evidence, "design", None)
-    fits = isinstance(design, OpenKeys) and design.levels == mechanism.levels()
-    kept = Fraction(given["epsilon"]) >= mechanism.promise.epsilon
-    if fits and kept and Fraction(given.get("delta", 0)) >= mechanism.promise.delta:
-        sentence = "The noise and the thresholds that it states are those that its promise needs."
-        return Finding("keys", claim, "stands", sentence)
-    sentence = "It states other noise or other thresholds than its promise needs."
-    return Finding("keys", claim, "refuted", sentence)
 
 
 def _rows_finding(release: Release, mechanism: Summary) -> Iterator[Finding]:
@@ -481,13 +497,12 @@ def _relation(promise: Guarantee) -> str:
     return next(name for name, words in NEIGHBOURS.items() if words == promise.neighbourhood)
 
 
-_SUMMARY_CHECKS: tuple[Check, ...] = (_made_findings, summary_findings)
+_SUMMARY_CHECKS: tuple[Check, ...] = (_made_findings, _stated_findings, summary_findings)
 _ROW_CHECKS: tuple[Check, ...] = (
     _made_findings,
+    _stated_findings,
     claims,
     shown_value_findings,
-    attack_finding,
-    generalised.findings,
-    _minimality,
+    _own_findings,
     _order,
 )

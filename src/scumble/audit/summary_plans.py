@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, product
-from typing import Any, cast
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.audit import hooks
 from scumble.audit.choices import MOST_SCORES, log_p_flipped, log_p_top
 from scumble.audit.runs import (
     Counts,
@@ -28,15 +29,12 @@ from scumble.audit.runs import (
     record_steps,
     tables_of,
 )
-from scumble.model.designs.residuals import differences
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.marginals import TableSummary
-from scumble.private.tables.counter import TensorCounter
 
 Floats = npt.NDArray[np.float64]
 Record = list[RecordedStep]
@@ -75,7 +73,8 @@ def worst_pair(mechanism: Summary, schema: Schema, relation: str, rows: int) -> 
     """
     names = mechanism.parameters["attributes"]
     cells = schema.size(names)
-    published = _published(mechanism, schema)
+    own = hooks.of_mechanism(mechanism.name, "find_published")
+    published = None if own is None else own(mechanism, schema)
     found: WorstPair | None = None
     for words, counts in backgrounds(cells).items():
         records: dict[bytes, Record] = {}
@@ -100,75 +99,15 @@ def pair_loss(
     It is None in the cases in which `worst_pair` returns None.
     """
     loss = exact_loss(*records) if records[0] else None
-    if loss is None or not _residual(mechanism, schema):
+    own = hooks.of_mechanism(mechanism.name, "find_loss")
+    if loss is None or own is None:
         return loss
-    return ExactLoss(
-        Fraction(0), Fraction(_projected(cast(TableSummary, mechanism), schema, change))
-    )
+    smaller: ExactLoss | None = own(mechanism, schema, change)
+    return smaller or loss
 
 
 def _size(loss: ExactLoss) -> Fraction:
     return loss.epsilon + loss.rho
-
-
-def _residual(mechanism: Summary, schema: Schema) -> bool:
-    """Return whether only residuals of the noisy counts are published, with Gaussian noise.
-
-    Residuals with Laplace noise are charged as if all noisy counts were published, and are audited
-    in the same way.
-    """
-    return isinstance(mechanism, TableSummary) and any(
-        table.form == "residual" and isinstance(table.law, DiscreteGaussian)
-        for table in mechanism.tables(schema)
-    )
-
-
-def _published(mechanism: Summary, schema: Schema) -> Floats | None:
-    """Return the linear map from noisy counts to published residuals; None if all is published."""
-    if not isinstance(mechanism, TableSummary) or not _residual(mechanism, schema):
-        return None
-    blocks = []
-    for table in mechanism.tables(schema):
-        shape = [schema[mechanism.attributes[place]].size for place in table.places]
-        cells = int(np.prod(shape)) if table.form != "contrast" else 1
-        unit = np.eye(cells)
-        if table.form == "residual":
-            kept = [differences(row.reshape(shape)).reshape(-1) for row in unit.astype(np.int64)]
-            blocks.append(np.array(kept, np.float64).T)
-        else:
-            blocks.append(unit)
-    return _diagonal(blocks)
-
-
-def _diagonal(blocks: Sequence[Floats]) -> Floats:
-    rows, columns = ([block.shape[axis] for block in blocks] for axis in (0, 1))
-    whole = np.zeros((sum(rows), sum(columns)))
-    ends = zip(accumulate(rows), accumulate(columns), strict=True)
-    for block, (bottom, right) in zip(blocks, ends, strict=True):
-        whole[bottom - block.shape[0] : bottom, right - block.shape[1] : right] = block
-    return whole
-
-
-def _projected(mechanism: TableSummary, schema: Schema, change: Counts) -> float:
-    """Return ρ of tables of which only the differences along every axis are published.
-
-    It is half of the squared length, in units of the noise, of the change of the counts less its
-    means along each axis.
-    """
-    counter = TensorCounter(schema, mechanism.attributes, change)
-    total = 0.0
-    for table in mechanism.tables(schema):
-        if not isinstance(table.law, DiscreteGaussian):
-            raise TypeError("residuals are published with Gaussian noise throughout")
-        names = [mechanism.attributes[place] for place in table.places]
-        shape = [schema[name].size for name in names]
-        left = counter.counts([names], mechanism.unit)[0].reshape(shape).astype(np.float64)
-        if table.form == "contrast":
-            left = differences(left.astype(np.int64)).astype(np.float64)
-        for axis in range(left.ndim if table.form == "residual" else 0):
-            left = left - left.mean(axis=axis, keepdims=True)
-        total += float((left**2).sum()) / (2 * float(table.law.parameter))
-    return total
 
 
 # Summaries whose plan depends on the data: the steps of their runs, and decisions by the cheapest

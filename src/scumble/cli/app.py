@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from scumble.cli.signals import STOPPED
+from scumble.model.long_work import work_is_left
+from scumble.model.no_pandas import WithoutPandas
 
 if TYPE_CHECKING:
     import typer
@@ -89,24 +94,21 @@ def main() -> None:
     try:
         _run(words)
     except SystemExit:
-        from scumble.model.long_work import work_is_left
-
         if work_is_left():  # else the interpreter ends with complaints about objects in use
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(130)
         raise
     except KeyboardInterrupt:  # before the command has begun, or after it has ended
-        from scumble.cli.signals import STOPPED
-
         sys.stderr.write(f"{STOPPED}\n")
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended, and its code stands
 
 
 def _run(words: Sequence[str]) -> None:
     """Run the command that stands first among the words, or else say which there are."""
     from scumble.cli import console
-    from scumble.model.no_pandas import WithoutPandas
 
     sys.meta_path.insert(0, WithoutPandas())
     named = words[0] if words and words[0] in {**_COMMANDS, **_GROUPS} else None

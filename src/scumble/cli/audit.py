@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from scumble.audit.report import page, write_owner_only
 from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError, PromiseError, ReleaseError
 from scumble.model.relational import is_address
@@ -21,6 +22,7 @@ def audit(
     k: K = None,
     l: L = None,  # noqa: E741  # the letter that everybody uses for it
     t: T = None,
+    n: N = None,
     known: Known = None,
     worst: Worst = 10,
     against: Against = None,
@@ -40,8 +42,7 @@ def audit(
 
     An audit can refute, never prove. The exit code is 7 if something is refuted.
     """
-    if output is not None and output.exists() and not force:
-        raise ParameterError(f"{output} exists already. Choose another name, or say --force.")
+    options.refuse_existing(output, force=force)
     chosen = [subject is not None, method is not None, everything]
     if sum(chosen) != 1:
         raise ParameterError(
@@ -55,20 +56,20 @@ def audit(
     else:
         people = (options.columns(known), worst)
         owner = (against, joined)
-        reports = [_audit_subject(str(subject), schema, (k, l, t), people, owner)]
+        reports = [_audit_subject(str(subject), schema, (k, l, t, n), people, owner)]
     _show(reports, output, as_json)
 
 
 def _audit_subject(
     name: str,
     schema: Path | None,
-    claimed: tuple[float | None, int | None, float | None],
+    claimed: tuple[float | None, int | None, float | None, int | None],
     people: tuple[list[str], int],
     owner: tuple[Path | None, Path | None],
 ) -> Report:
-    """Audit a database, a release or a table; `claimed` are the k, l and t of a table, `people` the
-    known columns and how many of the worst-off are listed, `owner` the private table of a release
-    and a second release of it.
+    """Audit a database, a release or a table; `claimed` are the k, l, t and n of a table, `people`
+    the known columns and how many of the worst-off are listed, `owner` the private table of a
+    release and a second release of it.
     """
     from scumble.audit import subjects
     from scumble.model.schema.schema import Schema
@@ -86,7 +87,7 @@ def _audit_subject(
             return subjects.of_release(path, *people, against=owner[0], joined=owner[1])
     if schema is None:
         raise ParameterError("A table is audited with --schema: it says what attackers know.")
-    k, l, t = claimed  # noqa: E741
+    k, l, t, n = claimed  # noqa: E741
     whole = None if k is None else int(k)
     known_schema = Schema.load(schema)
     passes = 1 + len(known_schema.sensitive)
@@ -96,7 +97,7 @@ def _audit_subject(
         return None if rows is None else passes * rows
 
     with bars.working("Comparing rows", total) as done:
-        return subjects.of_table(path, known_schema, k=whole, l=l, t=t, progress=done)
+        return subjects.of_table(path, known_schema, k=whole, l=l, t=t, n=n, progress=done)
 
 
 def _audit_address(address: str, known: list[str], worst: int) -> Report:
@@ -156,8 +157,6 @@ def _audit_catalogue(runs: int) -> list[Report]:
 
 
 def _show(reports: list[Report], output: Path | None, as_json: bool) -> None:
-    from scumble.audit.report import page, write_owner_only
-
     if output is not None:
         write_owner_only(output, page(reports[0]))
     if as_json:
@@ -190,6 +189,10 @@ L = Annotated[
 ]
 T = Annotated[
     float | None, typer.Option("--t", metavar="NUMBER", help="Table: t-closeness claimed.")
+]
+N = Annotated[
+    int | None,
+    typer.Option("--n", metavar="NUMBER", help="Table: --t is that of (n, t)-closeness."),
 ]
 Known = Annotated[
     list[str] | None,

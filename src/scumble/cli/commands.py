@@ -12,6 +12,7 @@ import typer
 
 from scumble._version import __version__
 from scumble.cli import bars, console, options, printing
+from scumble.public.limits import QuestionLimits
 
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
@@ -94,7 +95,7 @@ def infer(
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:
     """Show what a release is and what it promises."""
-    from scumble.public.archive.archive import load_any
+    from scumble.public.archive.load import load_any
     from scumble.public.release import Release
 
     release = load_any(folder)
@@ -121,8 +122,7 @@ def query(
     of several tables FROM names one of them, or joins them.
     """
     from scumble.model.laws.base import check_level
-    from scumble.public.archive.archive import load_any
-    from scumble.public.limits import QuestionLimits
+    from scumble.public.archive.load import load_any
 
     console.keep_imported()
     text = options.question(sql, file)

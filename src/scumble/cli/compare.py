@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import bars, console, options
+from scumble.cli import bars, console, options, printing
 from scumble.cli.signals import ignore_interrupts, interrupt_handled
 from scumble.model.errors import ParameterError, ScumbleError, writing
 from scumble.model.long_work import tell
+from scumble.model.privacy.guarantee import read_epsilon
 
 if TYPE_CHECKING:
     from scumble.compare.comparison import Comparison, Results
@@ -128,7 +129,6 @@ def _lists(
     as_json: bool,
 ) -> None:
     """Compare methods of lists and keys by their own measures."""
-    from scumble.cli import printing
     from scumble.compare import lists
     from scumble.model.schema.schema import Schema
 
@@ -172,8 +172,6 @@ def _lists(
 
 def _epsilons(text: str | None) -> list[float]:
     """Return the privacy losses of a list such as 0.5,1,2, each once, in order."""
-    from scumble.model.privacy.guarantee import read_epsilon
-
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     return sorted({float(read_epsilon("compare", part)) for part in parts})
 

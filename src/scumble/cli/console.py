@@ -338,7 +338,6 @@ def _escaped_in_json(found: re.Match[str]) -> str:
 _OPTION_NAMES = {
     "analyst": "quota",
     "batches": "batch",
-    "head": "seal",
     "ids": "identifiers",
     "quotas": "quota",
     "seed": "insecure_seed",

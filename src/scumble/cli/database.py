@@ -1,7 +1,7 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
 `create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal. `quota` is in `groups/quotas.py`.
+`verify` and `plot` read its journal. `quota` shows and sets what analysts may use.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import bars, console, options
-from scumble.cli.groups import quotas
+from scumble.cli.printing import print_answer
+from scumble.cli.shell import Shell
 from scumble.model.errors import ParameterError, writing
+from scumble.model.privacy.guarantee import large_epsilon_warning
+from scumble.model.stored import without_infinity
 
 if TYPE_CHECKING:
     from scumble.private.database.database import Database
@@ -133,11 +136,12 @@ Relaxation = Annotated[
     ),
 ]
 Prefer = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--prefer",
         metavar="CHOICE",
-        help="near: a box nearby, with a small error; exact: the box itself, with a larger one.",
+        help="exact: first the box itself, if earlier answers add up to it; near: one nearby.",
+        show_default="exact",
     ),
 ]
 MaxRelaxationError = Annotated[
@@ -169,7 +173,7 @@ class Asking:
     table: options.Table = None
     analyst: Analyst = None
     relax: Relaxation = "regression"
-    prefer: Prefer = "near"
+    prefer: Prefer = None
     max_relaxation_error: MaxRelaxationError = math.inf
     weight: Weights = None
     side: options.SideTables = None
@@ -206,6 +210,15 @@ def _batch(written: str) -> str | tuple[str, str]:
     file, found, table = written.rpartition("::")
     return (file, table) if found else written
 
+
+QuotaAnalyst = Annotated[
+    str | None, typer.Argument(metavar="[ANALYST]", help="Whose quota.  [default: show all]")
+]
+QuotaEpsilon = Annotated[
+    float | None,
+    typer.Option("--epsilon", "-e", metavar="NUMBER", help="The analyst's part of epsilon."),
+]
+QuotaEnd = Annotated[bool, typer.Option("--end", help="End the quota of the analyst.")]
 
 # --- reading -------------------------------------------------------------------------------------
 
@@ -253,7 +266,6 @@ def create(
     written down.
     """
     from scumble.cli import shell
-    from scumble.model.privacy.guarantee import large_epsilon_warning
     from scumble.private.database.database import Database
 
     named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
@@ -326,7 +338,6 @@ def ask(
     is answered, or nothing is charged. The table may have any name.
     """
     from scumble.cli import shell
-    from scumble.cli.printing import print_answer
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
@@ -354,7 +365,7 @@ def cost(
     with asking.open(folder) as database, bars.working("Planning"):
         found, used = shell.cost_of(database, text, asking.answer_options())
     if as_json:
-        console.print_json({name: _finite(value) for name, value in (found | used).items()})
+        console.print_json(without_infinity(found | used))
     else:
         shell.show_cost(found, used)
 
@@ -370,7 +381,6 @@ def shell(
 
     What is not a terminal is read line by line, each line a question.
     """
-    from scumble.cli.shell import Shell
     from scumble.model.laws.base import check_level
 
     level = check_level(level)
@@ -411,7 +421,34 @@ def history(
         shell.show_history(shown)
 
 
-app.command("quota")(quotas.quota)
+@app.command()
+def quota(
+    folder: Folder,
+    analyst: QuotaAnalyst = None,
+    epsilon: QuotaEpsilon = None,
+    end: QuotaEnd = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show the quotas of analysts, or give, change or end one.
+
+    It is an entry of the journal; a running server follows it. A quota cannot be below what the
+    analyst was charged already.
+    """
+    from scumble.cli import shell
+    from scumble.private.database.inspect import DatabaseInspection
+
+    if (analyst is None) != (epsilon is None and not end) or (end and epsilon is not None):
+        raise ParameterError(
+            "Give an analyst and --epsilon, an analyst and --end, or neither to see all quotas."
+        )
+    with DatabaseInspection(folder) as reading:
+        if analyst is not None:
+            reading.set_quota(analyst, epsilon)
+        found = reading.usage()
+    if as_json:
+        console.print_json(found)
+    else:
+        shell.show_usage(found)
 
 
 @app.command()
@@ -439,8 +476,7 @@ def plot(
 
     if output.suffix not in (".png", ".svg"):
         raise ParameterError.of("plot", "output", "a file that ends with .png or .svg", str(output))
-    if output.exists() and not force:
-        raise ParameterError(f"The file '{output}' exists already; add --force to replace it.")
+    options.refuse_existing(output, force=force)
     names = [] if attributes is None else options.columns([attributes])
     if len(names) not in (0, 2):
         raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
@@ -478,10 +514,3 @@ def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, fl
         except ValueError:
             raise ParameterError.of("db", option, allowed, pair) from None
     return found
-
-
-def _finite(value: Any) -> Any:
-    """Return None for infinity, which JSON does not have; also within dictionaries."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value

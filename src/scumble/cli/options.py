@@ -244,6 +244,12 @@ def read_text(file: Path) -> str:
         raise ParameterError(f"The file '{file}' cannot be read: {error.strerror}.") from None
 
 
+def refuse_existing(output: Path | None, *, force: bool) -> None:
+    """Raise `ParameterError` if a file would be replaced without --force."""
+    if output is not None and output.exists() and not force:
+        raise ParameterError(f"'{output}' exists already. Choose another name, or say --force.")
+
+
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a dataclass of options by its fields.
 

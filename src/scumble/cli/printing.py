@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.cli import bars, console
+from scumble.model.query import query_command
 
 if TYPE_CHECKING:
     from scumble.demo.story import Story
@@ -33,7 +34,8 @@ _PLAIN = re.compile("[\x20-\x7e\u00c0-\u024f\u0391-\u03a1\u03a3-\u03c9±×−…
 
 def manifest(release: Release) -> dict[str, Any]:
     """Return the manifest of a release for JSON, guarantees included."""
-    from scumble.public.archive.archive import MANIFEST, manifest_to_json
+    from scumble.public.archive.archive import MANIFEST
+    from scumble.public.manifest import manifest_to_json
 
     saved = release.folder / MANIFEST
     if not saved.exists():  # it is in a database
@@ -63,8 +65,6 @@ def warnings(release: Release) -> list[str]:
 
 def show_release(release: Release, folder: Path | str) -> None:
     """Print a release: columns, guarantees, limits, facts, and an example of a question."""
-    from scumble.model.query import query_command
-
     console.echo(f"{folder}: {_made_by(release)}", style="bold")
     _print_schema(release)
     _print_promise(release.guarantees)
@@ -80,7 +80,6 @@ def show_release(release: Release, folder: Path | str) -> None:
 
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
     """Print the release of several tables: keys, guarantees, and the commands for each table."""
-    from scumble.model.query import query_command
     from scumble.public.synthesis.linked import place_of_table
 
     if as_json:
@@ -165,7 +164,7 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
     from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 
     if isinstance(answer, EstimateTable):
-        table(answer.header(level), answer.cells(level), text_columns=len(answer.groups))
+        table(answer.header(level), answer.cells(level), text_columns=len(answer.headings))
         methods = answer.methods
     else:
         rows = list(answer) if isinstance(answer, Estimates) else [((), answer)]

@@ -16,6 +16,7 @@ import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError, ReleaseError
+from scumble.model.query import query_command
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
     from scumble.private.owner import OwnedRelease
-    from scumble.private.perturbation.aroma import Aroma
 
 
 @publish_options.take_mechanism_options
@@ -66,7 +66,7 @@ def publish(
     if steps is not None:
         _with_levels(mechanism)
     place = _check_place(output, to, steps, force)
-    _check_record(book, parameters["identifier"], place, force)
+    _check_record(book, mechanism, place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
     _check_mechanism(mechanism, known, to, force)
     whole = part is None and sample is None
@@ -84,9 +84,7 @@ def publish(
     saving |= {} if book is None else {"book": book}
     with (
         bars.progress("Publishing", options.rows_of(rows)) as progress,
-        publish_options.opened_engine(
-            engine, master, staging, insecure_cluster, quiet=as_json
-        ) as named["engine"],
+        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
         _mention_charge(ledger),
     ):
         named["progress"] = progress
@@ -108,16 +106,17 @@ def publish(
 def republish(
     folder: options.ReleaseFolder,
     rows: publish_options.AddedRows,
+    book: publish_options.ViewBook = None,
     jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
-    release = open_release(folder)
+    release = open_release(folder, book=book)
     with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
-        found.save(folder, force=True, insecure=found.manifest.seeded)
+        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
     _show(found, folder, as_json, "Added a view to")
 
 
@@ -177,13 +176,13 @@ def _show(
     """Print a new release, after the remarks for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
     from scumble.private.manifest import NO_ROWS
-    from scumble.private.mechanism import MANY_LEFT_OUT
+    from scumble.private.mechanism import MANY_LEFT_OUT, RISES
 
     warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
         loud = remark.startswith(LOUD)
         if remark not in said and not (loud and warned):
-            warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT))
+            warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT, RISES))
             console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
     if as_json:
         console.print_json({"release": str(folder), **printing.manifest(release)})
@@ -285,34 +284,29 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         check_folder(output / name, force=force)
 
 
-def _check_record(
-    book: Path | None, identifier: str | None, output: Path | str, force: bool
-) -> None:
+def _check_record(book: Path | None, mechanism: Mechanism, output: Path | str, force: bool) -> None:
     """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_record_place
 
-    if identifier is not None and isinstance(output, str):
-        raise ParameterError("A release that can be updated goes to a folder: give --output.")
-
-    if book is None and identifier is not None:
+    if mechanism.private_record and isinstance(output, str):
+        raise ParameterError("A release that can be continued goes to a folder: give --output.")
+    if mechanism.private_record and book is None:
         raise ParameterError(
-            "With --identifier the release can be updated, which takes a private record: say with "
-            "--book FILE where to keep it, outside the release folder."
+            "With --identifier, or with --views above 1, the release can be continued, which takes "
+            "a private record: say with --book FILE where to keep it, outside the release folder."
         )
-    if book is not None and identifier is None:
+    if book is not None and not mechanism.private_record:
         raise ParameterError(
-            "A private record (--book) belongs to a release that can be updated: name the column "
-            "that tells records apart with --identifier COLUMN, or leave --book out."
+            "A private record (--book) belongs to a release that can be continued: by aroma with "
+            "--identifier COLUMN, or by alphabeta with --views 2 or more. Leave --book out."
         )
     if book is not None:
         refuse_record_place(book, Path(output), force=force)
 
 
-def _with_levels(mechanism: Mechanism) -> Aroma:
+def _with_levels(mechanism: Mechanism) -> Any:
     """Return the mechanism if it publishes levels; refuse any other."""
-    from scumble.private.perturbation.aroma import Aroma
-
-    if not isinstance(mechanism, Aroma):
+    if not hasattr(mechanism, "publish_levels"):
         raise ParameterError(f"Only aroma publishes --levels; {mechanism.name} does not.")
     return mechanism
 
@@ -391,7 +385,6 @@ def marginal(
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
     from scumble.cli.groups.rows import refuse_existing, write_table
-    from scumble.model.query import query_command
     from scumble.private.owner import open_release
 
     refuse_existing(output, force=force)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from scumble.cli import console, options
+from scumble.cli import options
 from scumble.cli.generated_options import METHODS, OPTIONS
 from scumble.model.errors import ParameterError
 
@@ -72,7 +72,9 @@ Levels = Annotated[
 Book = Annotated[
     Path | None,
     typer.Option(
-        "--book", metavar="FILE", help="aroma: where to keep the private record that updates need."
+        "--book",
+        metavar="FILE",
+        help="Where to keep the private record: aroma with --identifier, alphabeta with --views.",
     ),
 ]
 SourceQuery = Annotated[
@@ -120,13 +122,8 @@ def opened_engine(
     master: str | None,
     staging: Path | None,
     insecure_cluster: bool,
-    *,
-    quiet: bool = False,
 ) -> Iterator[Any]:
-    """Yield the engine of `publish` that the options name: None for this machine.
-
-    What Spark is waited for is printed, unless `quiet`.
-    """
+    """Yield the engine of `publish` that the options name: None for this machine."""
     if engine not in ("local", "spark"):
         raise ParameterError.of("publish", "engine", "'local' or 'spark'", engine)
     if engine == "local":
@@ -141,31 +138,17 @@ def opened_engine(
     from scumble.private.engines.spark import Spark
     from scumble.private.engines.spark_session import spark_session
 
-    with spark_session(master) as session, _printed("scumble.spark", quiet):
+    with spark_session(master) as session:
         yield Spark(session, staging=staging, insecure_cluster=insecure_cluster)
-
-
-@contextmanager
-def _printed(name: str, quiet: bool) -> Iterator[None]:
-    """Print the messages of a logger, each as one sentence on stderr; none if `quiet`."""
-    import logging
-
-    class Printer(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            console.say(record.getMessage())
-
-    logger, printer = logging.getLogger(name), logging.NullHandler() if quiet else Printer()
-    logger.addHandler(printer)
-    try:
-        yield
-    finally:
-        logger.removeHandler(printer)
 
 
 # --- changing a release --------------------------------------------------------------------------
 
 KnownBook = Annotated[
     Path, typer.Option("--book", metavar="FILE", help="The private record of the release.")
+]
+ViewBook = Annotated[
+    Path | None, typer.Option("--book", metavar="FILE", help="The private record of the release.")
 ]
 Identifiers = Annotated[
     Path,
@@ -224,6 +207,8 @@ class MechanismOption(NamedTuple):
         """Return the argument of the mechanism for the value of the option."""
         if self.kind == "pair" and self.words:
             return self.words.split()[not value]
+        if self.kind == "file":
+            return Path(value)
         if self.kind == "names":
             return options.columns(value)
         if self.kind == "sets":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scumble.cli import console, printing
 from scumble.cli.signals import interrupt_handled
 from scumble.model.errors import ParameterError, ScumbleError
+from scumble.public.sql.names import sql_name
 
 if TYPE_CHECKING:
     from scumble.private.database.answers import DatabaseEstimate
@@ -77,8 +78,6 @@ class Shell:
     @property
     def words(self) -> list[str]:
         """The words that can be completed: columns, SQL, commands."""
-        from scumble.public.sql_words import sql_name
-
         columns = [sql_name(name) for name in self._database.space.names]
         return [*columns, *WORDS, *(f"\\{name}" for name in (*self._commands, "quit"))]
 

@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Any, Literal, get_args
 
 from scumble.compare.selection import format_parameter, select
+from scumble.families import class_of, load
 from scumble.model.errors import ParameterError, SchemaError
-from scumble.model.evidence.channels import PoolLaw, SubsetLaw
+from scumble.model.evidence.channels import SubsetLaw
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import (
     gamma_for_epsilon,
@@ -27,7 +28,6 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.private.perturbation.guarantees import NINETEEN, drawn_error, shown_error
-from scumble.private.perturbation.subset import Subset
 
 Publish = Literal["rows", "summaries", "answers"]
 EPSILONS = (0.5, 1.0, 2.0, 3.0)
@@ -174,7 +174,7 @@ def _rows(
 ) -> Iterator[Advice]:
     gamma, values = gamma_for_epsilon(epsilon), question.values
     ends = float(posterior_at_most(prior, gamma))
-    law = Subset(epsilon=epsilon).law(schema)  # type: ignore[arg-type]  # exact numbers will do
+    law: SubsetLaw = class_of("subset")(epsilon=epsilon).law(schema)
     local = [
         ("uniform", uniform_error(question, gamma), "keeps or replaces each value: simplest"),
         (
@@ -304,15 +304,12 @@ def histogram_variance(epsilon: Fraction) -> float:
 
 def aroma_k_for(success: float, values: int) -> int | None:
     """Return the least k of Aroma whose exposure is at most `success`; None if it is very large."""
-    from scumble.private.perturbation.aroma_guarantee import least_k
-
-    return least_k(lambda k: PoolLaw((1,) * values, k), success, _MOST_K)
+    k: int | None = load("aroma", "check").least_even_k(success, values, _MOST_K)
+    return k
 
 
 def _guessed(k: int, values: int) -> float:
-    from scumble.private.perturbation.aroma_guarantee import pool_exposure
-
-    return pool_exposure(PoolLaw((1,) * values, k))
+    return float(load("aroma", "check").even_exposure(k, values))
 
 
 def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **options: Any) -> str:

@@ -18,9 +18,11 @@ from scumble.compare.runs import Material, Run, Runner, RunOrReason, Task, Worke
 from scumble.compare.settings import Choice
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
-from scumble.compare.worth import worthless
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.long_work import part
+from scumble.model.schema.schema import Schema
+from scumble.private.expectation import hopeless
+from scumble.private.mechanism import Summary
 
 FORMAT = 3
 _MOST = 20_000_000  # answers of all runs together, which are held in memory
@@ -201,3 +203,37 @@ def _sort_runs(results: Results, tasks: Sequence[Task]) -> None:
     kept = [run for run in results.runs if f"{run.method}, {run.words}" not in refused]
     kept.sort(key=lambda run: order.get((run.method, run.words, run.repeat), -1))
     results.runs = kept
+
+
+# --- worth ----------------------------------------------------------------------------------------
+#
+# Plans that no owner would choose, which a comparison leaves out without trying them.
+
+_MANY = 10**5  # cells; below, trying costs next to nothing
+
+
+def worthless(choice: Choice, schema: Schema, rows: int) -> str:
+    """Return why a setting is not worth trying on `rows` rows, or an empty text.
+
+    It is not if it measures many cells, and a formula tells that a count of a tenth of the rows may
+    be off by more than itself. A setting that is impossible is for the run itself to refuse.
+    """
+    try:
+        mechanism = choice.mechanism
+        if not isinstance(mechanism, Summary):
+            return ""
+        cells = schema.size(choice.parameters.get("attributes", ()))
+        if cells <= _MANY:
+            return ""
+        mechanism.check(schema)
+        if mechanism.expected_error(schema, rows) is None:
+            return ""
+        warning = hopeless(mechanism, schema, rows)
+    except ScumbleError:
+        return ""
+    if not warning:
+        return ""
+    return (
+        f"It would measure {cells:,} cells for {rows:,} rows: a count of a tenth of the rows would "
+        "be off by more than itself. Ask about fewer columns, or declare coarser domains."
+    )

@@ -21,14 +21,12 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from scumble.audit import hooks
 from scumble.audit.exposure import exposure
 from scumble.audit.runs import RecordedStep, RecordedSteps, RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
-from scumble.model.evidence.evidence import Groups
-from scumble.model.evidence.generalised import Generalised
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import (
@@ -46,7 +44,6 @@ from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
-from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
 from scumble.public.release import Release
 
 Basis = Literal["exact", "drawn", "limit"]
@@ -90,13 +87,9 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
         promise = None
     posterior = None if promise is None else _posterior(promise, prior)
     whole = promise is not None and promise.neighbourhood != _VALUES
-    if isinstance(release.evidence, Generalised):
-        found_in_rows = rows_exposure(release, table)
-        return ReleaseExposure(found_in_rows, "exact", posterior, whole)
-    if isinstance(release.evidence, Groups):
-        return ReleaseExposure(
-            groups_exposure(release, release.evidence, table), "exact", posterior, whole
-        )
+    own = hooks.of_evidence(release.evidence, "table_exposure")
+    if own is not None:
+        return ReleaseExposure(own(release, table), "exact", posterior, whole)
     found = exposure(release.manifest)
     if found is not None:
         return ReleaseExposure(found.success, "exact", posterior, whole)
@@ -111,53 +104,6 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
     if drawn is None:
         return ReleaseExposure(limit, "limit", posterior, whole)
     return ReleaseExposure(min(drawn, limit), "drawn", posterior, whole)
-
-
-def groups_exposure(release: Release, evidence: Groups, table: TrueTable) -> float:
-    """Return the success of the best guess from groups of rows, as Anatomy publishes them.
-
-    A person with value v is in a group with a probability equal to the share of v's rows in the
-    group. The attacker names the value with the largest share, mostly the rarest one. The same
-    holds for people who were left out. Values that nobody has are not among those to guess.
-    """
-    names = evidence.sensitive
-    whole = table.cube(names).reshape(-1)
-    with pq.ParquetFile(release.folder / evidence.values) as file:
-        shown = file.read()
-    codes = np.zeros(shown.num_rows, np.int64)
-    for name in names:
-        codes = codes * table.schema[name].size + table.schema[name].encode(shown[name])[0]
-    group, counts = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
-    there = whole > 0
-    if not there.any():
-        return 1 / max(len(whole), 1)
-    missing = 1 - np.bincount(codes, counts, len(whole))[there] / whole[there]
-    largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
-    np.maximum.at(largest, group, counts / whole[codes])
-    return (float(largest.sum()) + float(missing.max())) / int(there.sum())
-
-
-def rows_exposure(release: Release, table: TrueTable) -> float:
-    """Return the success of the best guess from generalised rows, by the rule of groups.
-
-    The attacker knows all other columns of a person: those that are generalised, and those that are
-    published as they are. Rows that agree in all of them are a group.
-    """
-    rows = GeneralisedRows.read(release.schema, release.evidence, release.folder)
-    names = [attribute.name for attribute in release.schema.sensitive]
-    group = rows.grouped(tuple(name for name in rows.codes if name not in names))
-    codes = np.zeros(len(group), np.int64)
-    for name in names:
-        codes = codes * table.schema[name].size + rows.codes[name]
-    whole = table.cube(names).reshape(-1)
-    there = whole > 0
-    if not there.any():
-        return 1 / max(len(whole), 1)
-    missing = 1 - np.bincount(codes, minlength=len(whole))[there] / whole[there]
-    cells, counts = np.unique(group * len(whole) + codes, return_counts=True)
-    largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
-    np.maximum.at(largest, cells // len(whole), counts / whole[cells % len(whole)])
-    return (float(largest.sum()) + float(missing.max())) / int(there.sum())
 
 
 def _loss(promise: Guarantee) -> tuple[float, float]:

@@ -20,30 +20,33 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from scumble.audit.report import write_owner_only
-from scumble.compare.list_truth import BasketTruth, StringTruth, lists_of
-from scumble.compare.measures import Spread, spread
+from scumble.compare.measures import RunSpread, spread
 from scumble.compare.settings import Choice, choices_of
+from scumble.families import load
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.long_work import part
 from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Study
 from scumble.private.mechanism import mechanisms
-from scumble.private.meter.trips import TripCounter, trip_schema
+from scumble.private.mechanism_metadata import ComparisonPreset
 from scumble.private.publish import publish
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
-from scumble.public.closing import published_values
+from scumble.public.close_categories import published_values
 from scumble.public.release import Release
 
 OWNER = "Made of the private table: for its owner only."
@@ -64,7 +67,7 @@ class ListRun:
 
     method: str
     words: str
-    measures: Mapping[str, Spread]
+    measures: Mapping[str, RunSpread]
 
     @property
     def name(self) -> str:
@@ -84,12 +87,12 @@ class ListTable:
 
     @property
     def rows(self) -> Rows:
-        from scumble.private.tables.long_rows import grouped
         from scumble.private.tables.open import open_source
 
-        opened = open_source(self.source, table=self.table)
         lists = [each.name for each in self.schema.lists]
-        opened = grouped(opened, self.basket, self.order, lists)
+        opened = open_source(
+            self.source, table=self.table, basket=self.basket, order=self.order, lists=lists
+        )
         return Rows(opened, self.schema, outside=self.outside)
 
 
@@ -107,7 +110,7 @@ def choices(
             f"Methods of lists and keys ({', '.join(METHODS)}) are compared by measures of their "
             f"own, without others. Leave out {', '.join(others)}, or those."
         )
-    study = Study(schema, (), neighbours, 1, (), lambda: 0.0)
+    study = ComparisonPreset(schema, (), neighbours, 1, (), lambda: 0.0)
     known = mechanisms()
     found: list[Choice] = []
     for name in methods:
@@ -264,9 +267,8 @@ def _sequences(table: ListTable, choice: Choice, seed: int) -> Judge:
 
 def _trajectories(table: ListTable, choice: Choice, seed: int) -> Judge:
     x, y, length = (choice.parameters[name] for name in ("x", "y", "length"))
-    schema = trip_schema(table.schema, x, y, int(length))
+    schema, counter = load("sequences", "check").make_trips(table.rows, x, y, int(length))
     [name] = schema.names
-    counter = TripCounter(RowCounter(table.rows), x, y, schema)
     trips = list(lists_of(counter.lists(name, _ALL)))
     labels = schema[name].lists.members.labels().to_pylist()
     on_the_way = _strings(StringTruth(trips, int(length), weighted=True), labels, name, seed)
@@ -360,7 +362,7 @@ def lines(runs: Sequence[ListRun]) -> tuple[list[str], list[list[str]]]:
     return ["setting", *names], body
 
 
-def _cell(found: Spread | None) -> str:
+def _cell(found: RunSpread | None) -> str:
     if found is None:
         return ""
     digits = f"{found.mean:,.0f}" if found.mean >= 10 else f"{found.mean:.3f}"
@@ -381,3 +383,101 @@ def _page(runs: Sequence[ListRun], left_out: Mapping[str, str]) -> str:
         "releases of each setting, with their standard errors.</p>"
         f"{html_table(head, body, 1)}{refused if left_out else ''}</html>\n"
     )
+
+
+# --- list truth -----------------------------------------------------------------------------------
+#
+# The exact counts of a private table of lists or keys, which comparisons hold releases against.
+
+Bits = npt.NDArray[np.uint8]
+Items = frozenset[int]
+String = tuple[int, ...]
+
+LONGEST = 5  # symbols of the strings that are counted
+
+
+class BasketTruth:
+    """The exact numbers of baskets with sets of items, by one bit for each basket."""
+
+    def __init__(self, baskets: Iterable[Iterable[int]]) -> None:
+        rows: dict[int, list[int]] = {}
+        self.baskets = 0
+        for number, basket in enumerate(baskets):
+            self.baskets = number + 1
+            for item in set(basket):
+                rows.setdefault(item, []).append(number)
+        self.bits: dict[int, Bits] = {}
+        for item, where in rows.items():
+            has = np.zeros(self.baskets, bool)
+            has[where] = True
+            self.bits[item] = np.packbits(has)
+
+    def count(self, items: Items) -> int:
+        """Return how many baskets have all of these items."""
+        if not items:
+            return self.baskets
+        if any(item not in self.bits for item in items):
+            return 0
+        return _ones(np.bitwise_and.reduce([self.bits[item] for item in items]))
+
+    def top(self, k: int) -> list[Items]:
+        """Return the k most frequent sets; of equally frequent ones, shorter ones first."""
+        counts = {item: _ones(bits) for item, bits in self.bits.items()}
+        items = sorted(counts, key=lambda item: -counts[item])[:k]
+        if not items:
+            return []
+        least, found = counts[items[-1]] if len(items) == k else 1, dict[Items, int]()
+
+        def extend(chosen: Items, bits: Bits | None, left: list[int]) -> None:
+            nonlocal least
+            if len(found) > 4 * k:  # sets that are rarer than k others need no extension
+                least = sorted(found.values(), reverse=True)[k - 1]
+                for rare in [each for each, count in found.items() if count < least]:
+                    del found[rare]
+            for place, item in enumerate(left):
+                both = self.bits[item] if bits is None else bits & self.bits[item]
+                if (count := _ones(both)) >= least:
+                    found[chosen | {item}] = count
+                    extend(chosen | {item}, both, left[place + 1 :])
+
+        extend(frozenset(), None, items)
+        ranked = sorted(found, key=lambda each: (-found[each], len(each), sorted(each)))
+        return ranked[:k]
+
+
+def _ones(bits: Bits) -> int:
+    return int(np.unpackbits(bits).sum())
+
+
+class StringTruth:
+    """The exact numbers of occurrences of strings in the first `length` symbols of sequences.
+
+    With `weighted`, an occurrence in a sequence of n symbols, its end included, counts 1/n.
+    """
+
+    def __init__(self, sequences: Iterable[Sequence[int]], length: int, *, weighted: bool) -> None:
+        self.counts: Counter[String] = Counter()
+        self.sequences = 0
+        for sequence in sequences:
+            self.sequences += 1
+            symbols = tuple(sequence[:length])
+            weight = 1 / min(len(sequence) + 1, length) if weighted else 1
+            for place in range(len(symbols)):
+                for end in range(place + 1, min(place + LONGEST, len(symbols)) + 1):
+                    self.counts[symbols[place:end]] += weight  # type: ignore[assignment]
+
+    def top(self, k: int) -> list[String]:
+        """Return the k most frequent strings of up to five symbols."""
+        return sorted(self.counts, key=lambda each: (-self.counts[each], each))[:k]
+
+    @cached_property
+    def strings(self) -> list[String]:
+        """All strings that occur, in order."""
+        return sorted(self.counts)
+
+
+def lists_of(batches: Iterable[EncodedLists]) -> Iterator[list[int]]:
+    """Yield the codes of each list."""
+    for lists in batches:
+        for begin, end in pairwise(lists.offsets.tolist()):
+            yield lists.codes[begin:end].tolist()

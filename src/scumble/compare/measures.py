@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Spread:
+class RunSpread:
     """A measure over runs: its mean, the standard deviation of one run, least and largest."""
 
     mean: float
@@ -35,10 +35,10 @@ class Spread:
         return self.deviation / sqrt(self.runs) if self.runs else float("nan")
 
 
-def spread(runs: Floats) -> Spread:
+def spread(runs: Floats) -> RunSpread:
     """Summarise one number for each run; the deviation of a single run is NaN."""
     deviation = float(runs.std(ddof=1)) if len(runs) > 1 else float("nan")
-    return Spread(float(runs.mean()), deviation, float(runs.min()), float(runs.max()), len(runs))
+    return RunSpread(float(runs.mean()), deviation, float(runs.min()), float(runs.max()), len(runs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ MEASURES: Mapping[str, Measure] = MappingProxyType(
 )
 
 
-def all_measures(found: RunsOfSetting) -> dict[str, Spread]:
+def all_measures(found: RunsOfSetting) -> dict[str, RunSpread]:
     """Return every measure that applies, over the runs."""
     every = {name: measure.of(found) for name, measure in MEASURES.items()}
     return {name: spread(runs) for name, runs in every.items() if runs is not None}
@@ -336,7 +336,7 @@ def error_quantile(errors: Floats, share: float) -> float:
     return float(np.quantile(np.abs(errors), share, method="inverted_cdf"))
 
 
-def chance_difference(one: Spread, other: Spread) -> float:
+def chance_difference(one: RunSpread, other: RunSpread) -> float:
     """Return the difference of two means that chance exceeds once in a thousand times; 0 for single
     runs, whose variance is unknown.
     """

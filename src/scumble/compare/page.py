@@ -15,14 +15,12 @@ from typing import NamedTuple
 
 from scumble._version import __version__
 from scumble.audit.report import write_owner_only
+from scumble.compare.chart import Mark, draw_chart
 from scumble.compare.comparison import Results
 from scumble.compare.exposure import DRAWS
-from scumble.compare.measures import BETA, MEASURES, SHARE, Spread
+from scumble.compare.measures import BETA, MEASURES, SHARE, RunSpread
 from scumble.compare.points import Point, as_csv, as_fields, points, sentence
-from scumble.private.mechanism import mechanisms
-from scumble.public.html_page import render_page, svg_markup
-from scumble.public.plot.comparison import Mark
-from scumble.public.plot.figures import MISSING
+from scumble.public.html_page import render_page
 
 OWNER = (
     "For the owner only. This was made of the private table: its errors and true counts are "
@@ -43,8 +41,7 @@ _READING = (
     "it depends on the table what is measured. It is a mean over what may be published: hollow "
     "marks promise nothing to whoever is unlucky, and beat no full one. Methods that publish rows "
     "protect the sensitive values; the other columns stand in the rows as they are. Summaries "
-    "protect whole rows, and are beaten only by each other. Pale bars are two standard errors over "
-    "the repeats."
+    "protect whole rows, and are beaten only by each other."
 )
 _BIAS = 2  # most decimal places of the bias, whose size other columns show
 _TINY = 1e-4  # smaller numbers are written with an exponent
@@ -61,7 +58,6 @@ def marks(found: Sequence[Point]) -> list[Mark]:
             p.words,
             p.success,
             p.error.mean,
-            p.error.stderr,
             p.private,
             p.whole,
             p.basis == "limit",
@@ -83,15 +79,14 @@ def page(results: Results, measure: str, *, when: datetime | None = None) -> str
     found = points(results, measure)
     about = results.about
     values = int(about["values"])
-    drawing = _figure(found, values, measure)
+    axis = MEASURES[measure]
     return render_page(
         "scumble.compare",
         subject=about["subject"],
         preview=about["preview"],
         notice=PREVIEW if about["preview"] else OWNER,
         setup=_setup(results, found),
-        figure=drawing and svg_markup(drawing),
-        missing=MISSING,
+        figure=draw_chart(marks(found), 1 / values, axis.words, percent=axis.percent),
         reading=_READING,
         points=found,
         sentence=lambda point: _capital(sentence(point, values)),
@@ -200,18 +195,6 @@ def _explained(results: Results, found: Sequence[Point]) -> str:
     )
 
 
-def _figure(found: Sequence[Point], values: int, measure: str) -> str:
-    """Return the chart as SVG, or nothing where the plotting library is missing."""
-    from scumble.public.plot.comparison import comparison
-    from scumble.public.plot.figures import available, svg
-
-    if not available():
-        return ""
-    shown = MEASURES[measure]
-    known = tuple(mechanisms())
-    return svg(comparison(marks(found), 1 / values, shown.words, known, percent=shown.percent))
-
-
 def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
@@ -255,7 +238,7 @@ def _bands(found: Sequence[Point], measure: str) -> Columns:
     return Columns(head, list(zip(found, rows, strict=True)))
 
 
-def _spread(name: str, given: Spread | None) -> str:
+def _spread(name: str, given: RunSpread | None) -> str:
     """Return a mean over runs, and the deviation of one run if there are several."""
     if given is None:
         return ""

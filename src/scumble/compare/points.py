@@ -21,7 +21,7 @@ from scumble.compare.measures import (
     MEASURES,
     Answers,
     RunsOfSetting,
-    Spread,
+    RunSpread,
     all_measures,
     biased,
     chance_difference,
@@ -33,7 +33,7 @@ from scumble.compare.runs import Run
 from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
-from scumble.private.hooks import PRIOR
+from scumble.private.mechanism_metadata import PRIOR
 
 _DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
 _SAME, _DRAWN = 1e-6, 0.01  # relative difference of equal exposures; if one is a mean of draws
@@ -46,7 +46,7 @@ class Band:
     low: float
     high: float
     counts: int
-    error: Spread
+    error: RunSpread
 
     @property
     def words(self) -> str:
@@ -64,8 +64,8 @@ class Point:
     posterior: float | None
     whole: bool  # its promise is for whole rows, not only for sensitive values
     delta: float
-    error: Spread
-    numbers: dict[str, Spread]  # by every measure
+    error: RunSpread
+    numbers: dict[str, RunSpread]  # by every measure
     intervals: int  # of which the coverage was measured
     biased: float | None  # share of the questions
     typical: tuple[float, float] | None  # a count, and a bound of 19 of 20 errors of such counts
@@ -326,7 +326,7 @@ def as_fields(point: Point, values: int) -> dict[str, Any]:
     }
 
 
-def _fields(given: Spread) -> dict[str, float | None]:
+def _fields(given: RunSpread) -> dict[str, float | None]:
     numbers = asdict(given)
     del numbers["runs"]
     return {name: _number(value) for name, value in numbers.items()}

@@ -57,7 +57,7 @@ def questions(given: str, table: TrueTable, count: int | None, seed: int) -> Que
             f"The file '{given}' {why}. --workload takes a file of SQL, or one of "
             f"{', '.join(GENERATORS)}."
         )
-    return workloads.from_sql(given, table.schema)
+    return workloads.from_sql(Path(given), table.schema)
 
 
 def _breakdowns(table: TrueTable, count: int | None, seed: int, options: Options) -> QuestionSet:

@@ -34,8 +34,8 @@ from scumble.model.long_work import portion
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.interrupts import interrupts_blocked
-from scumble.private.hooks import PRIOR
 from scumble.private.mechanism import mechanisms
+from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.publish import publish
 from scumble.public.release import Release
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from scumble.families import class_of, load
+from scumble.model.designs.tree import tree_plan
 from scumble.model.errors import ParameterError, large
 from scumble.model.parameters import whole
-from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit, rho_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, read_delta, read_epsilon, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
@@ -164,8 +166,6 @@ class _Case:
         self.told = person.keeps_rows  # the number of rows is published
         self.noise = math.sqrt(2) * person.sensitivity / strength  # of one count, all of ε on it
         if delta is not None:
-            from scumble.model.privacy.accounting import rho_for
-
             rho = rho_for(read_epsilon("select", epsilon), read_delta("select", delta))
             self.given["delta"] = delta
             self.noise = math.sqrt(
@@ -182,7 +182,7 @@ class _Case:
         if isinstance(workload, str) and not Path(workload).is_file():
             allowed = f"{', '.join(WORKLOAD_KINDS)}, or a file or list of SQL counts"
             raise ParameterError.of("select", "workload", allowed, workload)
-        return self.questions(workload)
+        return self.questions(Path(workload) if isinstance(workload, str) else workload)
 
     def ranges(self) -> Selection:
         """Choose for ranges of ordered attributes."""
@@ -204,15 +204,13 @@ class _Case:
             return self._selection("histogram", why)
         return self._selection("hierarchy", why)
 
-    def questions(self, workload: str | Path | Sequence[str]) -> Selection:
+    def questions(self, workload: Path | Sequence[str]) -> Selection:
         """Choose for the SQL counts of a file or list."""
-        from scumble.private.summaries.workload import Workload
-
         grown = self._grown(min(self._plain_error(), self._tree_error()))
         if grown is not None:
             return grown
         given = {**self.given, "queries": workload}
-        mechanism = Workload(given.pop("attributes"), **given)
+        mechanism = class_of("workload")(given.pop("attributes"), **given)
         try:
             questions = mechanism.questions(self.schema)
         except ParameterError as error:
@@ -256,9 +254,8 @@ class _Case:
             return self._selection("marginals", "There are too many cells for one table.", ways=2)
         why = f"One noise on each of {self.cells:,} cells is the least that single cells can have."
         if self.gaussian:
-            from scumble.private.summaries.hierarchy import LARGEST_FANOUT
-
-            flat = min(max(2, *self.sizes.values()), LARGEST_FANOUT)
+            largest = load("axes", "publish").LARGEST_FANOUT
+            flat = min(max(2, *self.sizes.values()), largest)
             return self._selection("hierarchy", why, fanout=flat)
         return self._selection("histogram", why)
 
@@ -294,8 +291,6 @@ class _Case:
 
     def _tree_error(self) -> float:
         """Return the error of a range of mean size from a hierarchy."""
-        from scumble.model.designs.tree import tree_plan
-
         errors = []
         for name, size in self.sizes.items():
             if not self.schema[name].ordered:

@@ -18,8 +18,8 @@ from scumble.compare.workloads import QuestionSet
 from scumble.model.errors import ParameterError
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
-from scumble.private.hooks import Study
 from scumble.private.mechanism import Mechanism, Summary, create, mechanisms
+from scumble.private.mechanism_metadata import ComparisonPreset
 
 ROWS = "-rows"  # after the name of a summary: its questions are counted in synthetic rows
 _SIGNS = {"epsilon": "ε", "rho1": "ρ1", "rho2": "ρ2", "gamma": "γ"}
@@ -61,7 +61,7 @@ class Settings:
 
     def __init__(self, table: TrueTable, workload: QuestionSet, neighbours: str) -> None:
         asked = {name for query in workload.queries for name in query.attributes}
-        self._study = Study(
+        self._study = ComparisonPreset(
             schema=table.schema,
             attributes=tuple(name for name in table.schema.names if name in asked),
             neighbours=neighbours,
@@ -105,7 +105,7 @@ def published_by(method: str) -> str:
 
 def choices_of(
     kind: type[Mechanism],
-    study: Study,
+    study: ComparisonPreset,
     epsilons: Sequence[float],
     given: Mapping[str, Sequence[Any]] | None,
 ) -> Iterator[Choice]:

@@ -23,8 +23,9 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.space import Space
 from scumble.private.summaries.workload_matrix import statements, unfinished
-from scumble.public.plain_questions import plain_question
-from scumble.public.sql_words import sql_name
+from scumble.public.sql.names import sql_name
+from scumble.public.sql.parse import parse
+from scumble.public.sql.templates import TemplateParser
 
 Interval = tuple[int, int]  # codes, both ends included
 
@@ -36,6 +37,7 @@ class CountWriter:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self._parser = TemplateParser(schema)
         self._known: dict[tuple[str, Interval], tuple[tuple[Expression, ...], str]] = {}
 
     def count(self, box: Mapping[str, Interval], groups: Sequence[str] = ()) -> Query:
@@ -58,7 +60,7 @@ class CountWriter:
             if text == "TRUE":  # the whole domain is no condition
                 self._known[key] = (), ""
             else:
-                query = _parsed(f"{_COUNT} WHERE {text}", self._schema)
+                query = self._parser.parse(f"{_COUNT} WHERE {text}")
                 self._known[key] = query.clauses, text
         return self._known[key]
 
@@ -243,31 +245,21 @@ def intervals(schema: Schema, attribute: str, *, count: int, seed: int = 0) -> Q
     return QuestionSet(f"random ranges of {attribute}", queries)
 
 
-def from_sql(given: str | Path | Sequence[str], schema: Schema) -> QuestionSet:
+def from_sql(given: Path | Sequence[str], schema: Schema) -> QuestionSet:
     """Return the owner's questions from a list, or from a file of SQL with a question in each line
     or semicolons between them.
     """
     queries = []
     for number, text in enumerate(statements(given), 1):
         try:
-            queries.append(_parsed(text, schema))
+            queries.append(parse(text, schema))
         except QueryError as error:
             hint = ""
             if unfinished(given):
                 hint = " Each line is a question; put semicolons after those of several lines."
             raise QueryError(f"Question {number}: {error}{hint}") from None
-    named = f"the questions in {Path(given).name}" if isinstance(given, (str, Path)) else "given"
+    named = f"the questions in {Path(given).name}" if isinstance(given, Path) else "given"
     return QuestionSet(named, tuple(queries))
-
-
-def _parsed(text: str, schema: Schema) -> Query:
-    """Parse a question; the parser is imported where it is needed, which takes long."""
-    plain = plain_question(text, schema)
-    if plain is not None:
-        return plain
-    from scumble.public.sql.parse import parse
-
-    return parse(text, schema)
 
 
 # --- parts ---------------------------------------------------------------------------------------

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import Category, IntegerRange
+from scumble.model.schema.schema import Schema
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -71,10 +75,6 @@ def census(people: int = 100_000, seed: int = 1) -> tuple[pa.Table, Schema]:
 
 def census_schema() -> Schema:
     """Return the schema; its domains are part of the generator and reveal nothing about people."""
-    from scumble.model.schema.attribute import Attribute
-    from scumble.model.schema.domains import Category, IntegerRange
-    from scumble.model.schema.schema import Schema
-
     return Schema(
         (
             Attribute("person", "identifier", None),

@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scumble.private.mechanism import create
+from scumble.private.publish import publish
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.sandbox import Sandbox
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -34,7 +39,7 @@ class DemoAnswer(NamedTuple):
     answers: Mapping[str, Estimate]
 
 
-class Spread(NamedTuple):
+class MeasuredErrors(NamedTuple):
     """Errors of one mechanism over all conditions at every ε: as stated, and as measured."""
 
     stated: list[float]
@@ -49,7 +54,7 @@ class Story:
     releases: Mapping[str, Release]
     lines: Sequence[DemoAnswer]
     conditions: Sequence[DemoAnswer]
-    spreads: Mapping[str, Spread]
+    spreads: Mapping[str, MeasuredErrors]
 
     @property
     def covered(self) -> tuple[int, int]:
@@ -65,8 +70,6 @@ class Story:
 
 def methods(epsilon: float) -> dict[str, Mechanism]:
     """Return both mechanisms, with the same privacy loss."""
-    from scumble.private.mechanism import create
-
     return {
         "uniform": create("uniform", epsilon=epsilon),
         "histogram": create(
@@ -78,8 +81,6 @@ def methods(epsilon: float) -> dict[str, Mechanism]:
 def run_steps(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
     """Publish `table` into the folder `draft`, ask both releases, and return the answers."""
     import pyarrow.parquet as pq
-
-    from scumble.private.publish import publish
 
     pq.write_table(table, draft / "census.parquet")
     schema.save(draft / MARK)
@@ -118,19 +119,15 @@ def _ask(
 
 
 def _by_group(release: Release, question: DemoQuestion) -> dict[tuple[Any, ...], Estimate]:
-    from scumble.public.estimate import Estimate, Estimates
-
     answer = release.answer(question.sql)
     if isinstance(answer, Estimates):
         return dict(answer)
     return {(): answer} if isinstance(answer, Estimate) else {}
 
 
-def _spreads(table: pa.Table, schema: Schema) -> dict[str, Spread]:
+def _spreads(table: pa.Table, schema: Schema) -> dict[str, MeasuredErrors]:
     """Publish at every ε and compare the counts of all conditions with the truth."""
-    from scumble.private.publish import publish
-
-    spreads = {name: Spread([], []) for name in methods(EPSILON)}
+    spreads = {name: MeasuredErrors([], []) for name in methods(EPSILON)}
     for epsilon in EPSILONS:
         releases = {name: publish(table, schema, each) for name, each in methods(epsilon).items()}
         lines = _ask(table, schema, EVERY_CONDITION, releases)
@@ -193,8 +190,6 @@ def true_answers(people: pa.Table, schema: Schema, question: DemoQuestion) -> An
 
     The average of no rows is NaN.
     """
-    from scumble.public.sandbox import Sandbox
-
     found = Sandbox(schema, tables={"people": people}).rows(question.sql)
     *groups, values = (column.to_pylist() for column in found.columns)
     keys = zip(*groups, strict=True) if groups else [()]

@@ -202,6 +202,11 @@ def using_dialect(dialect: Dialect) -> Iterator[None]:
         _dialect.reset(before)
 
 
+def set_dialect(dialect: Dialect) -> None:
+    """Write all messages of this thread in this dialect from now on."""
+    _dialect.set(dialect)
+
+
 def current_dialect() -> Dialect:
     """Return the dialect in force."""
     return _dialect.get()

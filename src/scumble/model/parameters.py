@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from fractions import Fraction
 from numbers import Integral
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
-from scumble.model.errors import ParameterError, SchemaError, large, named
+from scumble.model.errors import ParameterError, SchemaError, large, named, nearest_name
 from scumble.model.privacy.guarantee import read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 
 SMALLEST_KEEP = Fraction(1, 10**12)
 LARGEST_GAMMA = 10**40
+Function = TypeVar("Function", bound=Callable[..., Any])
+Options = TypeVar("Options")
+
+
+def show_keywords(options: type) -> Callable[[Function], Function]:
+    """Make `help` show the fields of a dataclass in place of the `**keywords` of a function."""
+
+    def expand(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        fields = inspect.signature(options).parameters.values()
+        more = [each for each in fields if each.name not in signature.parameters]
+        shown: Any = function
+        shown.__signature__ = signature.replace(parameters=[*own, *more])
+        return function
+
+    return expand
+
+
+def take_options(owner: str, options: type[Options], keywords: Mapping[str, Any]) -> Options:
+    """Return the options with these keywords; raise ParameterError for a word that is not one."""
+    known = [field.name for field in fields(options)]  # type: ignore[arg-type]
+    for word in keywords:
+        if word not in known:
+            near = nearest_name(word, known)
+            hint = f"Did you mean {near}?" if near else f"It takes {', '.join(known)}."
+            raise ParameterError(f"{owner} has no parameter {word}. {hint}")
+    return options(**keywords)
 
 
 def one_of(owner: str, given: Mapping[str, Any], *choices: str) -> dict[str, Any]:

@@ -88,13 +88,6 @@ class ListQuery(Query):
     """
 
 
-class ParsedQuestion(NamedTuple):
-    """A question, and for each of its clauses the comparison that it is (None: anything else)."""
-
-    query: Query
-    comparisons: tuple[Comparison | None, ...]
-
-
 def file_literal(path: Path) -> str:
     """Return the path of one file as a text of SQL, which DuckDB does not take for a pattern."""
     return "'" + glob.escape(str(path)).replace("'", "''") + "'"

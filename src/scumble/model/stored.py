@@ -37,7 +37,6 @@ _FRACTION = re.compile(
 )
 
 Item = TypeVar("Item")
-SMALL = 1 << 18  # rows of a file, which take Arrow less time than it takes to start DuckDB
 DAMAGED = "The release is damaged: its data do not fit its manifest."
 
 # What reading a damaged description may raise besides the errors of scumble.
@@ -109,6 +108,13 @@ def parse_json(text: str | bytes) -> Any:
     return found
 
 
+def without_infinity(value: Any) -> Any:
+    """Return values in which None stands for infinity and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: without_infinity(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def check_visible(value: Any) -> None:
     """Raise `ValueError` if a text has a control character or a bidirectional mark."""
     level = [value]
@@ -178,6 +184,16 @@ def whole(value: Any, least: int = 0) -> int:
     return value
 
 
+def weight(value: Any) -> float:
+    """Return a finite number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("not a number")
+    found = float(value)
+    if not 0 <= found < math.inf:
+        raise ValueError("not a finite number from 0 on")
+    return found
+
+
 def text(value: Any) -> str:
     """Return a text."""
     if not isinstance(value, str):
@@ -220,3 +236,10 @@ def numbers(value: Any) -> Mapping[str, float]:
         if isinstance(each, bool) or not isinstance(each, int | float) or not math.isfinite(each):
             raise ValueError("not a finite number")
     return table(value)
+
+
+def data_file(name: Any) -> str:
+    """Return the name of a data file, which must be one inside the release folder."""
+    if not re.fullmatch(r"[a-z]+\.parquet", text(name)):
+        raise ValueError("not the name of a data file")
+    return text(name)

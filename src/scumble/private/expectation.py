@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from scumble.model.errors import ScumbleError, large
+from scumble.model.errors import ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher, create
-from scumble.private.perturbation.guarantees import NINETEEN
+from scumble.private.perturbation.guarantees import LOUD as LOUD
+from scumble.private.perturbation.guarantees import NINETEEN, noise_warning, plus_minus
+from scumble.private.publish import publish
 from scumble.public.estimate import Estimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TYPICAL = 10_000  # rows of a table whose number of rows is private or unknown
-LOUD = "An answer about a tenth of the rows may be off by more than itself"
 _MOST_CELLS = 10**6  # on which a mechanism is tried
 _MOST_ROWS = 10**5
 _LEVEL = 0.95
@@ -82,16 +83,10 @@ def expectation(mechanism: Mechanism, schema: Schema, rows: int = TYPICAL) -> tu
     else:
         said = (
             f"in a table of {rows:,} rows{', spread evenly,' if found.tried else ''} a count of a "
-            f"tenth of them ({rows / 10:,.0f}) will be within {_plus_minus(found.reach)} nineteen "
+            f"tenth of them ({rows / 10:,.0f}) will be within {plus_minus(found.reach)} nineteen "
             "times in twenty"
         )
     return (*own, f"To expect: {said}.")
-
-
-def _plus_minus(far: float) -> str:
-    if far >= 1e9:
-        return f"±{large(far)}"
-    return f"±{far:,.0f}" if far >= 10 else f"±{far:.2g}"
 
 
 def hopeless(mechanism: Mechanism, schema: Schema, rows: int) -> str:
@@ -99,19 +94,11 @@ def hopeless(mechanism: Mechanism, schema: Schema, rows: int) -> str:
     empty text.
     """
     found = expected(mechanism, schema, rows) if rows >= 10 else None
-    if found is None or found.reach <= rows / 10:
-        return ""
-    return (
-        f"{LOUD}: of {rows:,} rows, a count of {rows / 10:,.0f} by {_plus_minus(found.reach)}. "
-        "Publish fewer attributes or coarser bins, ask for less privacy, or take another method: "
-        "scumble advise compares them."
-    )
+    return "" if found is None else noise_warning(found.reach, rows)
 
 
 def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     """Return half the width of the 95 % interval of a count of a tenth of made-up rows."""
-    from scumble.private.publish import publish
-
     made = _stand_in_of_groups(schema) if isinstance(mechanism, Publisher) else None
     plain = mechanism
     if made is None:

@@ -17,7 +17,7 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.tables.rows import Rows
-from scumble.public.release import SEEDED, Manifest
+from scumble.public.manifest import SEEDED, Manifest
 
 EXISTS = {
     "error": "That a release exists tells that every value lies in its domain.",
@@ -26,7 +26,11 @@ EXISTS = {
         "in its domain."
     ),
 }
-BOOK = "book.parquet"  # a private record in a folder that was not saved yet
+WITHOUT_ITEMS = (
+    "The table has one row for each item, so that somebody without items is not in it: whether "
+    "somebody has any item is not hidden, only which. Neighbours by add_remove hide it, too."
+)
+BOOK = "book"  # a private record in a folder that was not saved yet
 
 
 @contextmanager
@@ -51,13 +55,15 @@ def manifest_of(
     outside: str,
     seeded: bool,
     sample: Sample | None = None,
+    grouped: bool = False,
 ) -> Manifest:
     """The manifest of a release, with its promises and everything that weakens them.
 
-    A `sample` of the people makes the promises stronger.
+    A `sample` of the people makes the promises stronger. `grouped` says that rows of single items
+    were made into lists.
     """
     shown = _shown(schema, evidence)
-    worst = _weakened(mechanism, shown, outside)
+    worst = _weakened(mechanism, shown, outside, grouped)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
     promises = mechanism.achieved(schema, evidence)
     facts = mechanism.report(schema, evidence)
@@ -96,7 +102,7 @@ def _shown(schema: Schema, evidence: Evidence) -> Schema:
     return Schema((*shown, *evidence.added))
 
 
-def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
+def _weakened(mechanism: Mechanism, schema: Schema, outside: str, grouped: bool) -> tuple[str, ...]:
     """Limits of the promises that come from how the table was read, whatever the mechanism."""
     limits = []
     if schema.from_data:
@@ -110,6 +116,8 @@ def _weakened(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, 
             "Rows with a value outside its domain were left out: a person who is known to be in "
             "the table, and is missing from the release, had such a value. It is not protected."
         )
+    if grouped and getattr(mechanism, "neighbours", None) != "add_remove":
+        limits.append(WITHOUT_ITEMS)
     return tuple(limits)
 
 

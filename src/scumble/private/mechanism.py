@@ -11,19 +11,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
-from importlib import import_module
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
-from scumble._registry import REGISTRY
+from scumble.families import class_of, mechanism_names
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
-from scumble.private.hooks import Claim, Study
+from scumble.private.mechanism_metadata import Claim, ComparisonPreset
 
 if TYPE_CHECKING:
     from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
@@ -35,15 +34,16 @@ if TYPE_CHECKING:
 # The files of a release with their columns: attributes, and the names of columns of numbers.
 Layout = dict[str, "tuple[Attribute | str, ...]"]
 
-# How a remark begins that the shell shows as a warning.
+# How remarks begin that the shell shows as warnings.
 MANY_LEFT_OUT = "A large part of the table is not in this release."
+RISES = "Some rare value is"
 
 
 class Mechanism(ABC):
     """The base class of publishers and summaries.
 
     A new mechanism derives from Publisher, or from a class in summaries/ that has the protection
-    parameters, and has a line in _registry.py.
+    parameters, and is named in the record of its family.
     """
 
     name: ClassVar[str]
@@ -58,6 +58,11 @@ class Mechanism(ABC):
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """The constructor arguments that make an equal mechanism, as JSON values."""
+
+    @property
+    def private_record(self) -> bool:
+        """Whether a release can be continued, for which its owner keeps a private record."""
+        return False
 
     @abstractmethod
     def check(self, schema: Schema) -> None:
@@ -116,17 +121,17 @@ class Mechanism(ABC):
     # What the comparison, the conformance suite and the auditor ask of the class.
 
     @classmethod
-    def needs(cls, study: Study) -> dict[str, Any]:
+    def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
         """The parameters that a comparison gives besides that for ε."""
         return {}
 
     @classmethod
-    def settings(cls, epsilon: float, study: Study) -> dict[str, Any]:
+    def settings(cls, epsilon: float, study: ComparisonPreset) -> dict[str, Any]:
         """The parameters that expose people about as much as ε-DP does."""
         return {"epsilon": epsilon}
 
     @classmethod
-    def made_for(cls, epsilon: float, study: Study) -> Mechanism:
+    def made_for(cls, epsilon: float, study: ComparisonPreset) -> Mechanism:
         """The mechanism that a comparison uses for ε."""
         return create(cls.name, **cls.needs(study), **cls.settings(epsilon, study))
 
@@ -186,20 +191,22 @@ class Summary(Mechanism):
 
 def mechanisms() -> dict[str, type[Mechanism]]:
     """All mechanism classes by their names on the command line."""
-    return {name: _load(name) for name in REGISTRY}
+    return {name: class_of(name) for name in mechanism_names()}
 
 
 def mechanism_class(name: str) -> type[Mechanism] | None:
     """The mechanism class of this name; the modules of others are not imported."""
-    return _load(name) if name in REGISTRY else None
+    return class_of(name) if name in mechanism_names() else None
 
 
 def named_mechanism(name: str) -> type[Mechanism]:
     """The mechanism class of this name; raise ParameterError if there is none."""
-    if name not in REGISTRY:
-        refused = ParameterError.of("publish", "method", f"one of {', '.join(REGISTRY)}", name)
-        raise ParameterError(f"{refused}{nearest(name, REGISTRY)}")
-    return _load(name)
+    known = mechanism_names()
+    if name not in known:
+        refused = ParameterError.of("publish", "method", f"one of {', '.join(known)}", name)
+        raise ParameterError(f"{refused}{nearest(name, known)}")
+    found: type[Mechanism] = class_of(name)
+    return found
 
 
 def create(name: str, **parameters: Any) -> Mechanism:
@@ -260,9 +267,3 @@ def _described(base: type) -> dict[str, str]:
     joined = re.sub(r"\n {5,}", " ", section[1])
     lines = (line.strip().partition(": ") for line in joined.splitlines())
     return {name: said for name, _, said in lines}
-
-
-def _load(name: str) -> type[Mechanism]:
-    module, _, attribute = REGISTRY[name].partition(":")
-    found: type[Mechanism] = getattr(import_module(module), attribute)
-    return found

@@ -1,8 +1,10 @@
 """OwnedRelease: a release that the owner of its table can continue, by further views or by
 inserting and deleting records.
 
-A release by Aroma with `identifier` has a private record, which the public parameter `book` names:
-a file with the true values, readable by the owner only, and never inside a release folder.
+A release that can be continued has a private record, which the public parameter `book` names: a
+file that is readable by the owner only, and never inside a release folder. That of Aroma with
+`identifier` has the true values; that of AlphaBeta with `views` tells whether a table is the same,
+and counts the views.
 """
 
 from __future__ import annotations
@@ -21,21 +23,31 @@ from scumble.model.evidence.evidence import Evidence
 from scumble.model.relational import is_address
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import check_jobs, release_noise
-from scumble.private.manifest import BOOK, manifest_of, new_folder, remarks_of
+from scumble.private.engines.engine import check_jobs
+from scumble.private.engines.open import release_noise
+from scumble.private.manifest import (
+    BOOK,
+    WITHOUT_ITEMS,
+    manifest_of,
+    new_folder,
+    remarks_of,
+)
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
 from scumble.public.archive import archive
-from scumble.public.closing import OTHER, closed
+from scumble.public.archive.load import is_linked, load_any
+from scumble.public.archive.relations import check_can_write
+from scumble.public.close_categories import OTHER, closed
+from scumble.public.manifest import FILES, refuse_seeded
 from scumble.public.release import Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Progress = Callable[[int], None]
-_FOLDER_ONLY = "A release that can be updated is saved to a folder only."
+_FOLDER_ONLY = "A release that can be continued is saved to a folder only."
 
 
 @dataclass(repr=False)
@@ -46,7 +58,7 @@ class OwnedRelease(Release):
     place: `release.republish("people.csv").save("people-view", force=True)`.
     """
 
-    book: Path | None = None  # the private record, if the release can be updated
+    book: Path | None = None  # the private record, if the release can be continued
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,16 +85,23 @@ class OwnedRelease(Release):
     ) -> OwnedRelease:
         """Return the release with one more view of the same table; answers pool all views.
 
-        Only for AlphaBeta with `views` above 1. Continue each release once: two different second
-        views of one first view would be one view more than was promised. `jobs` is the number of
-        processes that read rows; the release does not depend on it.
+        Only for AlphaBeta with `views` above 1, and with the private record of the release
+        (`book`). A table with other rows is refused, and so are two second views of one first view:
+        the private record counts a view before it is returned. `jobs` is the number of processes
+        that read rows; the release does not depend on it.
         """
         check_jobs("republish", jobs)
         mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
         rows = self._rows(source, table, reveal, progress)
         with new_folder() as folder, release_noise(rows, seed, jobs) as noise:
-            evidence = mechanism.republish(self.evidence, self.folder, rows, noise, folder)
-            return self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
+            evidence = mechanism.republish(
+                self.evidence, self.folder, rows, noise, self.book, folder
+            )
+            if self.book is not None and self._unsaved_record:
+                shutil.copy(self.book, folder / BOOK)
+            found = self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
+            found.book = found.book or self.book
+            return found
 
     def insert(
         self,
@@ -130,14 +149,14 @@ class OwnedRelease(Release):
     ) -> Path | str:
         """Write the release to a folder of its own, or to a database, and return the place.
 
-        An existing folder is replaced only with `force`. A release that can be updated has a
-        private record, which is saved as the file `book`, never inside the folder. A release made
-        with a fixed seed is refused unless `insecure` is true.
+        An existing folder is replaced only with `force`. A release that can be continued has a
+        private record, which is saved once, as the file `book`, never inside the folder. A release
+        made with a fixed seed is refused unless `insecure` is true.
         """
         if self.book is not None and isinstance(folder, str) and is_address(folder):
             raise ReleaseError(_FOLDER_ONLY)
         place = self._record_place(Path(folder), book, force)
-        if place is None or self.book is None:
+        if place is None or self.book is None or place == self.book:
             return super().save(folder, force=force, insecure=insecure)
         archive.check_can_save(self, Path(folder), force=force, insecure=insecure)
         with new_record(self.book, place) as waiting:
@@ -151,17 +170,26 @@ class OwnedRelease(Release):
     def _record_place(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
         if self.book is None:
             if book is not None:
-                raise ParameterError("This release has no private record: it cannot be updated.")
+                raise ParameterError("This release has no private record: it cannot be continued.")
             return None
-        unsaved = self.book.parent == self.folder
+        unsaved = self._unsaved_record
         if book is None and unsaved:
             raise ReleaseError(
-                "This release can be updated, and its private record would be lost. Say where to "
+                "This release can be continued, and its private record would be lost. Say where to "
                 f"keep it with {named('book')}, outside the release folder."
             )
         place = self.book if book is None else Path(book).resolve()
-        refuse_record_place(place, folder, force=force)
+        if not unsaved and place != self.book:
+            raise ReleaseError(
+                f"The private record of this release is kept in {self.book}, and a copy would go "
+                f"another way: leave {named('book')} out."
+            )
+        refuse_record_place(place, folder, force=force or not unsaved)
         return place
+
+    @property
+    def _unsaved_record(self) -> bool:
+        return self.book is not None and self.book.parent == self.folder
 
     def _continued(self, verb: str, needed: str) -> Any:
         """Return the mechanism of this release if it has the method `verb`, or raise
@@ -202,7 +230,12 @@ class OwnedRelease(Release):
     ) -> OwnedRelease:
         seeded = self.manifest.seeded or (noise is not None and noise.seeded)
         manifest = manifest_of(
-            mechanism, evidence, self.schema, outside=self.manifest.outside, seeded=seeded
+            mechanism,
+            evidence,
+            self.schema,
+            outside=self.manifest.outside,
+            seeded=seeded,
+            grouped=any(WITHOUT_ITEMS in each.limits for each in self.guarantees),
         )
         return OwnedRelease(manifest, folder, temporary=True, remarks=remarks)
 
@@ -214,7 +247,7 @@ def _updated() -> str:
 def open_release(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
     """Open a release folder and return the release. One that is damaged or was changed is refused.
 
-    `book` is the file of the private record of a release that can be updated. Only the owner has
+    `book` is the file of the private record of a release that can be continued. Only the owner has
     it.
     """
     manifest, files, temporary = archive.read(folder)
@@ -228,10 +261,10 @@ def open_saved(folder: str | Path, *, book: str | Path | None = None) -> OwnedRe
     """Open what `publish` saved: a release, or the releases of several tables (`LinkedRelease`).
 
     What is damaged or was changed is refused. `book` is the file of the private record of a release
-    that can be updated. Only the owner has it.
+    that can be continued. Only the owner has it.
     """
-    if book is None and archive.is_linked(folder):
-        return archive.load_any(folder)
+    if book is None and is_linked(folder):
+        return load_any(folder)
     return open_release(folder, book=book)
 
 
@@ -242,12 +275,10 @@ def check_address(
 
     This is asked before a ledger is charged: a release that cannot be saved is lost.
     """
-    from scumble.public.archive.relations import check_can_write
-
-    archive.refuse_seeded(seeded, insecure=False)
-    if mechanism.parameters.get("identifier") is not None:
+    refuse_seeded(seeded, insecure=False)
+    if mechanism.private_record:
         raise ReleaseError(_FOLDER_ONLY)
-    layout = mechanism.layout(schema) or {archive.FILES[0]: ("count",)}
+    layout = mechanism.layout(schema) or {FILES[0]: ("count",)}
     examples = {file: _example(columns) for file, columns in layout.items()}
     check_can_write(address, examples, force=force)
 

@@ -21,6 +21,8 @@ from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, 
 from scumble.model.parameters import flag, whole
 from scumble.model.privacy import accounting
 from scumble.model.privacy.guarantee import read_delta, read_epsilon, read_positive
+from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
+from scumble.private.sampling.selection import permute_and_flip
 from scumble.private.sampling.source import Keystream
 
 Numbers = int | Sequence[int] | npt.NDArray[Any]
@@ -47,8 +49,6 @@ def laplace(
     This is the two-sided geometric mechanism. `seed` makes the noise repeatable and NOT PRIVATE:
     for tests.
     """
-    from scumble.private.sampling.noise import discrete_laplace
-
     law = DiscreteLaplace(_scale("laplace", sensitivity, epsilon))
     source = Keystream(seed)
     return _added(counts, "laplace", law, lambda size: discrete_laplace(source, law.scale, size))
@@ -94,8 +94,6 @@ def gaussian(
     With `several` one person may change several counts, and `sensitivity` is the square root of the
     sum of the squares of the changes; the variance is then that of zero-concentrated privacy.
     """
-    from scumble.private.sampling.noise import discrete_gaussian
-
     law = DiscreteGaussian(
         gaussian_variance(sensitivity=sensitivity, epsilon=epsilon, delta=delta, several=several)
     )
@@ -142,8 +140,6 @@ def choose(
     `monotone` the caller states that one person changes all scores in the same direction, as for
     counts of people; the same ε then allows twice the rate. Scores are whole numbers or Fractions.
     """
-    from scumble.private.sampling.selection import permute_and_flip
-
     steps = 1 if flag("choose", "monotone", monotone) else 2
     exact = [score.item() if hasattr(score, "item") else score for score in scores]
     rate = 1 / (steps * _scale("choose", sensitivity, epsilon))

@@ -13,28 +13,33 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from scumble.families import load
 from scumble.model.errors import ParameterError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import EngineCounter, check_jobs, open_engine, release_noise
-from scumble.private.expectation import hopeless
+from scumble.private.engines.engine import check_jobs
+from scumble.private.engines.open import EngineCounter, open_engine, release_noise
+from scumble.private.engines.spark import Spark
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
+from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
 from scumble.private.sampling.source import Keystream, check_seed
-from scumble.private.tables.long_rows import grouped
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
 from scumble.private.tables.source import Source as PrivateSource
+from scumble.public.archive.relations import check_can_write_linked
+from scumble.public.manifest import refuse_seeded
 
 if TYPE_CHECKING:
     from scumble.private.engines.spark import Spark, SparkExecutor
@@ -52,6 +57,41 @@ _FOR_ONE_TABLE = {
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
+class PublishKeywords(TypedDict, total=False):
+    """Keyword arguments of `publish` for one table and for several, for type checkers."""
+
+    outside: Outside
+    reveal: bool
+    seed: int | None
+    ledger: Ledger | str | Path | None
+    part: Any
+    sample: float | None
+    basket: str | None
+    order: str | None
+    jobs: int
+    engine: Spark | None
+    progress: Callable[[int], None] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions:
+    """How to read and charge a table: the keyword arguments of `publish`, with its defaults."""
+
+    table: str | None = None
+    query: str | None = None
+    outside: Outside = "error"
+    reveal: bool = False
+    seed: int | None = None
+    ledger: Ledger | str | Path | None = None
+    part: Any = None
+    sample: float | None = None
+    basket: str | None = None
+    order: str | None = None
+    jobs: int = 1
+    engine: Spark | None = None
+    progress: Callable[[int], None] | None = None
+
+
 @overload
 def publish(
     source: Mapping[str, Any],
@@ -62,13 +102,8 @@ def publish(
     children: Mapping[str, Sequence[str]] | None = None,
     table: Mapping[str, str] | None = None,
     query: Mapping[str, str] | None = None,
-    outside: Literal["error", "drop", "missing"] = "error",
-    reveal: bool = False,
-    seed: int | None = None,
-    ledger: Ledger | str | Path | None = None,
-    jobs: int = 1,
     to: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    **keywords: Unpack[PublishKeywords],
 ) -> LinkedRelease: ...
 @overload
 def publish(
@@ -78,19 +113,10 @@ def publish(
     *,
     table: str | None = None,
     query: str | None = None,
-    outside: Literal["error", "drop", "missing"] = "error",
-    reveal: bool = False,
-    seed: int | None = None,
-    ledger: Ledger | str | Path | None = None,
-    part: Any = None,
-    sample: float | None = None,
-    basket: str | None = None,
-    order: str | None = None,
-    jobs: int = 1,
-    engine: Spark | None = None,
     to: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    **keywords: Unpack[PublishKeywords],
 ) -> OwnedRelease: ...
+@show_keywords(PublishOptions)
 def publish(
     source: Any,
     schema: Schema | str | Path | Mapping[str, Schema | str | Path],
@@ -100,18 +126,8 @@ def publish(
     children: Mapping[str, Sequence[str]] | None = None,
     table: str | Mapping[str, str] | None = None,
     query: str | Mapping[str, str] | None = None,
-    outside: Literal["error", "drop", "missing"] = "error",
-    reveal: bool = False,
-    seed: int | None = None,
-    ledger: Ledger | str | Path | None = None,
-    part: Any = None,
-    sample: float | None = None,
-    basket: str | None = None,
-    order: str | None = None,
-    jobs: int = 1,
-    engine: Spark | None = None,
     to: str | None = None,
-    progress: Callable[[int], None] | None = None,
+    **keywords: Unpack[PublishKeywords],
 ) -> OwnedRelease | LinkedRelease:
     """Publish a private table and return the release.
 
@@ -140,19 +156,7 @@ def publish(
     if not isinstance(mechanism, (Publisher, Summary)):
         allowed = "a mechanism such as Uniform(epsilon=1)"
         raise ParameterError.of("publish", "mechanism", allowed, mechanism)
-    options = PublishOptions(
-        outside=outside,
-        reveal=reveal,
-        seed=seed,
-        ledger=ledger,
-        part=part,
-        sample=sample,
-        basket=basket,
-        order=order,
-        jobs=jobs,
-        engine=engine,
-        progress=progress,
-    )
+    options = take_options("publish", PublishOptions, keywords)
     if isinstance(source, Mapping) or keys is not None or children is not None:
         links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
@@ -186,10 +190,6 @@ def _linked(
     links: Mapping[str, Any],
 ) -> LinkedRelease:
     """Publish several tables; `links` says how they are read and joined."""
-    from scumble.private.summaries.synthetic.linked import publish_linked
-    from scumble.public.archive.archive import refuse_seeded
-    from scumble.public.archive.linked_relations import check_can_write_linked
-
     if not isinstance(source, Mapping):
         raise ParameterError(
             f"{named('keys')} and {named('children')} are for several tables: give a dict of them "
@@ -202,29 +202,11 @@ def _linked(
     if to is not None:
         refuse_seeded(options.seed is not None, insecure=False)
         check_can_write_linked(to, list(source))
-    release = publish_linked(source, schema, mechanism, options, **links)
+    publish_linked = load("synthesis", "publish").publish_linked
+    release: LinkedRelease = publish_linked(source, schema, mechanism, options, publish, **links)
     if to is not None:
         release.save(to)
     return release
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishOptions:
-    """How to read and charge a table: the keyword parameters of `publish`, with its defaults."""
-
-    table: str | None = None
-    query: str | None = None
-    outside: Outside = "error"
-    reveal: bool = False
-    seed: int | None = None
-    ledger: Ledger | str | Path | None = None
-    part: Any = None
-    sample: float | None = None
-    basket: str | None = None
-    order: str | None = None
-    jobs: int = 1
-    engine: Spark | None = None
-    progress: Callable[[int], None] | None = None
 
 
 def publish_views(
@@ -310,8 +292,6 @@ def _cluster(options: PublishOptions) -> AbstractContextManager[SparkExecutor | 
     """A context with the cluster that does the work, if there is one."""
     if options.engine is None:
         return nullcontext()
-    from scumble.private.engines.spark import Spark
-
     if not isinstance(options.engine, Spark):
         raise ParameterError.of("publish", "engine", "Spark(session)", options.engine)
     if options.jobs != 1:
@@ -376,7 +356,7 @@ def _opened(
         )
     person = getattr(mechanism, "person", None)
     same = [] if person is None else [person]
-    return grouped(opened, options.basket, options.order, lists, same)
+    return open_source(opened, basket=options.basket, order=options.order, lists=lists, same=same)
 
 
 def _part(
@@ -395,9 +375,7 @@ def _part(
 
 
 def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Ledger) -> Bill:
-    sampled = rows.source if isinstance(rows.source, SampledSource) else None
-    source = rows.source if sampled is None else sampled.source
-    part = source if isinstance(source, PartOfSource) else None
+    part = rows.source.part
     return bill_of(
         mechanism,
         rows.schema,
@@ -406,7 +384,7 @@ def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Led
         seeded=options.seed is not None,
         part=None if part is None else part.label,
         column=None if part is None else part.attribute,
-        sample=None if sampled is None else sampled.sample,
+        sample=rows.source.sample,
     )
 
 
@@ -435,7 +413,8 @@ def _owned(
         rows.schema,
         outside=rows.outside,
         seeded=noise.seeded,
-        sample=rows.source.sample if isinstance(rows.source, SampledSource) else None,
+        sample=rows.source.sample,
+        grouped=rows.source.grouped,
     )
     keyed = {"noise": KEYED} if isinstance(mechanism, Publisher) else {}
     report = {**manifest.report, **facts, **_part_read(rows), **keyed}
@@ -468,15 +447,15 @@ def _left_out(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
 
 def _too_noisy(mechanism: Mechanism, schema: Schema, evidence: Evidence) -> tuple[str, ...]:
     """A warning from the published number of rows, where a formula gives the error to expect."""
-    if not evidence.rows or mechanism.expected_error(schema, evidence.rows) is None:
+    rows = evidence.rows
+    error = mechanism.expected_error(schema, rows) if rows else None
+    if not rows or error is None:
         return ()
-    found = hopeless(mechanism, schema, evidence.rows)
-    return (found,) if found else ()
+    warning = noise_warning(NINETEEN * error, rows)
+    return (warning,) if warning else ()
 
 
 def _part_read(rows: Rows) -> dict[str, str]:
     """For the report: which part of the table was read, if it was not all of it."""
-    source = rows.source.source if isinstance(rows.source, SampledSource) else rows.source
-    if not isinstance(source, PartOfSource):
-        return {}
-    return {PART_OF_TABLE: f"{source.attribute.name} = {source.label}"}
+    part = rows.source.part
+    return {} if part is None else {PART_OF_TABLE: f"{part.attribute.name} = {part.label}"}

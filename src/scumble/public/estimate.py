@@ -9,8 +9,9 @@ import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+Given = TypeVar("Given", bound="Estimate")
+
 LEVEL = 0.95
 NO_ROWS = "no rows"
-FEW_ROWS = "too few rows"
+FEW_PEOPLE = "too few people"
+UNDEFINED = "undefined"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
@@ -85,6 +89,11 @@ class Unknown:
 
 
 @dataclass(frozen=True)
+class Undefined(Unknown):
+    """The law of a formula without a value, as a quotient by zero."""
+
+
+@dataclass(frozen=True)
 class Anywhere:
     """The law of a number that is known to lie from `low` to `high`, and nothing else."""
 
@@ -115,6 +124,39 @@ class Clamped:
 
     def clip(self, value: float) -> float:
         return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """The law of an estimate to which the known number `offset` was added; `law` is without it."""
+
+    law: Law
+    offset: float
+
+    @property
+    def stderr(self) -> float:
+        return self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value - self.offset, level)
+        return low + self.offset, high + self.offset
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The law of `factor` times an estimate that has the law `law`."""
+
+    law: Law
+    factor: float
+
+    @property
+    def stderr(self) -> float:
+        return abs(self.factor) * self.law.stderr
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        low, high = self.law.interval(value / self.factor, level)
+        ends = (low * self.factor, high * self.factor)
+        return min(ends), max(ends)
 
 
 @dataclass(frozen=True, repr=False)
@@ -245,8 +287,6 @@ class Estimate:
                 "Use plain numbers, ask for the result in SQL (SELECT SUM(a) / COUNT(*) ...), or "
                 "compute without errors by float(estimate)."
             )
-        from scumble.public.estimation.selecting.combined_laws import scaled
-
         number = float(other)
         if operator in "*/":
             return scaled(self, number if operator == "*" else 1 / number)
@@ -260,21 +300,23 @@ class Estimate:
         if isinstance(self.law, Exact):
             return f"{format_number(self.value, 0.0)} exactly"
         if isinstance(self.law, Unknown):
-            return f"{format_value(self)} (no interval)" if self.value == self.value else NO_ROWS
+            value = format_value(self)
+            return f"{value} (no interval)" if self.value == self.value else value
         low, high = (format_number(limit, self.stderr) for limit in self.interval())
         value = format_value(self)
-        if isinstance(self.law, Anywhere):
+        if isinstance(self.law, Anywhere) or math.isnan(self.value):
             return f"{value} ({low} to {high})"
         if self.bounds is not None:
-            return f"{value} (95 %: {low} to {high}; noise alone {self.noise_label(LEVEL)})"
+            noise = self.noise_label(LEVEL)
+            return f"{value} (95 %: {low} to {high}{noise and f'; noise alone {noise}'})"
         error = format_number(self.stderr, self.stderr)
         return f"{value} ± {error} (95 %: {low} to {high})"
 
     def noise_label(self, level: float) -> str:
-        """Return the half-width of the interval of the noise alone; empty without bounds."""
-        if self.bounds is None:
-            return ""
+        """Return the half-width of the interval of the noise alone; empty if that is all."""
         start, end = self.noise_interval(level)
+        if (start, end) == self.interval(level):
+            return ""
         half = (end - start) / 2
         return f"± {format_number(half, half)}"
 
@@ -283,12 +325,102 @@ class Estimate:
         return f"<b>{line}</b><br>{html.escape(self.method)}{notes}"
 
 
-class Estimates:
+_FIXED = (Exact, Unknown)  # laws that are the same for a multiple
+
+
+def scaled(estimate: Given, factor: float, offset: float = 0.0) -> Given:
+    """Return `factor` times an estimate, plus `offset`."""
+    value, law = estimate.value, estimate.law
+    if factor == 0:
+        value, law = 0.0, Exact()
+    elif factor != 1:
+        value, law = value * factor, law if isinstance(law, _FIXED) else Scaled(law, factor)
+    if offset:
+        value, law = value + offset, law if isinstance(law, _FIXED) else Shifted(law, offset)
+    return replace(estimate, value=value, law=law)
+
+
+class Total(Enum):
+    """The value of a group column in a total, which counts all values of the column."""
+
+    ALL = "(all)"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ALL = Total.ALL
+"""The value of a group column in a total: `answer["Sales", scumble.ALL]`."""
+
+
+@dataclass(frozen=True)
+class GroupingColumn:
+    """GROUPING(x, ...) of an answer with totals: 1 in a total over x, and 0 in other rows.
+
+    `columns` are the places of the group columns; of several, each is a bit, the last one the
+    lowest. Frames have all of these columns, printed tables those that were asked for (`shown`).
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    shown: bool = False
+
+    def at(self, key: Sequence[Any]) -> int:
+        """Return the number of a row, given the values of its group columns."""
+        found = 0
+        for place in self.columns:
+            found = 2 * found + (key[place] is ALL)
+        return found
+
+
+class Grouped:
+    """The group columns of an answer, as frames and as printed tables have them."""
+
+    types: tuple[tuple[str, pa.DataType], ...]
+    groupings: tuple[GroupingColumn, ...]
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The headings of the group columns."""
+        return tuple(name for name, _ in self.types)
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings of `labels`."""
+        return [*self.titles, *(each.name for each in self.groupings if each.shown)]
+
+    def labels(self, key: Sequence[Any]) -> list[str]:
+        """Return the group columns of a row as cells of a printed table."""
+        shown = (str(each.at(key)) for each in self.groupings if each.shown)
+        return [*map(format_label, key), *shown]
+
+    def frame_types(self, names: Iterable[str]) -> list[tuple[str, pa.DataType]]:
+        """Return names and types of `frame_values`, given the names of the group columns."""
+        import pyarrow as pa
+
+        kinds = (kind for _, kind in self.types)
+        return [
+            *zip(names, kinds, strict=True),
+            *((each.name, pa.int32()) for each in self.groupings),
+        ]
+
+    def frame_values(self, key: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the group columns of a row for a frame: a total is null, and GROUPING says so."""
+        values = (None if part is ALL else part for part in key)
+        return (*values, *(each.at(key) for each in self.groupings))
+
+
+class Estimates(Grouped):
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
     `groups` are the names and types of the grouping attributes, `rows` the values of each group
-    with its estimate. `about` are notes on the question, which are told even if there is no group.
-    `aliases` are the names that the question gave the groups and the number; "" for those without.
+    with its estimate. A total of ROLLUP, CUBE or GROUPING SETS has `ALL` for a column, and a group
+    of missing values None. `about` are notes on the question, which are told even if there is no
+    group. `aliases` are the names that the question gave the groups and the number; "" for those
+    without.
     """
 
     def __init__(
@@ -297,8 +429,10 @@ class Estimates:
         rows: Sequence[tuple[tuple[Any, ...], Estimate]],
         about: Sequence[str] = (),
         aliases: Sequence[str] = (),
+        groupings: Sequence[GroupingColumn] = (),
     ) -> None:
         self.about, self.aliases = tuple(about), tuple(aliases)
+        self.groupings = tuple(groupings)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.rows = tuple(rows)
@@ -310,7 +444,10 @@ class Estimates:
         return len(self.rows)
 
     def __getitem__(self, key: Any) -> Estimate:
-        """Return the estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`."""
+        """Return the estimate of one group: `answer["Sales"]`, or `answer["Sales", "female"]`.
+
+        The total of a column has `scumble.ALL`, and missing values have None.
+        """
         wanted = key if isinstance(key, tuple) else (key,)
         for found, estimate in self.rows:
             if found == wanted:
@@ -318,9 +455,9 @@ class Estimates:
         raise KeyError(key)
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
-        names = self._columns
+        names = [name for name, _ in self.frame_types(self._columns)]
         return [
-            {**dict(zip(names, key, strict=True)), **estimate.to_dict(level)}
+            {**dict(zip(names, self.frame_values(key), strict=True)), **estimate.to_dict(level)}
             for key, estimate in self.rows
         ]
 
@@ -340,9 +477,8 @@ class Estimates:
         import pyarrow as pa
 
         records = self.to_dicts(level)
-        kinds = [kind for _, kind in self.types]
         fields = [
-            *zip(self._columns, kinds, strict=True),
+            *self.frame_types(self._columns),
             *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS)),
         ]
         fields += [
@@ -354,11 +490,7 @@ class Estimates:
         return pa.Table.from_pylist(records, schema=pa.schema(fields))
 
     def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
-        try:
-            frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
-        except ModuleNotFoundError:
-            raise not_installed("pandas") from None
-        return frame
+        return to_pandas(self.to_arrow(level))
 
     def to_polars(self, level: float = LEVEL) -> polars.DataFrame:
         return to_polars(self.to_arrow(level))
@@ -380,17 +512,17 @@ class Estimates:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
         numbers = number_headers(level, self.bounded, self.alias)
-        names = [*self.titles, *(["counted instead"] if self.relaxed else [])]
+        names = [*self.headings, *(["counted instead"] if self.relaxed else [])]
         return [*names, *numbers, *(["status"] if status else [])]
 
     def cells(
         self, rows: Iterable[tuple[tuple[Any, ...], Estimate]], level: float
     ) -> list[list[str]]:
         """Return some groups with their estimates as cells below `header`."""
-        bounded, relaxed, place = self.bounded, self.relaxed, len(self.groups)
+        bounded, relaxed, place = self.bounded, self.relaxed, len(self.headings)
         found = []
         for key, estimate in rows:
-            row = table_row(key, estimate, level, bounded)
+            row = table_row(self.labels(key), estimate, level, bounded)
             if relaxed:
                 row.insert(place, estimate.counted_instead or "(as asked)")
             found.append(row)
@@ -415,12 +547,14 @@ class Estimates:
     @property
     def text_columns(self) -> int:
         """How many columns of a formatted table are texts."""
-        return len(self.groups) + self.relaxed
+        return len(self.headings) + self.relaxed
 
     @property
     def bounded(self) -> bool:
-        """Whether some group has bounds: then the noise alone is shown in a column of its own."""
-        return any(is_bounded(estimate.law) for _, estimate in self.rows)
+        """Whether some interval holds more than noise: the noise alone has a column then."""
+        return any(
+            is_bounded(estimate.law) and estimate.noise_label(LEVEL) for _, estimate in self.rows
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -437,17 +571,26 @@ class Estimates:
         return html_table(*self._cells(), self.text_columns) + html_notes(self.notes)
 
 
+def to_pandas(table: pa.Table) -> pandas.DataFrame:
+    """Return an Arrow table as a data frame of pandas."""
+    try:
+        frame: pandas.DataFrame = table.to_pandas()
+    except ModuleNotFoundError:
+        raise _not_installed("pandas") from None
+    return frame
+
+
 def to_polars(table: pa.Table) -> polars.DataFrame:
     """Return an Arrow table as a data frame of polars."""
     try:
         import polars
     except ModuleNotFoundError:
-        raise not_installed("polars") from None
+        raise _not_installed("polars") from None
     frame: polars.DataFrame = polars.DataFrame(polars.from_arrow(table))
     return frame
 
 
-def not_installed(package: str) -> ScumbleError:
+def _not_installed(package: str) -> ScumbleError:
     """Return the error for a data frame of a package that is not there."""
     sentence = f"to_{package}() needs {package}, which is not installed: use to_arrow()."
     return ScumbleError(sentence)
@@ -460,30 +603,31 @@ def number_headers(level: float, bounded: bool = False, alias: str = "") -> list
 
 
 def table_row(
-    key: tuple[Any, ...], estimate: Estimate, level: float, bounded: bool = False
+    labels: Sequence[str], estimate: Estimate, level: float, bounded: bool = False
 ) -> list[str]:
-    """Return a group and its estimate as cells of a formatted table; see `format_number`.
+    """Return the labels of a group and its estimate as cells of a table; see `format_number`.
 
     With `bounded` there is a cell for the half-width of the noise alone.
     """
     numbers = (estimate.stderr, *estimate.interval(level))
-    names = list(map(format_label, key))
-    status = [estimate.status_label] if key and estimate.status_label else []
+    status = [estimate.status_label] if labels and estimate.status_label else []
     noise = [estimate.noise_label(level)] if bounded else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
     if isinstance(estimate.law, Unknown) and not math.isnan(estimate.value):
         cells = ["no interval", "", ""]
-    return [*names, format_value(estimate), *cells, *noise, *status]
+    return [*labels, format_value(estimate), *cells, *noise, *status]
 
 
 def format_value(estimate: Estimate) -> str:
-    """Format the value of an estimate; NaN stands for NULL, the sum or average of no rows, or for
-    a number that too few rows tell.
+    """Format the value of an estimate. NaN stands for NULL: with `Undefined` it is a formula that
+    has no value, with `Unknown` the sum or average of no rows, with another law a number that too
+    few people tell.
     """
-    null = math.isnan(estimate.value) and estimate.status_label != "not answered"
-    if null and isinstance(estimate.law, Anywhere):
-        return FEW_ROWS
-    return NO_ROWS if null else format_number(estimate.value, estimate.stderr)
+    if math.isnan(estimate.value) and estimate.status_label != "not answered":
+        if isinstance(estimate.law, Undefined):
+            return UNDEFINED
+        return NO_ROWS if isinstance(estimate.law, Unknown) else FEW_PEOPLE
+    return format_number(estimate.value, estimate.stderr)
 
 
 def format_number(number: float, error: float) -> str:

@@ -12,17 +12,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scumble.model.notebook import format_label, html_notes, html_table, text_table
+from scumble.model.notebook import html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
     LEVEL,
     Estimate,
     Estimates,
+    Grouped,
+    GroupingColumn,
     Unknown,
     format_number,
     format_value,
-    not_installed,
+    to_pandas,
     to_polars,
 )
 
@@ -63,8 +65,9 @@ class SelectedEstimates(Estimates):
         among: int,
         about: Sequence[str] = (),
         aliases: Sequence[str] = (),
+        groupings: Sequence[GroupingColumn] = (),
     ) -> None:
-        super().__init__(groups, rows, about, aliases)
+        super().__init__(groups, rows, about, aliases, groupings)
         self.among = among
 
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
@@ -83,12 +86,13 @@ class SelectedEstimates(Estimates):
         return [*super().notes, *chosen]
 
 
-class EstimateTable:
+class EstimateTable(Grouped):
     """The answer to a SELECT with several numbers: for each group one estimate per item.
 
     `table["Sales"]` is the row of a group and `table["Sales"]["n"]` one of its estimates, by alias;
     without GROUP BY there is one row, and `table["n"]` is its estimate. `rows` are the values of
     each group with its estimates, in the order of `items`, and `about` are notes on the question.
+    A total has `ALL` for a column, and a group of missing values None, as in `Estimates`.
     """
 
     def __init__(
@@ -98,8 +102,9 @@ class EstimateTable:
         rows: Sequence[tuple[tuple[Any, ...], tuple[Estimate, ...]]],
         among: int = 0,
         about: Sequence[str] = (),
+        groupings: Sequence[GroupingColumn] = (),
     ) -> None:
-        self.about = tuple(about)
+        self.about, self.groupings = tuple(about), tuple(groupings)
         self.types = tuple(groups)
         self.groups = tuple(name for name, _ in groups)
         self.items = tuple(items)
@@ -131,9 +136,10 @@ class EstimateTable:
     def to_dicts(self, level: float = LEVEL) -> list[dict[str, Any]]:
         """Return a dictionary for each row: its group, and for each item a dictionary."""
         shown = self.shown_level(level)
+        names = [name for name, _ in self.frame_types(self._columns)]
         return [
             {
-                **dict(zip(self._columns, key, strict=True)),
+                **dict(zip(names, self.frame_values(key), strict=True)),
                 **{name: each.to_dict(shown) for name, each in self._named(row).items()},
             }
             for key, row in self.rows
@@ -148,8 +154,9 @@ class EstimateTable:
         import pyarrow as pa
 
         columns: dict[str, Any] = {}
-        for place, (name, (_, kind)) in enumerate(zip(self._columns, self.types, strict=True)):
-            columns[name] = pa.array([key[place] for key, _ in self.rows], kind)
+        keys = [self.frame_values(key) for key, _ in self.rows]
+        for place, (name, kind) in enumerate(self.frame_types(self._columns)):
+            columns[name] = pa.array([key[place] for key in keys], kind)
         records = self.to_dicts(level)
         for item in self.items:
             for field in ("value", "stderr", "low", "high"):
@@ -159,11 +166,7 @@ class EstimateTable:
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
-        try:
-            frame: pandas.DataFrame = self.to_arrow(level).to_pandas()
-        except ModuleNotFoundError:
-            raise not_installed("pandas") from None
-        return frame
+        return to_pandas(self.to_arrow(level))
 
     def to_polars(self, level: float = LEVEL) -> Any:
         """Return the table as a data frame of polars."""
@@ -173,14 +176,14 @@ class EstimateTable:
         """Return the column headers of a formatted table."""
         percent = f"{100 * self.shown_level(level):.6g} %"
         pairs = ([item, f"{item} ({percent})"] for item in self.items)
-        return [*self.groups, *(name for pair in pairs for name in pair)]
+        return [*self.headings, *(name for pair in pairs for name in pair)]
 
     def cells(self, level: float = LEVEL) -> list[list[str]]:
         """Return the rows of a formatted table: groups, then value and interval of every item."""
         shown = self.shown_level(level)
         return [
             [
-                *map(format_label, key),
+                *self.labels(key),
                 *(cell for each in row for cell in _item_cells(each, shown)),
             ]
             for key, row in self.rows
@@ -205,11 +208,11 @@ class EstimateTable:
         return head, body
 
     def __repr__(self) -> str:
-        lines = text_table(*self._shortened(), len(self.groups))
+        lines = text_table(*self._shortened(), len(self.headings))
         return "\n".join(lines + [f"note: {note}" for note in self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(*self._shortened(), len(self.groups)) + html_notes(self.notes)
+        return html_table(*self._shortened(), len(self.headings)) + html_notes(self.notes)
 
 
 def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scumble.model.errors import QueryError
 from scumble.model.query import quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Dates, IntegerRange
@@ -57,8 +58,6 @@ def level_sql(attribute: Attribute, level: int) -> str:
         return column
     labels = levels.labels[level]
     if len(labels) > _MOST_GROUPS:
-        from scumble.model.errors import QueryError
-
         raise QueryError(
             f"Level {level} of '{attribute.name}' has {len(labels)} groups; at most {_MOST_GROUPS} "
             "can be named. Take a higher level."

@@ -1,8 +1,10 @@
-"""Limits of one question: seconds and memory, and functions whose result cannot be large.
+"""Limits of questions: seconds and memory, and functions whose result cannot be large.
 
-`SCUMBLE_QUESTION_SECONDS` and `SCUMBLE_QUESTION_MEMORY` (in MB) change the limits. A statement that
-exceeds one is interrupted. DuckDB notices an interrupt only between blocks of 2,048 rows, so single
-values are bounded, too: functions that could make them large check the size of their result.
+`SCUMBLE_QUESTION_SECONDS` is for one question, `SCUMBLE_QUESTION_MEMORY` (in MB) for all questions
+that a process answers at once. One whose need is known before waits until others leave it enough; a
+statement that exceeds a limit is interrupted, the last that began first. DuckDB notices this only
+between blocks of 2,048 rows, so single values are bounded, too: functions that could make them
+large check the size of their result.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, QueryError
 
 SECONDS, MEMORY = "SCUMBLE_QUESTION_SECONDS", "SCUMBLE_QUESTION_MEMORY"
 _DEFAULTS = {SECONDS: 300.0, MEMORY: 4096.0}
+_SMALL_CLAIM = 1 << 20  # bytes that nobody counts
 _POLL = 0.02  # seconds between two looks at the clock and the memory
 
 LONGEST_TEXT = 1 << 16  # characters of a text that a function makes
@@ -28,7 +31,7 @@ _LONGEST_COMPARED = 1000  # characters of texts whose edit distance is computed
 
 @dataclass(frozen=True)
 class QuestionLimits:
-    """What one question may use: seconds of time, and bytes of memory beyond those in use."""
+    """The seconds of one question, and the bytes that all questions that run may use together."""
 
     seconds: float
     memory: int
@@ -52,6 +55,13 @@ class QuestionLimits:
             f"a simpler one, or set {MEMORY}."
         )
 
+    @property
+    def shared_message(self) -> str:
+        return (
+            f"The questions that are being answered need more than {self.memory / 1e6:,.0f} MB of "
+            f"memory together. Ask again later, ask a simpler one, or set {MEMORY}."
+        )
+
 
 def _setting(name: str) -> float:
     given = os.environ.get(name)
@@ -66,20 +76,60 @@ def _setting(name: str) -> float:
     return number
 
 
-_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+@dataclass(eq=False)
+class _RunningQuestion:
+    """A question that is being answered: until when, and the bytes that it may use."""
+
+    deadline: float
+    memory: int = 0
+
+
+_question: ContextVar[_RunningQuestion | None] = ContextVar("question", default=None)
+_memory = threading.Condition()
+_claims = 0  # bytes of all questions of this process
 
 
 @contextmanager
 def one_question() -> Iterator[None]:
-    """All statements inside share the seconds of one question."""
-    if _deadline.get() is not None:
+    """All statements inside share the seconds of one question; what it claims ends with it."""
+    if _question.get() is not None:
         yield
         return
-    token = _deadline.set(time.monotonic() + QuestionLimits.current().seconds)
+    question = _RunningQuestion(time.monotonic() + QuestionLimits.current().seconds)
+    token = _question.set(question)
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _question.reset(token)
+        _change_claim(question, 0)
+
+
+def claim_memory(size: int) -> None:
+    """Let the question that runs use so many bytes; wait until other questions leave them.
+
+    Raises `QueryError` if they are too many for any question, or are not free in time. A question
+    that has claimed some already does not wait for more: two such could wait for each other.
+    """
+    limits, question = QuestionLimits.current(), _question.get()
+    if size > limits.memory:
+        raise QueryError(limits.memory_message)
+    if question is None or size <= max(question.memory, _SMALL_CLAIM):
+        return
+    seconds = 0.0 if question.memory else question.deadline - time.monotonic()
+    with _memory:
+        more = size - question.memory
+        if not _memory.wait_for(lambda: _claims + more <= limits.memory, seconds):
+            raise QueryError(limits.shared_message)
+        _change_claim(question, size)
+
+
+def _change_claim(question: _RunningQuestion, size: int) -> None:
+    global _claims
+    if size != question.memory:
+        with _memory:
+            _claims += size - question.memory
+            question.memory = size
+            _memory.notify_all()
 
 
 @dataclass(eq=False)
@@ -89,25 +139,16 @@ class Watch:
     interrupt: Callable[[], None]
     limits: QuestionLimits
     deadline: float
-    memory: int
     exceeded: str = field(default="")
-
-    def check(self, now: float, memory: int) -> None:
-        """Interrupt the statement if it is over a limit; again until it ends."""
-        if now > self.deadline:
-            self.exceeded = self.exceeded or self.limits.time_message
-        elif memory - self.memory > self.limits.memory:
-            self.exceeded = self.exceeded or self.limits.memory_message
-        if self.exceeded:
-            self.interrupt()
 
 
 @contextmanager
 def watched(interrupt: Callable[[], None]) -> Iterator[Watch]:
     """Watch the statement that runs inside; `interrupt` stops it."""
     limits = QuestionLimits.current()
-    deadline = _deadline.get() or time.monotonic() + limits.seconds
-    watch = Watch(interrupt, limits, deadline, memory_in_use())
+    question = _question.get()
+    deadline = time.monotonic() + limits.seconds if question is None else question.deadline
+    watch = Watch(interrupt, limits, deadline)
     _WATCHDOG.add(watch)
     try:
         yield watch
@@ -120,7 +161,8 @@ class _Watchdog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: set[Watch] = set()
+        self._running: dict[Watch, None] = {}  # in the order in which they began
+        self._before = 0  # bytes in use when the first of them began
         self._busy = threading.Event()
         self._owner = 0  # the process that has the thread: a fork has none
 
@@ -128,15 +170,17 @@ class _Watchdog:
         if self._owner != os.getpid():
             self._start()
         with self._lock:
-            self._running.add(watch)
+            if not self._running:
+                self._before = memory_in_use()
+            self._running[watch] = None
         self._busy.set()
 
     def remove(self, watch: Watch) -> None:
         with self._lock:
-            self._running.discard(watch)
+            self._running.pop(watch, None)
 
     def _start(self) -> None:
-        self._lock, self._running, self._busy = threading.Lock(), set(), threading.Event()
+        self._lock, self._running, self._busy = threading.Lock(), {}, threading.Event()
         self._owner = os.getpid()
         threading.Thread(target=self._watch, name="scumble watchdog", daemon=True).start()
 
@@ -151,19 +195,42 @@ class _Watchdog:
         with self._lock:
             if not self._running:
                 self._busy.clear()
-            now, memory = time.monotonic(), memory_in_use()
+            self._stop_late(time.monotonic())
+            self._stop_large(memory_in_use() - self._before)
             for watch in self._running:
-                watch.check(now, memory)
+                if watch.exceeded:
+                    watch.interrupt()  # again until it ends
+
+    def _stop_late(self, now: float) -> None:
+        for watch in self._running:
+            if now > watch.deadline and not watch.exceeded:
+                watch.exceeded = watch.limits.time_message
+
+    def _stop_large(self, memory: int) -> None:
+        """Stop the statement that began last if all of them use too much memory together.
+
+        While one is being stopped, its memory is waited for.
+        """
+        running = list(self._running)
+        if running and not any(each.exceeded for each in running):
+            last = running[-1]
+            if memory > last.limits.memory:
+                alone = len(running) == 1
+                last.exceeded = last.limits.memory_message if alone else last.limits.shared_message
 
 
 _WATCHDOG = _Watchdog()
 
 
 def memory_in_use() -> int:
-    """Return the resident memory of this process in bytes; 0 where the system does not tell it."""
+    """Return the resident memory of this process in bytes; 0 where the system does not tell it.
+
+    Pages of mapped files do not count: the system takes them back when it needs them.
+    """
     try:
         with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * mmap.PAGESIZE
+            _, resident, of_files = map(int, file.read().split()[:3])
+            return (resident - of_files) * mmap.PAGESIZE
     except OSError:
         return 0  # DuckDB's own limit holds
 

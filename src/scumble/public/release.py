@@ -1,4 +1,4 @@
-"""Release and Manifest: what was published, what is promised about it, and `answer`.
+"""Release: what was published, what is promised about it, and `answer`.
 
 A release is saved as a folder: `manifest.json` and its Parquet files, each with a checksum. The
 checksums detect damage and careless edits. They are not a signature: anyone who can write to the
@@ -12,14 +12,15 @@ import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scumble._version import __version__
+from scumble.families import verb_classes
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.laws.base import check_level
 from scumble.model.long_work import part, portion
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantees
@@ -27,64 +28,23 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED
-from scumble.public.closing import queryable
+from scumble.public.archive import archive
+from scumble.public.close_categories import queryable
 from scumble.public.estimate import LEVEL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
+from scumble.public.estimation.bounds import note_impossible
 from scumble.public.limits import one_question
-from scumble.public.plain_questions import read_question, sequence_asked_about
+from scumble.public.manifest import Manifest
+from scumble.public.sandbox import OPEN, PLANNED, Sandbox
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from scumble.families.generalise.read import GeneralisedRows
     from scumble.public.estimation.estimators import Estimator
-    from scumble.public.estimation.list_verbs import ListReader
-    from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
     from scumble.public.sandbox import Sandbox
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import DrawnRows
-
-FORMAT = 1
-DROPPED = "rows with a value outside its domain were left out of the release"
-SEEDED = "NOT PRIVATE: seeded for a test."
-ROWS_OF_PERSON = "most rows of a person"  # in the report: by column, the most that it counts
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The public description of a release: mechanism, parameters, schema, guarantees, evidence.
-
-    Apart from the evidence, nothing in it depends on private data.
-    """
-
-    mechanism: str
-    parameters: Mapping[str, Any]
-    schema: Schema
-    guarantees: Guarantees
-    evidence: Evidence
-    report: Mapping[str, Any] = field(default_factory=dict)
-    outside: str = "error"
-    seeded: bool = False
-    software: str = f"scumble {__version__}"
-    format: int = FORMAT
-
-    def left_out(self, columns: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return what answers that name `columns` do not count: notes for each of them.
-
-        How many rows were left out is private, so that no interval can allow for them.
-        """
-        found = [DROPPED] if self.outside == "drop" else []
-        if "contribution" in self.parameters and self.parameters.get("person") is not None:
-            counted = _rows(self.parameters["contribution"])
-            found.append(f"counts at most {counted} of each person; the others were left out")
-        limited = self.report.get(ROWS_OF_PERSON)
-        if isinstance(limited, Mapping):
-            for name in sorted({*columns} & {*limited}):
-                found.append(f"'{name}' counts at most {_rows(limited[name])} of each person")
-        return tuple(found)
-
-
-def _rows(most: object) -> str:
-    return "1 row" if most == 1 else f"{most} rows"
 
 
 @dataclass(repr=False)
@@ -166,7 +126,7 @@ class Release:
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
         self._check_whole("marginal")
-        from scumble.public.estimation.measurements.marginals import marginal_table
+        from scumble.public.estimation.marginal_tables import marginal_table
 
         held = self.evidence, self._queryable, self._sandbox
         return marginal_table(*held, names, nonnegative=nonnegative, integers=integers)
@@ -176,9 +136,14 @@ class Release:
         at once. Which cell has a rank is not told.
         """
         self._check_whole("sorted_counts")
-        from scumble.public.estimation.selecting.sorted_counts import sorted_counts
-
-        return sorted_counts(self.evidence, self._sandbox, level)
+        check_level(level)
+        reader = self._reader_with("sorted_counts")
+        if reader is None:
+            raise ReleaseError(
+                "Sorted counts are read from a release by Histogram; this is another."
+            )
+        counts: pa.Table = reader.sorted_counts(level)
+        return counts
 
     def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
         """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
@@ -203,31 +168,42 @@ class Release:
     def next(self, context: Sequence[Any] = ()) -> pa.Table:
         """Return the probability of each value after `context`, and of the end (null)."""
         with _readable_data():
-            return self._reader_with("next").next(context)
+            table: pa.Table = self._list_reader("next").next(context)
+        return table
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
         with _readable_data():
-            found = self._reader_with("top").top(k, length=length)
-        found.about += self.manifest.left_out()
-        return found
+            estimates: Estimates = self._list_reader("top").top(k, length=length)
+        estimates.about += self.manifest.left_out()
+        return estimates
 
     def rules(self, *, support: float, confidence: float) -> EstimateTable:
         """Return the association rules of a release of baskets; `support` below 1 is a share."""
         with _readable_data():
-            found = self._reader_with("rules").rules(support, confidence)
-        found.about += self.manifest.left_out()
-        return found
+            rules: EstimateTable = self._list_reader("rules").rules(support, confidence)
+        rules.about += self.manifest.left_out()
+        return rules
 
     def generalised(self) -> GeneralisedRows:
         """Return the rows of a release by generalise: their labels, and what was changed."""
-        from scumble.public.estimation.rows.generalised.rows import GeneralisedRows
-
+        [kind] = verb_classes("generalised")
         with _readable_data():
-            return GeneralisedRows.read(self.schema, self.evidence, self.folder)
+            rows: GeneralisedRows = kind.read(self.schema, self.evidence, self.folder)
+        return rows
 
-    def _reader_with(self, verb: str) -> ListReader:
-        from scumble.public.estimation.list_verbs import reader_with
+    def _list_reader(self, verb: str) -> Any:
+        """Return what has the method `verb` for lists or keys."""
+        reader = self._reader_with(verb)
+        if reader is None:
+            raise ParameterError(
+                f"This release has no '{verb}': that is for releases of lists or keys."
+            )
+        return reader
+
+    def _reader_with(self, verb: str) -> Any:
+        """Return what has the method `verb` for this release; None if there is none."""
+        from scumble.public.estimation.measurements.readers import reader_with
 
         return reader_with(self.evidence, self._queryable, self._sandbox, verb)
 
@@ -248,9 +224,7 @@ class Release:
         or `sqlite:///file.db/name`. A release made with a fixed seed is written only with
         `insecure`. Returns the place.
         """
-        from scumble.public.archive.archive import save
-
-        saved = save(self, folder, force=force, insecure=insecure)
+        saved = archive.save(self, folder, force=force, insecure=insecure)
         if self.temporary and isinstance(saved, Path):
             # From now on this release reads the saved folder.
             self.__dict__.pop("_sandbox", None)
@@ -282,10 +256,13 @@ class Release:
         return self._new_sandbox({})
 
     def _new_sandbox(self, tables: Mapping[str, Any]) -> Sandbox:
-        from scumble.public.sandbox import OPEN, PLANNED, Sandbox
-
-        others = {Path(name).stem: self.folder / name for name in self.evidence.files[1:]}
-        found = Sandbox(self._queryable, tables, self.folder / self.evidence.file, others)
+        main, *others = self.evidence.files
+        found = Sandbox(
+            self._queryable,
+            tables,
+            self.folder / main,
+            {Path(name).stem: self.folder / name for name in others},
+        )
         planned = self.manifest.parameters.get("queries")
         if isinstance(planned, list):
             found.derived[PLANNED] = tuple(filter(lambda text: isinstance(text, str), planned))
@@ -305,8 +282,8 @@ class Release:
 
         templates = TemplateParser(self._queryable, sandbox.columns)
         return [
-            templates.read_select(sql)
-            if isinstance(sql, str) and sequence_asked_about(self.evidence, sql) is None
+            templates.read(sql)
+            if isinstance(sql, str) and self.evidence.find_sequence(sql) is None
             else self._parsed(sql, sandbox)
             for sql in questions
         ]
@@ -321,12 +298,14 @@ class Release:
             for name in sql.attributes:
                 self._queryable[name]  # raises SchemaError for an unknown name
             return sql
-        column = sequence_asked_about(self.evidence, sql)
+        column = self.evidence.find_sequence(sql)
         if column is None:
-            return read_question(sql, self._queryable, sandbox)
-        from scumble.public.estimation.strings.questions import read_strings
+            from scumble.public.sql.parse import read_select_with
 
-        return read_strings(sql, self._queryable, column)
+            return read_select_with(sql, self._queryable, sandbox)
+        from scumble.public.estimation.measurements.readers import read_strings
+
+        return read_strings(self.evidence, self._queryable, sql, column)
 
     def _answered(self, queries: Sequence[Query], sandbox: Sandbox) -> list[dict[Any, Estimate]]:
         """Return the groups of each question with their estimates, in few passes over the data."""
@@ -354,7 +333,6 @@ class Release:
         self, plan: SelectPlan, sandbox: Sandbox, clamp: bool
     ) -> Estimate | Estimates | EstimateTable:
         """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
-        from scumble.public.estimation.bounds import note_impossible
         from scumble.public.estimation.selecting.selection import select
 
         if clamp:
@@ -377,7 +355,7 @@ class Release:
 
         if SAMPLED not in self.manifest.report:
             return Estimator(self.evidence, self._queryable, sandbox)
-        from scumble.public.estimation.synthetic.sampled import SampledEstimator
+        from scumble.public.estimation.sampled import SampledEstimator
 
         sample = Sample.from_dict(self.manifest.report[SAMPLED])
         return SampledEstimator(self.evidence, self._queryable, sandbox, sample)
@@ -393,8 +371,6 @@ class Release:
     def _present(
         self, query: Query, rows: Mapping[Any, Estimate], clamp: bool
     ) -> Estimate | Estimates:
-        from scumble.public.estimation.bounds import note_impossible
-
         found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
@@ -421,9 +397,7 @@ class Release:
         """The number of rows that answers are about; infinite if it is not told."""
         sample = self.manifest.report.get(SAMPLED, {})
         rows = sample.get("people") if sample else self.evidence.rows
-        known = getattr(self.evidence, "left_out", 0)  # rows that are in the table
-        left_out = getattr(self.evidence, "missing", known)
-        return math.inf if rows is None else rows + left_out
+        return math.inf if rows is None else rows + self.evidence.missing
 
 
 def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
-from scumble.model import arrow_compute as pc
 from scumble.model.cache import Cache
 from scumble.model.errors import ParameterError, QueryError, ReleaseError
 from scumble.model.long_work import interruptible
@@ -36,7 +36,13 @@ from scumble.model.schema.cells import (
 )
 from scumble.model.schema.comparisons import satisfying_codes
 from scumble.model.schema.schema import Schema
-from scumble.public.limits import BOUNDED_FUNCTIONS, QuestionLimits, bounded_macros, watched
+from scumble.public.limits import (
+    BOUNDED_FUNCTIONS,
+    QuestionLimits,
+    bounded_macros,
+    claim_memory,
+    watched,
+)
 from scumble.public.side_tables import side_table
 
 if TYPE_CHECKING:
@@ -100,11 +106,6 @@ class Sandbox:
                 side_tables, files = self._open_tables
                 self._opened = _open(side_tables, files)
             return self._opened
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the database was opened."""
-        return self._opened is not None
 
     @contextmanager
     def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -179,9 +180,9 @@ class Sandbox:
                 f"An expression over {', '.join(names)} would have to be evaluated for {total} "
                 f"combinations of values; at most {CELL_LIMIT} are possible."
             )
-        limits = QuestionLimits.current()
-        if 8 * total * (len(expressions) + 2) > limits.memory:  # as numbers of 64 bits
-            raise QueryError(limits.memory_message)
+        size, most = 8 * total * (len(expressions) + 2), QuestionLimits.current().memory
+        # Numbers of 64 bits; DuckDB, and what is computed of them, take about as much again.
+        claim_memory(size if size > most else min(2 * size, most))
         by_axes: dict[tuple[int, ...], list[int]] = {}
         for index, expression in enumerate(expressions):
             by_axes.setdefault(axes_of(axes, expression.attributes), []).append(index)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import ParameterError, SourceError
 
 _DELIMITERS = ",;\t|"
@@ -124,7 +124,7 @@ def _typed(text: pa.Array) -> pa.Array:
     if text.null_count == len(text):
         return text
     for pattern, kind in _WRITTEN:
-        if pc.all_true(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
+        if pc.all(pc.match_substring_regex(text, f"^({pattern})$")).as_py():
             try:
                 return text.cast(kind)
             except pa.ArrowInvalid:  # such as the 30th of February

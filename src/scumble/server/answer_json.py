@@ -18,20 +18,32 @@ from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
-from scumble.private.database.answers import Average, Bounds, CountLaw, DatabaseEstimate
+from scumble.private.database.answers import (
+    Average,
+    Bounds,
+    CountLaw,
+    DatabaseEstimate,
+    MixedNoise,
+    Weights,
+)
 from scumble.public.estimate import (
+    ALL,
     LEVEL,
     Anywhere,
     Clamped,
     Estimate,
     Estimates,
     Exact,
+    Grouped,
+    GroupingColumn,
     Law,
+    Scaled,
+    Shifted,
+    Undefined,
     Unknown,
 )
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
-from scumble.public.estimation.interval_laws import Scaled
-from scumble.public.estimation.selecting.combined_laws import Within
+from scumble.public.estimation.selecting.combined_laws import IntervalLaw
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +53,19 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 _CLASSES: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        *(Exact, Unknown, Anywhere, Clamped, Scaled, Within, CountLaw, Bounds, Average),
+        *(
+            Exact,
+            Unknown,
+            Undefined,
+            Anywhere,
+            Clamped,
+            Scaled,
+            IntervalLaw,
+            CountLaw,
+            Bounds,
+            Average,
+        ),
+        *(MixedNoise, Weights, Shifted),
         *(NoiseSum, DiscreteLaplace, DiscreteGaussian),
     )
 }
@@ -190,11 +214,16 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
         "groups": [{"name": name, "type": str(kind)} for name, kind in answer.types],
         "level": level,
     }
+    if answer.groupings:
+        found["groupings"] = [
+            {"name": each.name, "columns": list(each.columns), "shown": each.shown}
+            for each in answer.groupings
+        ]
     if isinstance(answer, EstimateTable):
         shown = answer.shown_level(level)
         levels = sorted({*few, shown})
         rows: list[Any] = [
-            {"key": _key(key), "estimates": [_estimate(each, shown, levels) for each in row]}
+            {**_key(answer, key), "estimates": [_estimate(each, shown, levels) for each in row]}
             for key, row in answer.rows
         ]
         more = {"kind": "table", "items": list(answer.items), "among": answer.among}
@@ -202,7 +231,7 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
         return {**more, **found, "level": shown, **notes, "rows": rows}
     shown = answer.shown_level(level) if isinstance(answer, SelectedEstimates) else level
     levels = sorted({*few, shown})
-    rows = [{"key": _key(key), **_estimate(each, shown, levels)} for key, each in answer.rows]
+    rows = [{**_key(answer, key), **_estimate(each, shown, levels)} for key, each in answer.rows]
     among = {"among": answer.among} if isinstance(answer, SelectedEstimates) else {}
     more = among | ({"aliases": list(answer.aliases)} if any(answer.aliases) else {})
     notes = {"notes": answer.notes, "about": list(answer.about)}
@@ -225,16 +254,20 @@ def _decode_answer(data: Mapping[str, Any]) -> Answer:
         return replace(_read_estimate(data), alias=str(data.get("alias", "")))
     types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]
     kinds = [kind for _, kind in types]
-    keyed = [(_read_key(row["key"], kinds), row) for row in data["rows"]]
+    groupings = [
+        GroupingColumn(str(each["name"]), tuple(map(int, each["columns"])), bool(each["shown"]))
+        for each in data.get("groupings", ())  # of answers with totals
+    ]
+    keyed = [(_read_key(row, kinds, groupings), row) for row in data["rows"]]
     about = tuple(data.get("about", ()))  # older servers send none
     if data["kind"] == "table":
         rows = [(key, tuple(map(_read_estimate, row["estimates"]))) for key, row in keyed]
-        return EstimateTable(types, data["items"], rows, data["among"], about)
+        return EstimateTable(types, data["items"], rows, data["among"], about, groupings)
     found = [(key, _read_estimate(row)) for key, row in keyed]
     aliases = tuple(data.get("aliases", ()))
     if "among" in data:
-        return SelectedEstimates(types, found, data["among"], about, aliases)
-    return Estimates(types, found, about, aliases)
+        return SelectedEstimates(types, found, data["among"], about, aliases, groupings)
+    return Estimates(types, found, about, aliases, groupings)
 
 
 def _estimate(
@@ -266,16 +299,29 @@ def _read_estimate(data: Mapping[str, Any]) -> Estimate:
     )
 
 
-def _key(key: Sequence[Any]) -> list[Any]:
-    return [part.isoformat() if isinstance(part, date) else part for part in key]
+def _key(answer: Grouped, key: Sequence[Any]) -> dict[str, Any]:
+    """Return the group of a row; in an answer with totals also its numbers of GROUPING."""
+    values = answer.frame_values(key)
+    parts = [part.isoformat() if isinstance(part, date) else part for part in values]
+    if not answer.groupings:
+        return {"key": parts}
+    return {"key": parts[: len(key)], "grouping": parts[len(key) :]}
 
 
-def _read_key(key: Sequence[Any], kinds: Sequence[pa.DataType]) -> tuple[Any, ...]:
+def _read_key(
+    row: Mapping[str, Any], kinds: Sequence[pa.DataType], groupings: Sequence[GroupingColumn]
+) -> tuple[Any, ...]:
     import pyarrow as pa
 
+    marks = zip(groupings, row.get("grouping", ()), strict=True)
+    totals = {each.columns for each, number in marks if number == 1}
     return tuple(
-        date.fromisoformat(part) if isinstance(part, str) and pa.types.is_date(kind) else part
-        for part, kind in zip(key, kinds, strict=True)
+        ALL
+        if (place,) in totals
+        else date.fromisoformat(part)
+        if isinstance(part, str) and pa.types.is_date(kind)
+        else part
+        for place, (part, kind) in enumerate(zip(row["key"], kinds, strict=True))
     )
 
 

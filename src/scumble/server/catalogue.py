@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scumble.audit import report, subjects
 from scumble.model.errors import ScumbleError
 from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.private.database.database import Database, Prepared, Reply
+from scumble.private.database.database import AnswerReceipt, Database, Prepared
+from scumble.private.database.tables import CodedRows
 from scumble.private.tables.open import expected_rows
-from scumble.public.archive.archive import load
+from scumble.public.archive.load import load
 from scumble.public.release import Release
 from scumble.server.answer_json import Answer
 from scumble.server.config import DatasetSettings
@@ -32,28 +34,28 @@ REPEATS = (
 )
 _NO_JOURNAL = "A release has no journal: its answers cost nothing, and nobody counts them."
 _LONGEST_KEY = 120
+CODED = ".codes"  # the ending of files of rows of databases that were made here
 Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedQuestion:
     """A question of an analyst, with the options of `Database.answer`."""
 
     sql: str
     analyst: str
     key: str | None = None
     relax: str = "regression"
-    prefer: str = "near"
-    max_relaxation_error: float | None = None
+    prefer: str | None = None
+    max_relaxation_error: float = math.inf
 
     def options(self) -> dict[str, Any]:
-        """Return the options of `Database.answer` and `Database.cost`."""
-        most = self.max_relaxation_error
+        """Return the keyword arguments of `Database.answer` and `Database.cost`."""
         return {
             "analyst": self.analyst,
             "relax": self.relax,
             "prefer": self.prefer,
-            "max_relaxation_error": math.inf if most is None else most,
+            "max_relaxation_error": self.max_relaxation_error,
         }
 
     def check_key(self) -> None:
@@ -68,7 +70,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class DatasetReceipt:
     """An answer, the numbers that were charged for it, and what remains; None where it is free."""
 
     answer: Answer
@@ -103,25 +105,29 @@ class Dataset(ABC):
         """The attributes that questions may name."""
 
     @abstractmethod
-    def answer(self, question: Question) -> Receipt: ...
+    def answer(self, question: AskedQuestion) -> DatasetReceipt: ...
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Receipt | Exception | None]:
+    def answer_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> list[DatasetReceipt | Exception | None]:
         """Answer several questions at once; an exception is in the place of its own question.
 
         None is in the place of a question that may take long: it is to be asked by itself.
         """
         return [None] * len(questions)
 
-    def cost_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception | None]:
+    def cost_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> list[dict[str, Any] | Exception | None]:
         """Return what several questions would cost, as `answer_all` answers them."""
         return [None] * len(questions)
 
     @abstractmethod
-    def outline(self, question: Question) -> Answer:
+    def outline(self, question: AskedQuestion) -> Answer:
         """Return an answer of which only the columns and their types count; free of charge."""
 
     @abstractmethod
-    def cost(self, question: Question) -> dict[str, Any]: ...
+    def cost(self, question: AskedQuestion) -> dict[str, Any]: ...
 
     @abstractmethod
     def status(self, analyst: str | None) -> dict[str, Any]:
@@ -178,13 +184,13 @@ class Dataset(ABC):
         }
 
 
-def _receipt(reply: Reply) -> Receipt:
-    return Receipt(reply.answer, reply.new, reply.used, reply.limit)
+def _receipt(reply: AnswerReceipt) -> DatasetReceipt:
+    return DatasetReceipt(reply.answer, reply.new, reply.used, reply.limit)
 
 
 def _together(
-    questions: Sequence[Question],
-    prepare: Callable[[Question], Prepared | None],
+    questions: Sequence[AskedQuestion],
+    prepare: Callable[[AskedQuestion], Prepared | None],
     ask: Callable[[Sequence[Prepared]], Sequence[Found | Exception]],
 ) -> list[Found | Exception | None]:
     """Ask all questions that can be prepared at once; return what is in the place of each."""
@@ -222,30 +228,34 @@ class LiveDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.database.space.names)
 
-    def answer(self, question: Question) -> Receipt:
+    def answer(self, question: AskedQuestion) -> DatasetReceipt:
         question.check_key()
         return _receipt(
             self.database.reply(question.sql, key=question.own_key, **question.options())
         )
 
-    def answer_all(self, questions: Sequence[Question]) -> list[Receipt | Exception | None]:
+    def answer_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> list[DatasetReceipt | Exception | None]:
         return _together(questions, self._prepared, self._receipts)
 
-    def cost_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception | None]:
+    def cost_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> list[dict[str, Any] | Exception | None]:
         return _together(questions, self._prepared, self.database.cost_all)
 
-    def _prepared(self, question: Question) -> Prepared | None:
+    def _prepared(self, question: AskedQuestion) -> Prepared | None:
         question.check_key()
         return self.database.prepare(question.sql, key=question.own_key, **question.options())
 
-    def _receipts(self, prepared: Sequence[Prepared]) -> list[Receipt | Exception]:
+    def _receipts(self, prepared: Sequence[Prepared]) -> list[DatasetReceipt | Exception]:
         replies = self.database.reply_all(prepared)
         return [each if isinstance(each, Exception) else _receipt(each) for each in replies]
 
-    def outline(self, question: Question) -> Answer:
+    def outline(self, question: AskedQuestion) -> Answer:
         return self.database.outline(question.sql, analyst=question.analyst)
 
-    def cost(self, question: Question) -> dict[str, Any]:
+    def cost(self, question: AskedQuestion) -> dict[str, Any]:
         return self.database.cost(question.sql, **question.options())
 
     def status(self, analyst: str | None) -> dict[str, Any]:
@@ -275,8 +285,6 @@ class LiveDataset(Dataset):
         return self.database.verify(seal)
 
     def certificate(self) -> str:
-        from scumble.audit import report, subjects
-
         return report.page(subjects.of_database(self.folder))
 
     def close(self) -> None:
@@ -301,13 +309,13 @@ class ReleaseDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.release.evidence.columns)
 
-    def answer(self, question: Question) -> Receipt:
-        return Receipt(self.release.answer(question.sql))
+    def answer(self, question: AskedQuestion) -> DatasetReceipt:
+        return DatasetReceipt(self.release.answer(question.sql))
 
-    def outline(self, question: Question) -> Answer:
+    def outline(self, question: AskedQuestion) -> Answer:
         return self.release.answer(question.sql)
 
-    def cost(self, question: Question) -> dict[str, Any]:
+    def cost(self, question: AskedQuestion) -> dict[str, Any]:
         self.release.parse(question.sql)
         return {"status": "answered", "new numbers": 0, "free": True}
 
@@ -324,8 +332,6 @@ class ReleaseDataset(Dataset):
         raise Problem(409, _NO_JOURNAL)
 
     def certificate(self) -> str:
-        from scumble.audit import report, subjects
-
         return report.page(subjects.of_release(self.folder))
 
     def close(self) -> None:
@@ -360,19 +366,29 @@ class Catalogue:
             self.remove(name)
 
 
-def open_dataset(settings: DatasetSettings) -> Dataset:
-    """Open the release or the database that a configuration names; tell how much of it is read."""
+def _source(text: str) -> str | CodedRows:
+    """Return a source, or the rows that the server keeps of one."""
+    return CodedRows(Path(text)) if text.endswith(CODED) else text
+
+
+def open_dataset(settings: DatasetSettings, journal: int | None = None) -> Dataset:
+    """Open the release or the database that a configuration names; tell how much of it is read.
+
+    `journal` is how many bytes one analyst may write into the journal of a database.
+    """
     title = settings.title or settings.name
     if settings.release is not None:
         return ReleaseDataset(settings.name, title, settings.release, load(settings.release))
     if settings.database is None or settings.source is None:
         raise ScumbleError(f"The data set {settings.name} has neither a release nor a database.")
-    rows = expected_rows(settings.source, settings.table)
+    source = _source(settings.source)
+    rows = None if isinstance(source, CodedRows) else expected_rows(source, settings.table)
     database = Database.open(
         settings.database,
-        settings.source,
-        batches=list(settings.batches),
+        source,
+        batches=[each if isinstance(each, tuple) else _source(each) for each in settings.batches],
         table=settings.table,
+        journal_bytes=journal,
         progress=lambda done: tell(done, max(rows, done)) if rows else None,
     )
     return LiveDataset(settings.name, title, settings.database, database)

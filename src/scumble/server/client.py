@@ -87,7 +87,7 @@ class RemoteDataset:
         *,
         key: str | None = None,
         relax: str = "regression",
-        prefer: str = "near",
+        prefer: str | None = None,
         max_relaxation_error: float | None = None,
     ) -> Answer:
         """Answer one question, as `Database.answer` does. The token says who asks."""
@@ -100,7 +100,7 @@ class RemoteDataset:
         sql: str,
         *,
         relax: str = "regression",
-        prefer: str = "near",
+        prefer: str | None = None,
         max_relaxation_error: float | None = None,
     ) -> dict[str, Any]:
         """Return what `answer` would do, and its standard error. Nothing is charged."""
@@ -163,13 +163,13 @@ class RemoteDataset:
 
 
 def _question(
-    sql: str, relax: str, prefer: str, max_relaxation_error: float | None
+    sql: str, relax: str, prefer: str | None, max_relaxation_error: float | None
 ) -> dict[str, Any]:
     if not isinstance(sql, str):
         raise ParameterError.of("answer", "sql", "the text of a question", sql)
-    found = {"sql": sql, "relax": relax, "prefer": prefer}
-    more = {} if max_relaxation_error is None else {"max_relaxation_error": max_relaxation_error}
-    return {**found, **more}
+    found = {"sql": sql, "relax": relax}
+    more = {"prefer": prefer, "max_relaxation_error": max_relaxation_error}
+    return {**found, **{name: value for name, value in more.items() if value is not None}}
 
 
 def _content(response: httpx.Response) -> dict[str, Any]:

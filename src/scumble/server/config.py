@@ -63,14 +63,16 @@ class Limits:
     """What one token and one question may use.
 
     `requests` per second and `concurrent` requests are for one token. `queue` is the number of
-    requests that may wait for one of `threads`. `body` is bytes, `seconds` and
-    `memory` (MB) are for one question. `connections` is of HTTP, `wire_connections` of the
-    PostgreSQL wire, `wire_of_token` those of one token; one that is idle for `wire_idle` seconds
-    ends. `wire_quota` is the share of ε that analysts get when they first use the wire, unless the
-    owner gave them another quota; 1 gives none. `upload` is bytes of a table that an owner sends,
-    `uploads` of all tables that are kept, `reserve` those of the disk that stay free, and `columns`
-    the most columns of a table for which a schema is proposed. `jobs` is the number of long works
-    of owners that run at once, `job_memory` (MB) what one of them may use.
+    requests that may wait for one of `threads`. `body` is bytes, `seconds` are for one question,
+    `memory` (MB) for all questions that are answered at once. `connections` is of HTTP,
+    `wire_connections` of the PostgreSQL wire, `wire_of_token` those of one token; one that is idle
+    for `wire_idle` seconds ends. `wire_quota` is the share of ε that analysts get when they first
+    use the wire, unless the owner gave them another quota; 1 gives none. `upload` is bytes of a
+    table that an owner sends, `uploads` of all tables that are kept, `reserve` those of the disk
+    that stay free, and `columns` the most columns of a table for which a schema is proposed.
+    `journal` is bytes that one analyst may write into the journal of a database. `jobs` is the
+    number of long works of owners that run at once, `job_memory` (MB) and `job_seconds` what one of
+    them may use.
     """
 
     requests: float = 200.0
@@ -89,8 +91,10 @@ class Limits:
     uploads: int = 20_000_000_000
     reserve: int = 1_000_000_000
     columns: int = 2_000
+    journal: int = 250_000_000
     jobs: int = 1
     job_memory: float = 8192.0
+    job_seconds: float = 21_600.0
 
 
 @dataclass(frozen=True)
@@ -246,8 +250,10 @@ def _named_source(name: str, table: Mapping[str, Any], base: Path) -> SourceSett
 def check_name(name: str, what: str = "data set") -> None:
     """Refuse a name of a data set or a source that would be awkward in addresses and folders."""
     if not DATASET_NAME.fullmatch(name):
-        allowed = "a small letter, then at most 39 small letters, digits, - and _"
-        raise ParameterError.of("serve", f"name of a {what}", allowed, name)
+        raise ParameterError(
+            f"The name of a {what} must be a small letter, then at most 39 small letters, digits, "
+            f"- and _. Got {name[:60]!r} instead."
+        )
 
 
 def _public(given: object) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scumble.demo.census import census
 from scumble.private.database.database import Database
+from scumble.private.mechanism import create
 from scumble.private.publish import publish
 from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
 
@@ -23,9 +24,6 @@ def make_demo(
     """Make the data sets of the demonstration in a folder, and return the configuration."""
     import pyarrow.parquet as pq
 
-    from scumble.private.perturbation.uniform import Uniform
-    from scumble.private.summaries.marginals import Marginals
-
     step(f"Making {people:,} fictitious people")
     table, schema = census(people)
     source = folder / "people.parquet"
@@ -36,9 +34,9 @@ def make_demo(
         folder / "people", source, schema, epsilon=_EPSILON, noise=_NOISE, attributes=asked
     ).close()
     step("Publishing perturbed rows")
-    publish(source, schema, Uniform(epsilon=2)).save(folder / "rows")
+    publish(source, schema, create("uniform", epsilon=2)).save(folder / "rows")
     step("Publishing private tables of counts")
-    marginals = Marginals(asked, epsilon=1, neighbours="replace", ways=2)
+    marginals = create("marginals", attributes=asked, epsilon=1, neighbours="replace", ways=2)
     publish(source, schema, marginals).save(folder / "counts")
     return ServerSettings(
         folder=folder / "server",

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from scumble.model.errors import (
+    Dialect,
     LedgerError,
     ParameterError,
     PromiseError,
@@ -36,6 +37,24 @@ UNUSABLE = (
     "answered free of charge when it is asked again. The owner finds the reason in the log."
 )
 _RETRY = {429: "1", 503: "5"}
+
+
+class ServerDialect(Dialect):
+    """Names parameters as requests and forms do; who reads it knows no class or function."""
+
+    def subject(self, owner: str, parameter: str) -> str:
+        return f"'{parameter}'"
+
+    def setting(self, parameter: str, value: object) -> str:
+        """Return a parameter with a value; no request has `outside`."""
+        where = " in Python" if parameter == "outside" else ""
+        return super().setting(parameter, value) + where
+
+    def literal(self, value: object) -> str:
+        return f"{value:.15g}" if isinstance(value, float) else super().literal(value)
+
+    def given(self, value: object) -> str:
+        return "an object" if isinstance(value, dict) else super().given(value)
 
 
 @dataclass

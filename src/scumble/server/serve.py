@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import ssl
@@ -17,7 +18,7 @@ from scumble.model.errors import ParameterError, ScumbleError
 from scumble.server.config import Address, ServerSettings
 
 if TYPE_CHECKING:
-    from scumble.server.postgres.listener import Listener
+    from scumble.server.postgres.session import Listener
     from scumble.server.service import Service
 
 _BACKLOG = 2048
@@ -64,14 +65,14 @@ def listen(
 
         from scumble.server.http.app import build
         from scumble.server.http.protocol import LimitedProtocol
-        from scumble.server.pages.site import pages
-        from scumble.server.postgres.listener import Listener
+        from scumble.server.pages.site import missing, pages
+        from scumble.server.postgres.session import Listener
     except ModuleNotFoundError:
         service.close()
         raise ScumbleError(MISSING) from None
     settings = service.settings
     config = uvicorn.Config(
-        build(service, *pages(service)),
+        build(service, *pages(service), missing=missing(service)),
         host=settings.address.host,
         port=settings.address.port,
         ssl_certfile=settings.certificate,
@@ -92,9 +93,28 @@ def listen(
     server = _server(config, Listener(service), started)
     keep(server)
     try:
-        server.run()
+        with short_waits():
+            server.run()
     finally:
         service.close()
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """Keep a long question of one thread from stopping the others.
+
+    A thread asks for the interpreter after 1 ms instead of 5, and does so several times for an
+    answer. The garbage collector, which stops all threads, does not search what is open already.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.001)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        sys.setswitchinterval(before)
 
 
 def _server(config: Any, wire: Listener, listening: Callable[[], None]) -> Any:

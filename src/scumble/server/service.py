@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from scumble.model.errors import set_dialect
 from scumble.public.limits import MEMORY, SECONDS
 from scumble.server.catalogue import Catalogue, Dataset
 from scumble.server.config import ServerSettings
 from scumble.server.guards import Sessions, UseLimits
 from scumble.server.metrics import Metrics
-from scumble.server.problems import Problem
-from scumble.server.publishing.workshop import Workshop
+from scumble.server.problems import Problem, ServerDialect
+from scumble.server.publishing.service import PublishingService
 from scumble.server.tokens import Token, TokenStore
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Service:
         self.settings = settings
         self.limits = settings.limits
         self.catalogue = Catalogue()
-        self.workshop = Workshop(settings, self.catalogue)
+        self.workshop = PublishingService(settings, self.catalogue)
         self.tokens = TokenStore(settings.folder)
         self.sessions = Sessions(self.tokens)
         self.uses = UseLimits(self.limits)
@@ -75,7 +76,9 @@ class Service:
         self._waiting = 0
         self._queues: dict[Any, deque[Ticket[Any]]] = {}  # by data set and what is done with all
         self._busy: set[Any] = set()  # queues that a thread is at
-        self._threads = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="question")
+        self._threads = ThreadPoolExecutor(
+            self.limits.threads, "question", set_dialect, (ServerDialect(),)
+        )
         os.environ[SECONDS] = str(self.limits.seconds)
         os.environ[MEMORY] = str(self.limits.memory)
 

@@ -135,7 +135,12 @@ class TokenStore:
         """Revoke a token, at once and for good; raises `ParameterError` for an unknown prefix."""
         with self._changing() as tokens:
             if prefix not in tokens:
-                raise ParameterError.of("token", "prefix", "one that `token list` shows", prefix)
+                raise ParameterError.of(
+                    "token",
+                    "prefix",
+                    "the start of a token, as the list of tokens shows it",
+                    prefix,
+                )
             token = tokens[prefix]
             if token.revoked is None:
                 token = tokens[prefix] = replace(token, revoked=_written(datetime.now(UTC)))

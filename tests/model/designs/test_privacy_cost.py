@@ -10,9 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_planner import NEAR, closeness, privacy_cost, row_share
-from scumble.model.designs.residuals import Form, MarginalTable
+from scumble.model.designs import residuals as residual_planner
+from scumble.model.designs.residuals import NEAR, MarginalTable, closeness, privacy_cost, row_share
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyUnit
 from tests.support.marginal_matrices import marginal, subtraction
@@ -68,33 +67,35 @@ def test_residuals_against_all_neighbours(neighbours: str, rows: int) -> None:
     assert float(privacy_cost(tables, sizes, person).rho) >= worst * (1 - 1e-14)
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("form", ["marginal", "contrast"])
-def test_laplace_against_all_neighbours(form: Form, neighbours: str, rows: int) -> None:
+def test_laplace_against_all_neighbours(subtests: pytest.Subtests) -> None:
     """The price is the largest Σ |change|/scale, over all tables together."""
-    sizes = (2, 2, 2) if form == "contrast" else SIZES
-    sizes = sizes if rows == 1 else sizes[:2]
-    subsets = [places for places in SUBSETS if all(place < len(sizes) for place in places)]
-    person = PrivacyUnit(neighbours, rows)
-    tables = [
-        MarginalTable(places, form, DiscreteLaplace(Fraction(3 + number)))
-        for number, places in enumerate(subsets)
-    ]
-    matrices = [
-        (subtraction(sizes, t.places) @ marginal(sizes, t.places) if form == "contrast"
-         else marginal(sizes, t.places)) / float(t.law.scale)
-        for t in tables
-    ]  # fmt: skip
-    worst = max(
-        sum(float(np.abs(matrix @ change).sum()) for matrix in matrices)
-        for change in _changes(sizes, person)
-    )
-    found = float(privacy_cost(tables, sizes, person).epsilon)
-    assert found >= worst * (1 - 1e-14)
-    # The total has no second cell to move to: a swap leaves it, but is charged for as for others.
-    spare = 0.0 if form == "contrast" or neighbours == "add_remove" else 2 * rows / 3
-    assert found == pytest.approx(worst + spare, rel=1e-9)
+    for form, neighbours, rows in itertools.product(
+        ["marginal", "contrast"], ["replace", "add_remove"], [1, 2]
+    ):
+        with subtests.test(form=form, neighbours=neighbours, rows=rows):
+            sizes = (2, 2, 2) if form == "contrast" else SIZES
+            sizes = sizes if rows == 1 else sizes[:2]
+            subsets = [places for places in SUBSETS if all(place < len(sizes) for place in places)]
+            person = PrivacyUnit(neighbours, rows)
+            tables = [
+                MarginalTable(places, form, DiscreteLaplace(Fraction(3 + number)))
+                for number, places in enumerate(subsets)
+            ]
+            matrices = [
+                (subtraction(sizes, t.places) @ marginal(sizes, t.places) if form == "contrast"
+                 else marginal(sizes, t.places)) / float(t.law.scale)
+                for t in tables
+            ]  # fmt: skip
+            worst = max(
+                sum(float(np.abs(matrix @ change).sum()) for matrix in matrices)
+                for change in _changes(sizes, person)
+            )
+            found = float(privacy_cost(tables, sizes, person).epsilon)
+            assert found >= worst * (1 - 1e-14)
+            # The total has no second cell to move to: a swap leaves it, but is charged for as for
+            # others.
+            spare = 0.0 if form == "contrast" or neighbours == "add_remove" else 2 * rows / 3
+            assert found == pytest.approx(worst + spare, rel=1e-9)
 
 
 def test_many_attributes_have_a_bound_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,31 +131,38 @@ def _law_of_differences(
     return {key: weight / total for key, weight in found.items()}
 
 
-@pytest.mark.parametrize(
-    ("sizes", "variance", "reach"),
-    [((2,), 0.25, 12), ((2,), 0.5, 12), ((2,), 1.0, 20), ((3,), 0.4, 8), ((3,), 0.6, 9),
-     ((3,), 1.0, 12), ((2, 2), 0.5, 6), ((2, 2), 0.3, 6), ((2, 3), 0.35, 3)],
-)  # fmt: skip
 def test_differences_of_noise_are_as_close_to_the_lattice_as_said(
-    sizes: tuple[int, ...], variance: float, reach: int
+    subtests: pytest.Subtests,
 ) -> None:
     """Where the bound is not tiny it can be seen: all ratios are within e^±τ, and the law is not
     the lattice Gaussian, so that a bound is needed.
     """
-    less = subtraction(sizes, range(len(sizes)))
-    inverse = np.linalg.pinv(less)
-    law = _law_of_differences(sizes, variance, reach)
-    # Truncated sums are exact to 1e-12 only near the middle, where the odds are not tiny.
-    likely = {key: odds for key, odds in law.items() if odds > 1e-6}
-    lattice = {
-        key: math.exp(-float(np.sum((inverse @ np.array(key)) ** 2)) / (2 * variance))
-        for key in law
-    }
-    total = sum(lattice.values())
-    ratios = [math.log(odds * total / lattice[key]) for key, odds in likely.items()]
-    tau = closeness(sizes, variance)
-    assert max(map(abs, ratios)) <= tau
-    assert tau == math.inf or max(map(abs, ratios)) >= tau / 300
+    for sizes, variance, reach in [
+        ((2,), 0.25, 12),
+        ((2,), 0.5, 12),
+        ((2,), 1.0, 20),
+        ((3,), 0.4, 8),
+        ((3,), 0.6, 9),
+        ((3,), 1.0, 12),
+        ((2, 2), 0.5, 6),
+        ((2, 2), 0.3, 6),
+        ((2, 3), 0.35, 3),
+    ]:
+        with subtests.test(sizes=sizes, variance=variance, reach=reach):
+            less = subtraction(sizes, range(len(sizes)))
+            inverse = np.linalg.pinv(less)
+            law = _law_of_differences(sizes, variance, reach)
+            # Truncated sums are exact to 1e-12 only near the middle, where the odds are not tiny.
+            likely = {key: odds for key, odds in law.items() if odds > 1e-6}
+            lattice = {
+                key: math.exp(-float(np.sum((inverse @ np.array(key)) ** 2)) / (2 * variance))
+                for key in law
+            }
+            total = sum(lattice.values())
+            ratios = [math.log(odds * total / lattice[key]) for key, odds in likely.items()]
+            tau = closeness(sizes, variance)
+            assert max(map(abs, ratios)) <= tau
+            assert tau == math.inf or max(map(abs, ratios)) >= tau / 300
 
 
 @pytest.mark.parametrize("alpha", [1.5, 2.0, 8.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,39 +16,40 @@ from scumble.model.laws.distributions import DiscreteGaussian
 from tests.support.axes import AXES, group_weights, matrix
 from tests.support.products import MIXED, dense, product_of, reconstruction
 
-every = pytest.mark.parametrize("name", MIXED)
+
+def test_measures_the_kronecker_product(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            counts = np.random.default_rng(1).integers(0, 50, int(np.prod(design.shape)))
+            before = counts.copy()
+            found = design.apply(counts)
+            for numbers, expected in zip(found, dense(design), strict=True):
+                np.testing.assert_array_equal(numbers, expected @ counts)
+                assert not np.may_share_memory(numbers, counts)
+            assert sum(map(len, found)) == design.size
+            np.testing.assert_array_equal(counts, before)
 
 
-@every
-def test_measures_the_kronecker_product(name: str) -> None:
-    design = product_of(name)
-    counts = np.random.default_rng(1).integers(0, 50, int(np.prod(design.shape)))
-    before = counts.copy()
-    found = design.apply(counts)
-    for numbers, expected in zip(found, dense(design), strict=True):
-        np.testing.assert_array_equal(numbers, expected @ counts)
-        assert not np.may_share_memory(numbers, counts)
-    assert sum(map(len, found)) == design.size
-    np.testing.assert_array_equal(counts, before)
+def test_norms_by_brute_force(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            brute = [
+                (int(np.abs(group).sum(axis=0).max()), int((group**2).sum(axis=0).max()))
+                for group in dense(design)
+            ]
+            assert design.norms() == brute
+            assert design.signed == any((group < 0).any() for group in dense(design))
 
 
-@every
-def test_norms_by_brute_force(name: str) -> None:
-    design = product_of(name)
-    brute = [
-        (int(np.abs(group).sum(axis=0).max()), int((group**2).sum(axis=0).max()))
-        for group in dense(design)
-    ]
-    assert design.norms() == brute
-    assert design.signed == any((group < 0).any() for group in dense(design))
-
-
-@every
-def test_counts_come_back(name: str) -> None:
-    design = product_of(name)
-    counts = np.random.default_rng(2).integers(0, 50, int(np.prod(design.shape)))
-    again = design.reconstruct(design.apply(counts))
-    np.testing.assert_allclose(again.reshape(-1), counts, atol=1e-8)
+def test_counts_come_back(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            counts = np.random.default_rng(2).integers(0, 50, int(np.prod(design.shape)))
+            again = design.reconstruct(design.apply(counts))
+            np.testing.assert_allclose(again.reshape(-1), counts, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["trees", "tree and cells", "wavelet and taxonomy"])
@@ -67,31 +69,34 @@ def test_least_squares_of_all_numbers_with_variances_that_are_products(name: str
     np.testing.assert_allclose(reconstruction(design), expected[:, order], atol=1e-9)
 
 
-@every
-@pytest.mark.parametrize("different", [1, 2, 5])
-def test_groups_of_one_law_are_taken_together(name: str, different: int) -> None:
-    design = product_of(name)
-    laws = tuple(design.laws[place % different] for place in range(len(design.laws)))
-    design = Product(design.names, design.axes, laws)
-    together = ByLaw(design)
-    counts = np.random.default_rng(3).integers(0, 50, int(np.prod(design.shape)))
-    groups = together.apply(counts)
-    assert len(groups) == len(together.laws) == len(set(laws))
-    np.testing.assert_array_equal(together.ordered(groups), np.concatenate(design.apply(counts)))
-    for law, (total, squares) in zip(together.laws, together.norms(), strict=True):
-        rows = np.concatenate(
-            [group for group, own in zip(dense(design), laws, strict=True) if own == law]
-        )
-        assert np.abs(rows).sum(axis=0).max() <= total
-        assert (rows**2).sum(axis=0).max() <= squares
+def test_groups_of_one_law_are_taken_together(subtests: pytest.Subtests) -> None:
+    for different, name in product([1, 2, 5], MIXED):
+        with subtests.test(different=different, name=name):
+            design = product_of(name)
+            laws = tuple(design.laws[place % different] for place in range(len(design.laws)))
+            design = Product(design.names, design.axes, laws)
+            together = ByLaw(design)
+            counts = np.random.default_rng(3).integers(0, 50, int(np.prod(design.shape)))
+            groups = together.apply(counts)
+            assert len(groups) == len(together.laws) == len(set(laws))
+            np.testing.assert_array_equal(
+                together.ordered(groups), np.concatenate(design.apply(counts))
+            )
+            for law, (total, squares) in zip(together.laws, together.norms(), strict=True):
+                rows = np.concatenate(
+                    [group for group, own in zip(dense(design), laws, strict=True) if own == law]
+                )
+                assert np.abs(rows).sum(axis=0).max() <= total
+                assert (rows**2).sum(axis=0).max() <= squares
 
 
-@every
-def test_descriptions_make_it_again(name: str) -> None:
-    design = product_of(name)
-    again = read(json.loads(json.dumps(design.to_dict())))
-    assert isinstance(again, Product)
-    assert again == design
+def test_descriptions_make_it_again(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            again = read(json.loads(json.dumps(design.to_dict())))
+            assert isinstance(again, Product)
+            assert again == design
 
 
 def test_no_negative_inner_products_need_weights_that_are_products() -> None:

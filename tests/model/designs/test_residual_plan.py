@@ -12,9 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from scumble.model.designs import residual_planner
-from scumble.model.designs.residual_planner import privacy_cost
-from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver, sum_error
+from scumble.model.designs import residuals as residual_planner
+from scumble.model.designs.residuals import (
+    MarginalTable,
+    Residuals,
+    ResidualSolver,
+    privacy_cost,
+    sum_error,
+)
 from scumble.model.privacy.accounting import PrivacyUnit
 
 SIZES = (2, 3, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scumble.model.designs.box_tree import TreeEstimator
+from scumble.families.boxes.design.box_tree import TreeEstimator
 
 
 def _tree(rng: np.random.Generator) -> TreeEstimator:
@@ -42,17 +42,18 @@ def _dense(tree: TreeEstimator) -> np.ndarray:
     return sums @ np.linalg.solve(weighted @ sums, weighted)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_equals_dense_least_squares(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    tree = _tree(rng)
-    dense = _dense(tree)
-    noisy, weights = rng.normal(size=(2, len(tree.parents))) * 10
-    assert np.allclose(tree.estimates(noisy), dense @ noisy, rtol=1e-9, atol=1e-9)
-    assert np.allclose(tree.coefficients(weights), weights @ dense, rtol=1e-9, atol=1e-9)
-    measured = np.isfinite(tree.variances)
-    covariance = dense[:, measured] * tree.variances[measured] @ dense[:, measured].T
-    assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights, rel=1e-9)
+def test_equals_dense_least_squares(subtests: pytest.Subtests) -> None:
+    for seed in range(60):
+        with subtests.test(seed=seed):
+            rng = np.random.default_rng(seed)
+            tree = _tree(rng)
+            dense = _dense(tree)
+            noisy, weights = rng.normal(size=(2, len(tree.parents))) * 10
+            assert np.allclose(tree.estimates(noisy), dense @ noisy, rtol=1e-9, atol=1e-9)
+            assert np.allclose(tree.coefficients(weights), weights @ dense, rtol=1e-9, atol=1e-9)
+            measured = np.isfinite(tree.variances)
+            covariance = dense[:, measured] * tree.variances[measured] @ dense[:, measured].T
+            assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights, rel=1e-9)
 
 
 def _by_depth(tree: TreeEstimator) -> list[np.ndarray]:
@@ -81,12 +82,15 @@ def _reference(tree: TreeEstimator, noisy: np.ndarray) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_compiled_passes_equal_the_reference(seed: int) -> None:
-    rng = np.random.default_rng(100 + seed)
-    tree = _tree(rng)
-    noisy = rng.normal(size=len(tree.parents))
-    assert np.allclose(tree.estimates(noisy), _reference(tree, noisy), rtol=1e-12, atol=1e-12)
+def test_compiled_passes_equal_the_reference(subtests: pytest.Subtests) -> None:
+    for seed in range(20):
+        with subtests.test(seed=seed):
+            rng = np.random.default_rng(100 + seed)
+            tree = _tree(rng)
+            noisy = rng.normal(size=len(tree.parents))
+            assert np.allclose(
+                tree.estimates(noisy), _reference(tree, noisy), rtol=1e-12, atol=1e-12
+            )
 
 
 def test_a_node_is_the_sum_of_its_children() -> None:

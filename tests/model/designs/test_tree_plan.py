@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -34,14 +35,15 @@ def test_sixteen_children_for_4096_values() -> None:
     assert plan(4096, root=True, fanout=16).measured == (Fraction(1, 4),) * 4
 
 
-@pytest.mark.parametrize("gaussian", [False, True])
-@pytest.mark.parametrize("root", [False, True])
-@pytest.mark.parametrize(("size", "fanout"), [(64, 4), (64, 8), (81, 3), (100, 10), (5, 5), (1, 2)])
-def test_predicted_errors_of_full_trees(size: int, fanout: int, root: bool, gaussian: bool) -> None:
-    found = plan(size, fanout=fanout, root=root, gaussian=gaussian)
-    assert found.error == pytest.approx(brute(found), rel=1e-10)
-    better = plan(size, fanout=fanout, root=root, gaussian=gaussian, budget="optimal")
-    assert better.error == pytest.approx(brute(better), rel=1e-10)
+def test_predicted_errors_of_full_trees(subtests: pytest.Subtests) -> None:
+    for (size, fanout), root, gaussian in product(
+        [(64, 4), (64, 8), (81, 3), (100, 10), (5, 5), (1, 2)], [False, True], [False, True]
+    ):
+        with subtests.test(size=size, fanout=fanout, root=root, gaussian=gaussian):
+            found = plan(size, fanout=fanout, root=root, gaussian=gaussian)
+            assert found.error == pytest.approx(brute(found), rel=1e-10)
+            better = plan(size, fanout=fanout, root=root, gaussian=gaussian, budget="optimal")
+            assert better.error == pytest.approx(brute(better), rel=1e-10)
 
 
 @pytest.mark.parametrize(("size", "fanout"), [(90, 5), (70, 2), (33, 4), (129, 12)])
@@ -74,14 +76,14 @@ def test_without_root_ranges_are_better() -> None:
         assert brute(plan(size, fanout=fanout)) < brute(plan(size, fanout=fanout, root=True))
 
 
-@pytest.mark.parametrize("gaussian", [False, True])
-@pytest.mark.parametrize(("size", "fanout"), [(64, 2), (64, 8), (90, 3), (100, 10)])
-def test_optimal_budgets_are_better_and_add_up(size: int, fanout: int, gaussian: bool) -> None:
-    uniform = plan(size, fanout=fanout, gaussian=gaussian)
-    optimal = plan(size, fanout=fanout, gaussian=gaussian, budget="optimal")
-    assert sum(optimal.shares) == 1
-    assert optimal.error <= uniform.error
-    assert brute(optimal) < brute(uniform)
+def test_optimal_budgets_are_better_and_add_up(subtests: pytest.Subtests) -> None:
+    for (size, fanout), gaussian in product([(64, 2), (64, 8), (90, 3), (100, 10)], [False, True]):
+        with subtests.test(size=size, fanout=fanout, gaussian=gaussian):
+            uniform = plan(size, fanout=fanout, gaussian=gaussian)
+            optimal = plan(size, fanout=fanout, gaussian=gaussian, budget="optimal")
+            assert sum(optimal.shares) == 1
+            assert optimal.error <= uniform.error
+            assert brute(optimal) < brute(uniform)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 17])

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -50,34 +51,35 @@ def mass(shares: NDArray[np.float64], half: float) -> float:
     return float(shares[max(centre - reach, 0) : centre + reach + 1].sum())
 
 
-@pytest.mark.parametrize("law", NARROW)
-def test_shares_cumulative_shares_and_variance_agree(law: Discrete) -> None:
-    values = range(-1500, 1501)
-    shares = np.array([law.pmf(k) for k in values])
-    assert shares.sum() == pytest.approx(1, abs=1e-13)
-    assert law.variance == pytest.approx(sum(shares * np.array(values) ** 2), rel=1e-12)
-    below = np.cumsum(shares)
-    assert [law.cdf(k) for k in values] == pytest.approx(below.tolist(), abs=1e-13)
-    assert law.cdf(2.7) == law.cdf(2)
-    assert law.cdf(-2.3) == law.cdf(-3)
+def test_shares_cumulative_shares_and_variance_agree(subtests: pytest.Subtests) -> None:
+    for law in NARROW:
+        with subtests.test(law=law):
+            values = range(-1500, 1501)
+            shares = np.array([law.pmf(k) for k in values])
+            assert shares.sum() == pytest.approx(1, abs=1e-13)
+            assert law.variance == pytest.approx(sum(shares * np.array(values) ** 2), rel=1e-12)
+            below = np.cumsum(shares)
+            assert [law.cdf(k) for k in values] == pytest.approx(below.tolist(), abs=1e-13)
+            assert law.cdf(2.7) == law.cdf(2)
+            assert law.cdf(-2.3) == law.cdf(-3)
 
 
-@pytest.mark.parametrize("law", NARROW)
-@pytest.mark.parametrize("q", [1e-6, 0.025, 0.3, 0.5, 0.77, 0.975, 0.999999])
-def test_quantiles_are_the_first_to_reach_their_share(law: Discrete, q: float) -> None:
-    k = law.quantile(q)
-    assert law.cdf(k) >= q > law.cdf(k - 1)
+def test_quantiles_are_the_first_to_reach_their_share(subtests: pytest.Subtests) -> None:
+    for q, law in product([1e-6, 0.025, 0.3, 0.5, 0.77, 0.975, 0.999999], NARROW):
+        with subtests.test(q=q, law=law):
+            k = law.quantile(q)
+            assert law.cdf(k) >= q > law.cdf(k - 1)
 
 
-@pytest.mark.parametrize("law", NARROW)
-@pytest.mark.parametrize("level", LEVELS)
-def test_intervals_are_the_smallest_that_cover(law: Discrete, level: float) -> None:
-    shares = direct(law, {1: 1})
-    low, high = law.interval(10, level)
-    half = (high - low) / 2
-    assert (low + high) / 2 == 10
-    assert mass(shares, half) >= level - 1e-14
-    assert half == 0 or mass(shares, half - 1) < level
+def test_intervals_are_the_smallest_that_cover(subtests: pytest.Subtests) -> None:
+    for level, law in product(LEVELS, NARROW):
+        with subtests.test(level=level, law=law):
+            shares = direct(law, {1: 1})
+            low, high = law.interval(10, level)
+            half = (high - low) / 2
+            assert (low + high) / 2 == 10
+            assert mass(shares, half) >= level - 1e-14
+            assert half == 0 or mass(shares, half - 1) < level
 
 
 def test_one_laplace_cell_needs_its_own_law() -> None:
@@ -124,26 +126,26 @@ def test_normal() -> None:
 SUMS = [{1: 2}, {1: 7}, {2: 2, 3: 1}, {4: 2, 6: 1}, {1: 1, 10: 1}, {5: 3}]
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("terms", SUMS)
-def test_sums_with_whole_weights_are_exact(base: Discrete, terms: dict[int, int]) -> None:
-    law, shares = NoiseSum(base, terms), direct(base, terms)
-    assert law.method == "exact"
-    centre = len(shares) // 2
-    below = np.cumsum(shares)
-    values = range(-60, 61)
-    expected = [below[centre + k] for k in values]
-    assert [law.cdf(k) for k in values] == pytest.approx(expected, abs=1e-13)
-    expected = [shares[centre + k] for k in values]
-    assert [law.pmf(k) for k in values] == pytest.approx(expected, abs=1e-13)
-    variance = float(shares @ (np.arange(len(shares)) - centre) ** 2.0)
-    assert law.variance == pytest.approx(variance, rel=1e-12)
-    for level in LEVELS:
-        half = law.half_width(level)
-        assert mass(shares, half) >= level - 1e-14
-        assert half == 0 or mass(shares, half - law.unit) < level + 1e-12
-        k = law.quantile(level)
-        assert law.cdf(k) >= level - 1e-13 > law.cdf(k - 1) - 2e-13
+def test_sums_with_whole_weights_are_exact(subtests: pytest.Subtests) -> None:
+    for terms, base in product(SUMS, BASES):
+        with subtests.test(terms=terms, base=base):
+            law, shares = NoiseSum(base, terms), direct(base, terms)
+            assert law.method == "exact"
+            centre = len(shares) // 2
+            below = np.cumsum(shares)
+            values = range(-60, 61)
+            expected = [below[centre + k] for k in values]
+            assert [law.cdf(k) for k in values] == pytest.approx(expected, abs=1e-13)
+            expected = [shares[centre + k] for k in values]
+            assert [law.pmf(k) for k in values] == pytest.approx(expected, abs=1e-13)
+            variance = float(shares @ (np.arange(len(shares)) - centre) ** 2.0)
+            assert law.variance == pytest.approx(variance, rel=1e-12)
+            for level in LEVELS:
+                half = law.half_width(level)
+                assert mass(shares, half) >= level - 1e-14
+                assert half == 0 or mass(shares, half - law.unit) < level + 1e-12
+                k = law.quantile(level)
+                assert law.cdf(k) >= level - 1e-13 > law.cdf(k - 1) - 2e-13
 
 
 def test_a_sum_in_exact_fractions() -> None:
@@ -157,19 +159,19 @@ def test_a_sum_in_exact_fractions() -> None:
         assert law.pmf(total) == pytest.approx(float(exact), rel=1e-12)
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("terms", [{1: 3}, {2: 2, 3: 1}, {1: 1, 7: 4}])
-def test_real_weights_cover_and_are_hardly_wider(base: Discrete, terms: dict[int, int]) -> None:
+def test_real_weights_cover_and_are_hardly_wider(subtests: pytest.Subtests) -> None:
     """A ten-millionth above whole weights the true law is known: whole weights, stretched."""
-    stretch = 1 + 1e-7
-    law = NoiseSum(base, {weight * stretch: count for weight, count in terms.items()})
-    shares = direct(base, terms)
-    exact = NoiseSum(base, terms)
-    assert law.method == "smoothed"
-    for level in LEVELS:
-        half = law.half_width(level)
-        assert mass(shares, half / stretch) >= level
-        assert half <= exact.half_width(level) * stretch + 0.012 * law.stderr + 0.01
+    for terms, base in product([{1: 3}, {2: 2, 3: 1}, {1: 1, 7: 4}], BASES):
+        with subtests.test(terms=terms, base=base):
+            stretch = 1 + 1e-7
+            law = NoiseSum(base, {weight * stretch: count for weight, count in terms.items()})
+            shares = direct(base, terms)
+            exact = NoiseSum(base, terms)
+            assert law.method == "smoothed"
+            for level in LEVELS:
+                half = law.half_width(level)
+                assert mass(shares, half / stretch) >= level
+                assert half <= exact.half_width(level) * stretch + 0.012 * law.stderr + 0.01
 
 
 def test_many_different_real_weights_are_gathered_and_still_cover() -> None:
@@ -261,9 +263,10 @@ LAWS: list[ErrorLaw] = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_laws_come_back_from_json(law: ErrorLaw) -> None:
-    assert law_from_dict(json.loads(json.dumps(law.to_dict()))) == law
+def test_laws_come_back_from_json(subtests: pytest.Subtests) -> None:
+    for law in LAWS:
+        with subtests.test(law=law):
+            assert law_from_dict(json.loads(json.dumps(law.to_dict()))) == law
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 800), Fraction(1, 10**9)])

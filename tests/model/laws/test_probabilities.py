@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,28 +13,29 @@ from scumble.model.laws import probabilities
 LAWS = [(1, 0.5), (7, 0.01), (40, 0.6), (30_000, 1e-4), (30_000, 0.37), (10, 0.0), (10, 1.0)]
 
 
-@pytest.mark.parametrize(("trials", "probability"), LAWS)
-def test_binomial_probabilities(trials: int, probability: float) -> None:
-    law = stats.binom(trials, probability)
-    near = int(law.mean()) + np.arange(-30, 30)
-    numbers = [-1, 0, 1, *near.tolist(), trials, trials + 1]
-    for number in numbers:
-        below = probabilities.binomial_at_most(number, trials, probability)
-        assert below == pytest.approx(law.cdf(number), rel=1e-9, abs=1e-300)
-        above = probabilities.binomial_at_least(number, trials, probability)
-        assert above == pytest.approx(law.sf(number - 1), rel=1e-9, abs=1e-300)
-    masses = probabilities.binomial_masses(numbers, trials, probability)
-    assert masses == pytest.approx(law.pmf(numbers), rel=1e-9, abs=1e-300)
+def test_binomial_probabilities(subtests: pytest.Subtests) -> None:
+    for trials, probability in LAWS:
+        with subtests.test(trials=trials, probability=probability):
+            law = stats.binom(trials, probability)
+            near = int(law.mean()) + np.arange(-30, 30)
+            numbers = [-1, 0, 1, *near.tolist(), trials, trials + 1]
+            for number in numbers:
+                below = probabilities.binomial_at_most(number, trials, probability)
+                assert below == pytest.approx(law.cdf(number), rel=1e-9, abs=1e-300)
+                above = probabilities.binomial_at_least(number, trials, probability)
+                assert above == pytest.approx(law.sf(number - 1), rel=1e-9, abs=1e-300)
+            masses = probabilities.binomial_masses(numbers, trials, probability)
+            assert masses == pytest.approx(law.pmf(numbers), rel=1e-9, abs=1e-300)
 
 
-@pytest.mark.parametrize(("trials", "probability"), LAWS)
-@pytest.mark.parametrize("tail", [1e-12, 1e-3, 0.4])
-def test_the_range_of_a_binomial_law(trials: int, probability: float, tail: float) -> None:
-    fewest, most = probabilities.binomial_range(trials, probability, tail)
-    law = stats.binom(trials, probability)
-    assert law.cdf(fewest) >= tail > law.cdf(fewest - 1)
-    assert law.sf(most) <= tail
-    assert most == 0 or law.sf(most - 1) > tail
+def test_the_range_of_a_binomial_law(subtests: pytest.Subtests) -> None:
+    for tail, (trials, probability) in product([1e-12, 1e-3, 0.4], LAWS):
+        with subtests.test(tail=tail, trials=trials, probability=probability):
+            fewest, most = probabilities.binomial_range(trials, probability, tail)
+            law = stats.binom(trials, probability)
+            assert law.cdf(fewest) >= tail > law.cdf(fewest - 1)
+            assert law.sf(most) <= tail
+            assert most == 0 or law.sf(most - 1) > tail
 
 
 def test_poisson_probabilities() -> None:

@@ -1,11 +1,13 @@
 """Accounts: pure losses add up, concentrated ones too, and nothing is taken for what is refused."""
 
 from fractions import Fraction
+from itertools import combinations_with_replacement, product
 
+import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 
 TENTH = Fraction(1, 10)
 
@@ -40,3 +42,18 @@ def test_a_pure_promise_pays_for_no_concentrated_loss():
 def test_a_loss_is_one_number_above_zero(wrong):
     with pytest.raises(sc.ParameterError, match="either an epsilon or a rho"):
         PrivacyLoss(**{name: Fraction(number) for name, number in wrong.items()})
+
+
+def test_squared_sensitivity_by_brute_force(subtests: pytest.Subtests) -> None:
+    """Over all persons whose rows have columns e1 or e2, or also -e1 and -e2: their inner product
+    is then negative.
+    """
+    for signed, neighbours, rows in product([False, True], ["replace", "add_remove"], [1, 2, 3]):
+        with subtests.test(signed=signed, neighbours=neighbours, rows=rows):
+            columns = np.array([[1, 0], [0, 1], *([[-1, 0], [0, -1]] if signed else [])])
+            chosen = combinations_with_replacement(range(len(columns)), rows)
+            persons = [columns[list(places)].sum(axis=0) for places in chosen]
+            others = persons if neighbours == "replace" else [np.zeros(2, int)]
+            largest = max(((one - other) ** 2).sum() for one, other in product(persons, others))
+            unit = PrivacyUnit(neighbours, rows)
+            assert unit.squared_sensitivity(nonnegative_gram=not signed) == largest

@@ -70,20 +70,18 @@ def test_ten_percent_at_epsilon_one() -> None:
     assert guarantee.percent_at_most(end) == "23.2 %"
 
 
-@pytest.mark.parametrize(
-    ("number", "most", "least"),
-    [
+def test_percent_rounds_so_that_the_sentence_is_true(subtests: pytest.Subtests) -> None:
+    for number, most, least in [
         (Fraction(1, 10), "10 %", "10 %"),
         (Fraction(23201, 100000), "23.3 %", "23.2 %"),
         (Fraction(1, 10**6), "0.0001 %", "0.0001 %"),
         (Fraction(1, 3 * 10**6), "0.0000334 %", "0.0000333 %"),
         (Fraction(99999, 100000), "100 %", "99.9 %"),
         (Fraction(1), "100 %", "100 %"),
-    ],
-)
-def test_percent_rounds_so_that_the_sentence_is_true(number, most: str, least: str) -> None:
-    assert guarantee.percent_at_most(number) == most
-    assert guarantee.percent_at_least(number) == least
+    ]:
+        with subtests.test(number=number, most=most, least=least):
+            assert guarantee.percent_at_most(number) == most
+            assert guarantee.percent_at_least(number) == least
 
 
 def test_bounds_are_rounded_up() -> None:
@@ -117,12 +115,13 @@ def test_numbers_are_read_as_they_are_written() -> None:
     assert guarantee.read_share("X", "x", "0.25") == Fraction(1, 4)
 
 
-@pytest.mark.parametrize(
-    "value", [0, -1, True, None, "x", "", float("nan"), float("inf"), [1], "1/0"]
-)
-def test_bad_numbers(value: object) -> None:
-    with pytest.raises(ParameterError, match="The 'x' parameter of X must be a number above 0"):
-        guarantee.read_positive("X", "x", value)
+def test_bad_numbers(subtests: pytest.Subtests) -> None:
+    for value in [0, -1, True, None, "x", "", float("nan"), float("inf"), [1], "1/0"]:
+        with (
+            subtests.test(value=value),
+            pytest.raises(ParameterError, match="The 'x' parameter of X must be a number above 0"),
+        ):
+            guarantee.read_positive("X", "x", value)
 
 
 def test_round_trip() -> None:

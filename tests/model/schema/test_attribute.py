@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scumble.model.errors import SchemaError
@@ -35,6 +35,7 @@ def encoded(attribute: Attribute, values: pa.Array) -> list[int | None]:
     return [None if out else int(code) for code, out in zip(codes, outside, strict=True)]
 
 
+@settings(max_examples=40)
 @given(PUBLISHED)
 def test_codes_come_back(attribute):
     codes = some_codes(attribute)
@@ -45,6 +46,7 @@ def test_codes_come_back(attribute):
     assert values.null_count == (int(codes[-1]) == attribute.size - 1) * attribute.missing
 
 
+@settings(max_examples=40)
 @given(PUBLISHED.filter(lambda attribute: not isinstance(attribute.domain, Bins)))
 def test_codes_come_back_from_text(attribute):
     codes = some_codes(attribute)
@@ -54,6 +56,7 @@ def test_codes_come_back_from_text(attribute):
     assert not outside.any()
 
 
+@settings(max_examples=40)
 @given(PUBLISHED.filter(lambda attribute: attribute.size < 10_000))
 def test_labels_are_the_values_of_all_codes(attribute):
     labels = attribute.labels()
@@ -64,6 +67,7 @@ def test_labels_are_the_values_of_all_codes(attribute):
     assert (labels[-1].as_py() is None) == attribute.missing
 
 
+@settings(max_examples=40)
 @given(PUBLISHED)
 def test_dictionaries_chunks_and_slices_make_no_difference(attribute):
     values = attribute.decode(some_codes(attribute))
@@ -75,6 +79,7 @@ def test_dictionaries_chunks_and_slices_make_no_difference(attribute):
     assert encoded(attribute, values.slice(1)) == expected[1:]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(-5, 5))))
 def test_integers_against_plain_python(values):
     attribute = Attribute("x", "quasi", IntegerRange(-3, 4), missing=True)
@@ -85,6 +90,7 @@ def test_integers_against_plain_python(values):
     assert encoded(attribute, pa.array([None if v is None else str(v) for v in values])) == expected
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(-2, 12) | st.just(float("nan"))), st.booleans())
 def test_bins_against_plain_python(values, missing):
     edges = (-1.0, 0.0, 0.5, 10.0)
@@ -163,35 +169,35 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("attribute", "values", "codes"), SPELLINGS)
-def test_values_of_other_types(attribute, values, codes):
-    if len({type(value) for value in values} - {type(None)}) > 1:
-        values = [None if value is None else str(value) for value in values]
-    array = pa.array(values) if values else pa.array([], pa.string())
-    assert encoded(attribute, array) == codes
-    assert encoded(attribute, array.dictionary_encode()) == codes
+def test_values_of_other_types(subtests: pytest.Subtests) -> None:
+    for attribute, values, codes in SPELLINGS:
+        with subtests.test(attribute=attribute.name, values=values):
+            if len({type(value) for value in values} - {type(None)}) > 1:
+                values = [None if value is None else str(value) for value in values]
+            array = pa.array(values) if values else pa.array([], pa.string())
+            assert encoded(attribute, array) == codes
+            assert encoded(attribute, array.dictionary_encode()) == codes
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_every_layout_of_text(subtests: pytest.Subtests) -> None:
+    for kind in [
         *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
         *(pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.uint32(), pa.large_string())),
-    ],
-)
-def test_every_layout_of_text(kind):
-    values = pa.array(["red", None, "green", "white"]).cast(kind)
-    assert encoded(COLOUR, values) == [0, 3, 1, None]
+    ]:
+        with subtests.test(kind=kind):
+            values = pa.array(["red", None, "green", "white"]).cast(kind)
+            assert encoded(COLOUR, values) == [0, 3, 1, None]
 
 
 def test_bytes_that_are_not_text_are_outside():
     assert encoded(COLOUR, pa.array([b"\xff\xfe"])) == [None]
 
 
-@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "uint8", "uint16", "uint64", "float32"])
-def test_every_width_of_numbers(kind):
-    values = pa.array([17, 90, 91, None], getattr(pa, kind)())
-    assert encoded(AGE, values) == [0, 73, None, 74]
+def test_every_width_of_numbers(subtests: pytest.Subtests) -> None:
+    for kind in ["int8", "int16", "int32", "uint8", "uint16", "uint64", "float32"]:
+        with subtests.test(kind=kind):
+            values = pa.array([17, 90, 91, None], getattr(pa, kind)())
+            assert encoded(AGE, values) == [0, 73, None, 74]
 
 
 def test_numbers_and_text_of_numpy():
@@ -269,9 +275,8 @@ def test_descriptions():
     assert Attribute("x", "identifier").describe() == "identifier"
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
+def test_attributes_that_cannot_be(subtests: pytest.Subtests) -> None:
+    for make, sentence in [
         (lambda: Attribute("", "quasi", Boolean()), "name of an attribute must be text"),
         (lambda: Attribute("x", "secret", Boolean()), "role must be one of"),
         (lambda: Attribute("x", "quasi"), "needs a domain"),
@@ -281,11 +286,9 @@ def test_descriptions():
         (lambda: Attribute("x", "quasi", IntegerRange(0, 9), True, ("?", "9")), "'9' is both a"),
         (lambda: Attribute("x", "identifier").size, "is an identifier"),
         (lambda: Attribute("x", "identifier").encode(pa.array([1])), "is an identifier"),
-    ],
-)
-def test_attributes_that_cannot_be(make, sentence):
-    with pytest.raises(SchemaError, match=sentence):
-        make()
+    ]:
+        with subtests.test(sentence=sentence), pytest.raises(SchemaError, match=sentence):
+            make()
 
 
 def test_one_value_is_enough_for_a_sensitive_attribute_that_may_be_missing():

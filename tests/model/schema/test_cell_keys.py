@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
@@ -31,6 +31,7 @@ def columns_of(sizes, rows):
     ]
 
 
+@settings(max_examples=40)
 @given(tuples())
 def test_numbers_are_those_of_python(drawn):
     sizes, rows = drawn
@@ -48,6 +49,7 @@ def test_numbers_are_those_of_python(drawn):
     assert keys.shape == ((len(rows),) if radix.words == 1 else (len(rows), radix.words))
 
 
+@settings(max_examples=40)
 @given(tuples())
 @example(([1, 2**32], [(0, 7), (0, 2**32 - 1)]))
 def test_narrow_keys_are_the_same_numbers(drawn):
@@ -58,6 +60,7 @@ def test_narrow_keys_are_the_same_numbers(drawn):
     assert np.array_equal(keys, radix.pack(columns))
 
 
+@settings(max_examples=40)
 @given(tuples(), st.booleans())
 @example(([1, 2**32], [(0, 7), (0, 2**32 - 1)]), False)
 @example(([2**32 - 1, 1], [(2**32 - 2, 0)]), True)
@@ -71,6 +74,7 @@ def test_unpacking_gives_the_columns_back(drawn, narrow):
         assert np.array_equal(column, back)
 
 
+@settings(max_examples=40)
 @given(tuples(), st.booleans(), st.integers(1, 7))
 def test_blocks_change_nothing(drawn, narrow, block):
     """Keys are packed and unpacked in blocks, all of the same number of rows but the last."""
@@ -88,6 +92,7 @@ def test_blocks_change_nothing(drawn, narrow, block):
         assert np.array_equal(column, back)
 
 
+@settings(max_examples=40)
 @given(tuples())
 def test_order_is_lexicographic(drawn):
     sizes, rows = drawn
@@ -98,6 +103,7 @@ def test_order_is_lexicographic(drawn):
     )
 
 
+@settings(max_examples=40)
 @given(SIZES)
 def test_words_are_as_few_as_neighbours_allow(sizes):
     radix = CellKeys(sizes)

@@ -68,9 +68,8 @@ def test_prefixes_and_periods() -> None:
     assert found.labels[3] == ("2023", "2024")
 
 
-@pytest.mark.parametrize(
-    ("domain", "given", "words"),
-    [
+def test_a_hierarchy_that_does_not_fit_is_refused(subtests: pytest.Subtests) -> None:
+    for domain, given, words in [
         (sc.Category(["a", "b"]), [["a"], ["c"]], "has 'c', which is not a value"),
         (sc.Category(["a", "b"]), [["a"]], "lacks 'b'"),
         (sc.Category(["a", "b"]), [["a", "b"], ["a"]], "has 'a' twice"),
@@ -80,19 +79,15 @@ def test_prefixes_and_periods() -> None:
         (sc.IntegerRange(0, 9), {"intervals": [4, 6]}, "not nested: the interval 6 cuts"),
         (sc.Bins([0, 10, 20]), {"intervals": [15]}, "cuts a bin"),
         (sc.Dates(date(2020, 1, 1), date(2021, 1, 1), "year"), {"periods": ["month"]}, "longer"),
-    ],
-)
-def test_a_hierarchy_that_does_not_fit_is_refused(
-    domain: object, given: object, words: str
-) -> None:
-    with pytest.raises(SchemaError, match=words) as caught:
-        attribute(domain, given)
-    assert str(caught.value).startswith("Attribute 'x': ")
+    ]:
+        with subtests.test(given=given, words=words):
+            with pytest.raises(SchemaError, match=words) as caught:
+                attribute(domain, given)
+            assert str(caught.value).startswith("Attribute 'x': ")
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_a_rule_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+    for given, words in [
         (3, "must be nested lists"),
         ([], "must be nested lists"),
         ([[]], "empty"),
@@ -102,11 +97,9 @@ def test_a_hierarchy_that_does_not_fit_is_refused(
         ({"prefixes": [1, 2]}, "that fall"),
         ({"periods": ["year", "month"]}, "in this order"),
         ([[None]], "text or a number"),
-    ],
-)
-def test_a_rule_that_is_none_is_refused(given: object, words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
-        read_rule(given)
+    ]:
+        with subtests.test(given=given, words=words), pytest.raises(SchemaError, match=words):
+            read_rule(given)
 
 
 def test_every_rule_is_saved_and_read_back() -> None:

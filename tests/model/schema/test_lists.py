@@ -43,23 +43,24 @@ def listed(lists: EncodedLists) -> list[list[int]]:
 ALL = [list(each) for length in range(4) for each in product("abcx", repeat=length)]
 
 
-@pytest.mark.parametrize("kind", ["set", "sequence"])
-@pytest.mark.parametrize("form", ["text", "bytes", "list", "large list", "dictionary", "chunks"])
-def test_all_short_lists_are_encoded_in_every_form(kind, form) -> None:
+def test_all_short_lists_are_encoded_in_every_form(subtests: pytest.Subtests) -> None:
     texts = [";".join(each) for each in ALL]
-    values = {
-        "text": lambda: pa.array(texts),
-        "bytes": lambda: pa.array([text.encode() for text in texts]),
-        "list": lambda: pa.array(ALL, pa.list_(pa.string())),
-        "large list": lambda: pa.array(ALL, pa.large_list(pa.large_string())),
-        "dictionary": lambda: pa.array(texts).dictionary_encode(),
-        "chunks": lambda: pa.chunked_array([texts[:30], texts[30:]]),
-    }[form]()
-    found = ListDomain(kind, LETTERS, ";").encode(values)
-    codes = [["abc".index(letter) for letter in each if letter != "x"] for each in ALL]
-    expected = [sorted(set(each)) for each in codes] if kind == "set" else codes
-    assert listed(found) == expected
-    assert found.outside.tolist() == ["x" in each for each in ALL]
+    forms = {
+        "text": pa.array(texts),
+        "bytes": pa.array([text.encode() for text in texts]),
+        "list": pa.array(ALL, pa.list_(pa.string())),
+        "large list": pa.array(ALL, pa.large_list(pa.large_string())),
+        "dictionary": pa.array(texts).dictionary_encode(),
+        "chunks": pa.chunked_array([texts[:30], texts[30:]]),
+    }
+    for form, kind in product(forms, ["set", "sequence"]):
+        with subtests.test(form=form, kind=kind):
+            values = forms[form]
+            found = ListDomain(kind, LETTERS, ";").encode(values)
+            codes = [["abc".index(letter) for letter in each if letter != "x"] for each in ALL]
+            expected = [sorted(set(each)) for each in codes] if kind == "set" else codes
+            assert listed(found) == expected
+            assert found.outside.tolist() == ["x" in each for each in ALL]
 
 
 def test_missing_and_empty_values_are_no_members() -> None:
@@ -138,20 +139,17 @@ def test_columns_that_a_list_does_not_have(name, words) -> None:
         Schema.loads(TEXT)[name]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_bad_schemas_are_refused_in_a_sentence(subtests: pytest.Subtests) -> None:
+    for text, words in [
         ('type = "set"\nvalues = ["a"]\nmissing = true', "Delete 'missing'"),
         ('type = "set"\nvalues = ["a"]\nseparator = ""', "separator must be text"),
         ('type = "set"\nvalues = ["a"]\nlongest = 0', "'longest' must be a whole number"),
         ('type = "set"\nvalues = ["a"]\nrange = [0, 1]', "either 'range' or 'values'"),
         ('type = "category"\nvalues = ["a"]\nother = "b"', "'other' must be one of the values"),
         ('type = "set"', "give 'values' as a list"),
-    ],
-)
-def test_bad_schemas_are_refused_in_a_sentence(text, words) -> None:
-    with pytest.raises(SchemaError, match=words):
-        Schema.loads(f'[attributes.x]\nrole = "sensitive"\n{text}\n')
+    ]:
+        with subtests.test(text=text, words=words), pytest.raises(SchemaError, match=words):
+            Schema.loads(f'[attributes.x]\nrole = "sensitive"\n{text}\n')
 
 
 def test_a_derived_column_with_another_type_is_refused() -> None:
@@ -185,15 +183,17 @@ def test_names_of_derived_columns() -> None:
         assert DerivedName.read(name) is None
 
 
-@pytest.mark.parametrize("text", ["a\u3000b", "a\x0bb", "a\x1fb", "a\u00a0b", "a\x02b", "a\x01b"])
-@pytest.mark.parametrize("separator", [" ", "\x02", ";"])
 def test_codes_of_a_text_do_not_depend_on_whether_another_row_is_marked_as_list(
-    text: str, separator: str
+    subtests: pytest.Subtests,
 ) -> None:
-    lists = ListDomain("set", LETTERS, separator)
-    alone, beside = (lists.encode(pa.array([text, other])) for other in ("c", "\x01c"))
-    assert listed(alone) == listed(beside)
-    assert alone.outside.tolist() == beside.outside.tolist()
+    for separator, text in product(
+        [" ", "\x02", ";"], ["a\u3000b", "a\x0bb", "a\x1fb", "a\u00a0b", "a\x02b", "a\x01b"]
+    ):
+        with subtests.test(separator=separator, text=text):
+            lists = ListDomain("set", LETTERS, separator)
+            alone, beside = (lists.encode(pa.array([text, other])) for other in ("c", "\x01c"))
+            assert listed(alone) == listed(beside)
+            assert alone.outside.tolist() == beside.outside.tolist()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import re
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from scumble.model.errors import SchemaError
 from scumble.model.schema.attribute import Attribute
@@ -75,20 +75,23 @@ def test_every_option_is_read():
     )
 
 
+@settings(max_examples=40)
 @given(SCHEMAS)
 def test_toml_round_trip(schema):
     assert Schema.loads(schema.dumps()) == schema
 
 
+@settings(max_examples=40)
 @given(SCHEMAS)
 def test_json_round_trip(schema):
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict(), sort_keys=True))) == schema
 
 
-@pytest.mark.parametrize("name", ['say "hi"', "a.b", "straße 🏠", "x]", "#", " "])
-def test_odd_names_survive(name):
-    schema = Schema((Attribute(name, "quasi", Category((name + "!", "b"))),))
-    assert Schema.loads(schema.dumps()) == schema
+def test_odd_names_survive(subtests: pytest.Subtests) -> None:
+    for name in ['say "hi"', "a.b", "straße 🏠", "x]", "#", " "]:
+        with subtests.test(name=name):
+            schema = Schema((Attribute(name, "quasi", Category((name + "!", "b"))),))
+            assert Schema.loads(schema.dumps()) == schema
 
 
 def test_long_lists_are_wrapped_and_notes_are_comments():
@@ -140,42 +143,36 @@ def one(body: str) -> str:
 
 
 MISTAKES = {
-    "": "A schema needs at least one attribute: write a table [attributes.NAME].",
-    "format = 2": "The schema has format 2, and this version of scumble reads format 1.",
-    "[attributes.x\n": "The schema is not valid TOML: line 1, column 14: expected",
+    "": "at least one attribute",
+    "format = 2": "format 2",
+    "[attributes.x\n": "not valid TOML: line 1, column 14",
     "[attributes.x]\nrole = quasi": "line 2, column 8",
-    "[atributes.x]": "Unknown key 'atributes' at the top of the schema",
-    "[attributes]\nx = 3": "Attribute 'x': write its role and type in a table [attributes.x].",
-    one("type = 'boolean'"): "Attribute 'x': give its role (identifier, quasi, sensitive,",
-    one("role = 'quasi'"): "Attribute 'x': give its type (category, integer, binned,",
-    one("role = 'quasy'\ntype = 'boolean'"): "Got 'quasy' instead. Did you mean 'quasi'?",
-    one("role = 'quasi'\ntype = 'bool'"): "Got 'bool' instead. Did you mean 'boolean'?",
-    one("role = 'quasi'\ntype = 3"): "the type must be one of category, integer,",
-    one(
-        "role = 'quasi'\ntype = 'integer'\nrnge = [1, 2]"
-    ): "unknown key 'rnge'. Did you mean 'range'?",
+    "[atributes.x]": "Unknown key 'atributes'",
+    "[attributes]\nx = 3": "in a table [attributes.x]",
+    one("type = 'boolean'"): "'x': give its role",
+    one("role = 'quasi'"): "'x': give its type",
+    one("role = 'quasy'\ntype = 'boolean'"): "Did you mean 'quasi'?",
+    one("role = 'quasi'\ntype = 'bool'"): "Did you mean 'boolean'?",
+    one("role = 'quasi'\ntype = 3"): "type must be one of",
+    one("role = 'quasi'\ntype = 'integer'\nrnge = [1, 2]"): "Did you mean 'range'?",
     one("role = 'quasi'\ntype = 'integer'\nvalues = [1]"): "'values' is not for type integer",
-    one("role = 'quasi'\ntype = 'integer'"): "give 'range' as a list in square brackets.",
+    one("role = 'quasi'\ntype = 'integer'"): "give 'range'",
     one("role = 'quasi'\ntype = 'integer'\nrange = [1]"): "'range' must be two values",
     one("role = 'quasi'\ntype = 'integer'\nrange = [2, 1]"): "must start at its lower end",
-    one(
-        "role = 'quasi'\ntype = 'integer'\nrange = [1.5, 2]"
-    ): "two whole numbers. Got 1.5 instead.",
-    one("role = 'quasi'\ntype = 'integer'\nrange = [true, 2]"): "two whole numbers. Got True",
+    one("role = 'quasi'\ntype = 'integer'\nrange = [1.5, 2]"): "Got 1.5",
+    one("role = 'quasi'\ntype = 'integer'\nrange = [true, 2]"): "Got True",
     one("role = 'quasi'\ntype = 'integer'\nrange = [0, 9223372036854775808]"): "64-bit integers",
-    one("role = 'quasi'\ntype = 'category'\nvalues = []"): "a category needs at least one value.",
+    one("role = 'quasi'\ntype = 'category'\nvalues = []"): "at least one value",
     one("role = 'quasi'\ntype = 'category'\nvalues = ['a', 'b', 'a']"): "Got 'a' twice.",
-    one("role = 'quasi'\ntype = 'category'\nvalues = ['a', 1]"): "all text or all whole numbers.",
+    one("role = 'quasi'\ntype = 'category'\nvalues = ['a', 1]"): "all text",
     one("role = 'quasi'\ntype = 'category'\nvalues = [1.5]"): "Got float instead.",
     one("role = 'quasi'\ntype = 'category'\nvalues = ['a', ' ']"): "empty text cannot be a value",
     one("role = 'quasi'\ntype = 'category'\nvalues = ['?']\nmissing = ['?']"): "both a value and",
     one("role = 'quasi'\ntype = 'category'\nvalues = ['a']\nordered = 1"): "must be true or false",
-    one(
-        "role = 'quasi'\ntype = 'binned'\nedges = [1, 3, 2]"
-    ): "edges must increase. Got 3 before 2.",
-    one("role = 'quasi'\ntype = 'binned'\nedges = [1]"): "bins need at least two edges.",
-    one("role = 'quasi'\ntype = 'binned'\nedges = [1, inf]"): "edges must be numbers. Got inf",
-    one("role = 'quasi'\ntype = 'binned'\nedges = [1, 'a']"): "edges must be numbers. Got 'a'",
+    one("role = 'quasi'\ntype = 'binned'\nedges = [1, 3, 2]"): "Got 3 before 2",
+    one("role = 'quasi'\ntype = 'binned'\nedges = [1]"): "at least two edges",
+    one("role = 'quasi'\ntype = 'binned'\nedges = [1, inf]"): "Got inf",
+    one("role = 'quasi'\ntype = 'binned'\nedges = [1, 'a']"): "Got 'a'",
     one("role = 'quasi'\ntype = 'date'\nrange = [1, 2]"): "two dates like 2024-12-31",
     one("role = 'quasi'\ntype = 'date'\nrange = ['2024-13-01', '2025-01-01']"): "two dates like",
     one("role = 'quasi'\ntype = 'date'\nrange = [2024-02-01, 2024-01-01]"): "its lower end",
@@ -191,12 +188,13 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("text", MISTAKES)
-def test_mistakes_get_one_sentence(text):
-    with pytest.raises(SchemaError, match=re.escape(MISTAKES[text])) as caught:
-        Schema.loads(text)
-    assert caught.value.__cause__ is None
-    assert str(caught.value).endswith((".", "?"))
+def test_mistakes_get_one_sentence(subtests: pytest.Subtests) -> None:
+    for text in MISTAKES:
+        with subtests.test(text=text):
+            with pytest.raises(SchemaError, match=re.escape(MISTAKES[text])) as caught:
+                Schema.loads(text)
+            assert caught.value.__cause__ is None
+            assert str(caught.value).endswith((".", "?"))
 
 
 @pytest.mark.parametrize("document", [{}, {"attributes": 3}, {"attributes": [3]}, {"format": 9}])

@@ -12,9 +12,12 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database import tables
 from scumble.private.database.answers import OTHER
 from scumble.private.database.inspect import DatabaseInspection
+from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.session import Session
+from scumble.private.database.tables import CodedRows, SourceTable
 from tests.support.database.small_database import (
     count,
     database,
@@ -23,6 +26,7 @@ from tests.support.database.small_database import (
     some_people,
     truth,
 )
+from tests.support.people import people
 
 FIRST, SECOND, THIRD = some_people(40), some_people(25, 5), some_people(13, 6)
 EXHAUST = [f"SELECT SUM(age + {number}) FROM t WHERE age < 3" for number in range(1, 4)]
@@ -124,7 +128,7 @@ def test_what_one_batch_cannot_answer_is_refused_and_charged_nowhere(db, tmp_pat
     refused = [
         ("SELECT SUM(age) FROM t WHERE age = 1", {}, "part of batch 1: a sum or an average"),
         (count(1, 1), {"relax": "refuse"}, "part of batch 1, and relaxation is off"),
-        (count(1, 1), {"max_relaxation_error": 0}, "part of batch 1. The nearest question"),
+        (count(1, 1), {"max_relaxation_error": 0}, "part of batch 1. A question near it"),
     ]
     for sql, manner, sentence in refused:
         with pytest.raises(sc.PromiseError, match=sentence):
@@ -230,6 +234,33 @@ def test_rows_of_a_batch_may_come_in_another_order(db, tmp_path):
     db.close()
     with reopened(tmp_path / "db", SECOND.take(list(range(25))[::-1])) as again:
         assert again.answer("SELECT COUNT(*) FROM t").value == 65
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_rows_that_are_kept_as_codes_count_as_their_table(tmp_path, monkeypatch, wide):
+    """`wide`: no table of cumulative counts, and rows that take two words as integers."""
+    columns = [sc.Attribute(f"c{place}", "quasi", sc.IntegerRange(0, 999)) for place in range(8)]
+    schema = sc.Schema(columns if wide else columns[:1])
+    table = people(500, schema, seed=3)
+    monkeypatch.setattr(tables, "_PIECE", 64)
+    plain = SourceTable(table).read(schema, "error")
+    plain.save(tmp_path / "rows.codes", schema, 500 * 16)
+    coded = SourceTable(CodedRows(tmp_path / "rows.codes")).read(schema, "error")
+    key = b"k" * 32
+    assert coded.fingerprint(key) == plain.fingerprint(key)
+    boxes = np.array([[[0, 999]] * len(schema.published), [[100, 700]] * len(schema.published)])
+    arrays = [column.to_numpy() for column in table.columns]
+    inside = np.all([(column >= 100) & (column <= 700) for column in arrays], axis=0)
+    assert coded.counts(boxes) == plain.counts(boxes) == [500, int(inside.sum())]
+    values = np.arange(1000) + (1 << 40)
+    sums = coded.sums(boxes, Amounts((0,), (1000,), values))
+    assert sums == [int(values[arrays[0][rows]].sum()) for rows in (slice(None), inside)]
+    (tmp_path / "rows.codes").write_bytes(b"ARROW1")
+    with pytest.raises(sc.LedgerError, match="Restore it from a copy"):
+        SourceTable(CodedRows(tmp_path / "rows.codes")).read(schema, "error")
+    with pytest.raises(sc.SourceError, match="more of the disk than is left"):
+        plain.save(tmp_path / "more.codes", schema, 500 * 2 - 1)
+    assert not (tmp_path / "more.codes").exists()
 
 
 def test_batches_are_a_list(db, tmp_path):

@@ -254,16 +254,16 @@ def test_alike_batches_look_different_in_the_ledger(tmp_path):
 
 
 def test_noise_of_batches_is_independent(tmp_path):
-    """Two thousand counts of nothing in two batches without rows: pairs of equal numbers are as
-    rare as for independent noise. With λ = 40 they have probability 0.00625; more than 60 of
-    2,000 has probability below 1e-20, and would be sure if noise were used twice.
+    """600 counts of nothing in two batches without rows: pairs of equal numbers are as rare as for
+    independent noise. With λ = 40 they have probability 0.00625; more than 30 of 600 has
+    probability below 1e-17, and would be sure if noise were used twice.
     """
-    schema = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 1999))])
+    schema = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 599))])
     nothing = pa.table({"age": pa.array([], pa.int64())})
     with database(tmp_path / "db", nothing, schema=schema, noise=40) as db:
         db.append(nothing)
         db.answer("SELECT age, COUNT(*) FROM t GROUP BY age")
     numbers = given(tmp_path / "db")
     values = [[n.value for n in numbers if n.batch == batch] for batch in (1, 2)]
-    assert [len(each) for each in values] == [2000, 2000]
-    assert sum(one == other for one, other in zip(*values, strict=True)) <= 60
+    assert [len(each) for each in values] == [600, 600]
+    assert sum(one == other for one, other in zip(*values, strict=True)) <= 30

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.private.database.questions.comparisons import plain_boxes
-from scumble.private.database.questions.conditions import boxes_of
+from scumble.private.database.questions.conditions import boxes_of, plain_boxes
 from scumble.private.database.space import Space
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.conditions import comparison_of
 from scumble.public.sql.parse import parse
 
 SCHEMA = sc.Schema(
@@ -70,6 +68,7 @@ PLAIN = st.one_of(
 @pytest.fixture(scope="module")
 def engine():
     found = Sandbox(SCHEMA)
+    found.known = None  # every condition is evaluated by DuckDB
     yield found
     found.close()
 
@@ -78,41 +77,42 @@ def engine():
 def test_as_the_engine_says(engine, clauses):
     where = f" WHERE {' AND '.join(clauses)}" if clauses else ""
     query = parse(f"SELECT COUNT(*) FROM t{where}", SCHEMA)
-    found = plain_boxes(map(comparison_of, query.clauses), SPACE, MOST)
+    found = plain_boxes(query.clauses, SPACE, MOST)
     assert sorted(found.tolist()) == sorted(boxes_of(query.clauses, SPACE, engine).tolist())
 
 
-@pytest.mark.parametrize(
-    "clause",
-    [
-        "age < 2.5",
-        "age = '3'",
-        f"age < {10**18}",
-        "NOT age < 3",
-        "age = NULL",
-        "age = 3 OR age = 5",
-        "age + 1 = 3",
-        "sex < 'm'",
-        "sex = 'f' || ''",
-        "pay < '10'",
-        "pay < 1e1",
-        "pay < .25",
-        "pay < 1234567890.123456",
-        "born < '2020-2-1'",
-        "born < '2020-02-30'",
-        "level = '3'",
-        "level = DATE '2020-01-01'",
-        "age = TRUE",
-        "NOT sex = 'f'",
-        "1 = 1",
-    ],
-)
-def test_anything_else_is_left_to_the_engine(clause):
-    query = parse(f"SELECT COUNT(*) FROM t WHERE {clause}", SCHEMA)
-    assert plain_boxes(map(comparison_of, query.clauses), SPACE, MOST) is None
+LEFT = [
+    "age < 2.5",
+    "age = '3'",
+    f"age < {10**18}",
+    "NOT age < 3",
+    "age = NULL",
+    "age = 3 OR age = 5",
+    "age + 1 = 3",
+    "sex < 'm'",
+    "sex = 'f' || ''",
+    "pay < '10'",
+    "pay < 1e1",
+    "pay < .25",
+    "pay < 1234567890.123456",
+    "born < '2020-2-1'",
+    "born < '2020-02-30'",
+    "level = '3'",
+    "level = DATE '2020-01-01'",
+    "age = TRUE",
+    "NOT sex = 'f'",
+    "1 = 1",
+]
+
+
+def test_anything_else_is_left_to_the_engine(subtests):
+    for clause in LEFT:
+        with subtests.test(clause=clause):
+            query = parse(f"SELECT COUNT(*) FROM t WHERE {clause}", SCHEMA)
+            assert plain_boxes(query.clauses, SPACE, MOST) is None
 
 
 def test_too_many_boxes_are_left_to_the_engine():
     query = parse("SELECT COUNT(*) FROM t WHERE age IN (1, 3, 5) AND pay IN (5.25, 35)", SCHEMA)
-    assert len(plain_boxes(map(comparison_of, query.clauses), SPACE, 6)) == 6
-    assert plain_boxes(map(comparison_of, query.clauses), SPACE, 5) is None
+    assert len(plain_boxes(query.clauses, SPACE, 6)) == 6
+    assert plain_boxes(query.clauses, SPACE, 5) is None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import scumble as sc
 from scumble.model.errors import QueryError
+from scumble.private.database.questions import reader
 from scumble.private.database.questions.conditions import boxes_of
 from scumble.private.database.space import Space
 from scumble.public.sandbox import Sandbox
@@ -26,6 +27,7 @@ SCHEMA = sc.Schema(
 )
 SPACE = Space(SCHEMA, SCHEMA.names)
 ENGINE = Sandbox(SCHEMA)
+ENGINE.known = None  # every condition is evaluated by DuckDB
 
 ATOMS = """
 age = 3 | age <> 3 | age < 5 | age BETWEEN 2 AND 7 | age NOT BETWEEN 4 AND 20 | age IN (1, 2, 8)
@@ -76,14 +78,15 @@ def covered(found):
     return counts
 
 
-@pytest.mark.parametrize("atom", ATOMS)
-def test_one_attribute_with_the_fewest_boxes(atom):
-    found = boxes(atom)
-    assert (covered(found) == truth(atom)).all()
-    for axis in range(len(SPACE)):
-        line = found[np.argsort(found[:, axis, 0]), axis]
-        if len(np.unique(line, axis=0)) > 1:
-            assert (line[1:, 0] > line[:-1, 1] + 1).all()  # gaps: none could be joined
+def test_one_attribute_with_the_fewest_boxes(subtests):
+    for atom in ATOMS:
+        with subtests.test(atom=atom):
+            found = boxes(atom)
+            assert (covered(found) == truth(atom)).all()
+            for axis in range(len(SPACE)):
+                line = found[np.argsort(found[:, axis, 0]), axis]
+                if len(np.unique(line, axis=0)) > 1:
+                    assert (line[1:, 0] > line[:-1, 1] + 1).all()  # gaps: none could be joined
 
 
 @given(formulas)
@@ -117,20 +120,21 @@ def test_a_box_is_one_box_however_it_is_written():
         assert boxes(condition).tolist() == [[[2, 5], [1, 2], [0, 3], [0, 5], [0, 2]]]
 
 
-@pytest.mark.parametrize(
-    ("condition", "part", "names"),
-    [
-        ("age < pay", '"age" < "pay"', "age with pay"),
-        ("job = 'cook' AND (rich OR age = pay + 1)", '"age" = "pay" + 1', "age with pay"),
-        ("NOT (age = 1 OR pay > age)", 'NOT ("pay" > "age")', "age with pay"),
-        ("CASE WHEN rich THEN age = 1 ELSE pay > 3 END", "CASE WHEN", "age with pay with rich"),
-    ],
-)
-def test_a_part_that_compares_attributes_is_named(condition, part, names):
-    with pytest.raises(QueryError) as caught:
-        boxes(condition)
-    assert part in caught.value.message
-    assert f"compares {names}: it is not made of boxes" in caught.value.message
+COMPARING = [
+    ("age < pay", '"age" < "pay"', "age with pay"),
+    ("job = 'cook' AND (rich OR age = pay + 1)", '"age" = "pay" + 1', "age with pay"),
+    ("NOT (age = 1 OR pay > age)", 'NOT ("pay" > "age")', "age with pay"),
+    ("CASE WHEN rich THEN age = 1 ELSE pay > 3 END", "CASE WHEN", "age with pay with rich"),
+]
+
+
+def test_a_part_that_compares_attributes_is_named(subtests):
+    for condition, part, names in COMPARING:
+        with subtests.test(condition=condition):
+            with pytest.raises(QueryError) as caught:
+                boxes(condition)
+            assert part in caught.value.message
+            assert f"compares {names}: it is not made of boxes" in caught.value.message
 
 
 def test_too_many_boxes_are_refused_in_a_sentence():
@@ -177,3 +181,19 @@ def test_long_lists_mean_what_short_ones_do(negation):
         whole = boxes(f"{name} {negation}IN ({', '.join(items)})", space, engine)
         assert whole.tolist() == expected.tolist()
         assert len(whole) > 1
+
+
+def test_questions_that_were_read_take_a_bounded_memory(monkeypatch):
+    """One that compares two columns has an amount for each pair of values: here 720 kB."""
+    monkeypatch.setattr(reader, "_MOST_KEPT", 1_000_000)
+    schema = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 299)) for name in "ab"])
+    reading = reader.QuestionReader(schema, Space(schema, ["a", "b"]))
+    for number in range(3):
+        sql = f"SELECT COUNT(*) FROM t WHERE (a + b) % 7 = {number}"
+        with reading.reading(sql, None) as asked, reading.reading(sql, None) as again:
+            assert again is asked
+        amounts = [each.amounts for each in asked.questions[0].summands]
+        values = [each.values.nbytes for each in amounts if each is not None]
+        assert sum(values) == 720_000 <= reading._read_before.size <= 1_000_000
+        assert len(reading._read_before._values) == 1
+    reading.close()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import secrets
+from inspect import signature
 
 import numpy as np
 import pytest
 
 import scumble as sc
+from scumble.private.database.plan import AnswerKeywords, AnswerOptions
+from scumble.private.journal.journal import Journal
 from tests.support.database.small_database import (
     SCHEMA,
     count,
@@ -123,6 +127,9 @@ def test_sums_and_averages(tmp_path):
         assert everybody.numbers == 1
         wide = everybody.interval(0.9999)
         assert wide[0] < np.asarray(table["age"]).mean() < wide[1]
+        for what in ("SUM(age)", "COUNT(*)", "SUM(age * age)"):  # three numbers about one box
+            answer = db.answer(f"SELECT {what} FROM t WHERE sex = 'm' AND age > 2")
+            assert answer.status == "answered"
 
 
 def test_sums_are_exact_beyond_64_bits(tmp_path):
@@ -160,6 +167,76 @@ def test_status_and_history(db):
     assert db.verify() == []
 
 
+GROUPS = "SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex"
+
+
+def sizes(folder) -> list[tuple[str, int]]:
+    """The kind of each entry after the promise, and the bytes of its text."""
+    with Journal.open(folder) as journal:
+        return [(entry.kind, len(entry.text)) for entry in journal.entries(after=1)]
+
+
+def test_a_repeat_with_a_new_key_stores_the_number_of_the_first_entry(db, tmp_path):
+    first = db.reply(GROUPS, key="k0", analyst="ada")
+    free = repr(db.answer(GROUPS, analyst="ada"))
+    for number in range(1, 4):
+        again = db.reply(GROUPS, key=f"k{number}", analyst="ada")
+        assert (repr(again.answer), again.status, again.new) == (free, "repeated", 0)
+    [(_, whole), *others] = sizes(tmp_path / "db")
+    assert whole > 1000
+    assert [kind for kind, _ in others] == ["repeat"] * 3
+    assert max(size for _, size in others) < 100
+    assert db.status()["repeated"] == 3
+    assert [event["sql"] for event in db.history()] == [GROUPS] * 4
+    assert [event["new numbers"] for event in db.history()] == [first.new, 0, 0, 0]
+    with sc.Database.open(tmp_path / "db", some_people(), seed=1) as other:
+        again = other.reply(GROUPS, key="k2", analyst="ada")
+        assert (repr(again.answer), again.status, again.new) == (free, "repeated", 0)
+        assert other.reply(GROUPS, key="k0", analyst="ada").new == first.new
+        for sql, analyst in ((count(1, 2), "ada"), (GROUPS, "bob")):
+            with pytest.raises(sc.ParameterError, match="another question, analyst, side table"):
+                other.answer(sql, key="k2", analyst=analyst)
+        assert other.verify() == []
+    assert len(sizes(tmp_path / "db")) == 4
+
+
+def test_only_an_answer_that_is_the_same_is_referred_to(db, tmp_path):
+    """Another analyst, other options and other rows make an entry of their own, once."""
+    db.answer(GROUPS, key="k0", analyst="ada")
+    db.answer(GROUPS, key="k1", analyst="bob")
+    db.answer(GROUPS, key="k2", analyst="bob", relax="compound")
+    db.answer(GROUPS, key="k3", analyst="bob")
+    db.append(some_people(rows=5), key="more")
+    more = db.reply(GROUPS, key="k4", analyst="bob")
+    db.answer(GROUPS, key="k5", analyst="bob")
+    assert more.new > 0
+    kinds = [kind for kind, _ in sizes(tmp_path / "db")]
+    assert kinds == ["answer", "answer", "answer", "repeat", "append", "answer", "repeat"]
+    assert db.reply(GROUPS, key="k3", analyst="bob").new == 0  # about the rows of its time
+    assert db.verify() == []
+
+
+def test_an_analyst_may_write_so_much_into_the_journal(db, tmp_path):
+    with sc.Database.open(tmp_path / "db", some_people(), seed=1, journal_bytes=5000) as limited:
+        limited.answer(GROUPS, key="k", analyst="ada")
+        while sum(size + 300 for _, size in sizes(tmp_path / "db")) < 5000:
+            limited.answer(GROUPS, key=secrets.token_hex(4), analyst="ada")
+        with pytest.raises(sc.PromiseError, match="holds 5,000 bytes of this analyst"):
+            limited.answer(GROUPS, key="one more", analyst="ada")
+        written = len(sizes(tmp_path / "db"))
+        assert 2 < written < 50
+        used = limited.status()["used"]
+        for options in ({}, {"key": "new"}):
+            with pytest.raises(sc.PromiseError, match=r"one may write.* Nothing was charged"):
+                limited.answer("SELECT SUM(age) FROM t", analyst="ada", **options)
+        assert limited.cost("SELECT SUM(age) FROM t", analyst="ada")["status"] == "refused"
+        assert limited.status()["used"] == used
+        assert limited.reply(GROUPS, analyst="ada").status == "repeated"  # it writes nothing
+        assert limited.reply(GROUPS, key="k", analyst="ada").new > 0
+        assert len(sizes(tmp_path / "db")) == written
+        assert limited.answer("SELECT SUM(age) FROM t", analyst="bob").status == "answered"
+
+
 def test_cost_tells_and_charges_nothing(db, tmp_path):
     sql = count(0, 2)
     told = db.cost(sql)
@@ -168,7 +245,7 @@ def test_cost_tells_and_charges_nothing(db, tmp_path):
     assert db.cost(sql)["status"] == "repeated"
     assert db.cost("SELECT AVG(age) FROM t WHERE sex = 'f'")["stderr"] > 0
     for more in range(3):
-        db.answer(f"SELECT SUM(age + {more}) FROM t WHERE age < 3")
+        db.answer(f"SELECT SUM(age * age + {more}) FROM t WHERE age < 3")
     told = db.cost(count(1, 2))
     assert told["status"] == "relaxed"
     assert db.cost(count(1, 2), relax="refuse")["status"] == "refused"
@@ -240,3 +317,21 @@ def test_a_closed_database_says_so(tmp_path):
     with pytest.raises(sc.LedgerError, match="closed"):
         db.answer(count(0, 1))
     assert SCHEMA.names == db.schema.names
+
+
+def test_all_verbs_show_the_same_keyword_arguments(subtests):
+    """In `help`, to editors and to type checkers; one that does not exist is a TypeError."""
+    for verb in ["answer", "cost", "reply", "used_after", "prepare"]:
+        with subtests.test(verb=verb):
+            shown = signature(getattr(sc.Database, verb)).parameters
+            fields = signature(AnswerOptions).parameters
+            assert list(AnswerKeywords.__annotations__) == list(fields)
+            assert {name: shown[name].default for name in fields} == {
+                name: each.default for name, each in fields.items()
+            }
+            assert set(shown) - set(fields) <= {"self", "sql", "key"}
+
+
+def test_an_unknown_keyword_argument_is_refused(db):
+    with pytest.raises(sc.ParameterError, match=r"relaks.*Did you mean relax"):
+        db.answer(count(1, 3), relaks="refuse")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from itertools import accumulate, cycle
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from tests.support.database.small_database import given
 
 CHILD = "tests.support.database.database_child"
 LIMIT = 15
-RESTART = 2  # seconds of work, however busy the machine is
 AFTER = [("committed", 3), ("done", 3)]
 
 
@@ -52,9 +50,7 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
         told |= new_entries
         check(folder, told)
     assert len(told) > rounds
-    begin = time.process_time()
     with sc.Database.open(folder, TABLE) as db:
-        assert time.process_time() - begin < RESTART
         for key, value in told.items():  # the very same answers, long after
             if value != "refused":
                 assert value_of(db.answer(question(int(key[1:])), key=key)) == value

@@ -69,10 +69,10 @@ def test_questions_that_are_asked_together_get_what_each_would_get(tmp_path):
 def test_processes_share_one_promise(tmp_path):
     folder = tmp_path / "db"
     with sc.Database.create(folder, TABLE, SCHEMA, **OPTIONS) as db:
-        command = [sys.executable, "-m", CHILD, "crowd", str(folder), "10"]
+        command = [sys.executable, "-m", CHILD, "crowd", str(folder), "15"]
         children = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(3)
+            for _ in range(2)
         ]
         for child in children:
             assert child.stdout.readline() == "ready\n"

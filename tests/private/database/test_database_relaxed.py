@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.answers import OTHER
-from tests.support.database.small_database import count, database, given, most_popular, some_people
+from tests.support.database.small_database import (
+    AGES,
+    POINTS,
+    SEXES,
+    count,
+    covers,
+    database,
+    given,
+    most_popular,
+    some_people,
+)
 
 
 @pytest.fixture
@@ -45,7 +58,8 @@ def test_a_difference_of_answers_is_exact(db):
     assert answer.counted_instead == ""
     assert OTHER not in answer.notes
     assert answer.answered == "age BETWEEN 0 AND 4"
-    assert answer.notes == ("exactly the box that was asked for",)
+    made = "made of the answers (age BETWEEN 0 AND 3) + (age = 4)"
+    assert answer.notes == ("exactly the box that was asked for", made)
     patch = db.answer(count(4, 4))
     assert patch.status == "repeated"  # it was processed as a question of its own
     assert answer.value == db.answer(count(0, 3)).value + patch.value
@@ -104,18 +118,82 @@ def test_weights_decide_what_is_near(tmp_path):
         assert db.cost(count(0, 1, "m"), weights={"age": 3})["distance"] == pytest.approx(0.3)
 
 
-def test_prefer_the_box_itself(tmp_path):
-    """Its numbers add up to the box, at a larger error than a box that is near it has."""
+SOME_BOXES = [
+    (low, high, sexes)
+    for low, high in product(range(AGES), repeat=2)
+    for sexes in ("f", "m", "fm")
+    if low <= high
+]
+
+
+def flags(low, high, sexes):
+    box = (low, high), (SEXES.index(sexes[0]), SEXES.index(sexes[-1]))
+    return [covers(box, point) for point in POINTS]
+
+
+@pytest.mark.parametrize("relax", ["regression", "compound"])
+def test_what_earlier_answers_add_up_to_is_answered_exactly(relax, tmp_path):
+    """For every box, against all ways to add, subtract or leave out each of the earlier answers."""
+    one = math.sqrt(DiscreteLaplace(Fraction(4)).variance)
+    relaxed = exact = 0
+    for seed in range(8):
+        folder, random = tmp_path / f"db{seed}", np.random.default_rng(seed)
+        with database(folder, epsilon=1.5) as db:
+            for place in random.integers(0, len(SOME_BOXES), 7):
+                if db.cost(count(*SOME_BOXES[place]), relax="refuse")["status"] == "answered":
+                    db.answer(count(*SOME_BOXES[place]))
+            past = np.array([[covers(each.box, p) for p in POINTS] for each in given(folder)], int)
+            signs = np.array(list(product((-1, 0, 1), repeat=len(past))))
+            for box in SOME_BOXES:
+                cost = db.cost(count(*box), relax=relax)
+                if cost["status"] != "relaxed":
+                    continue
+                relaxed += 1
+                adds_up = (signs @ past == flags(*box)).all(axis=1)
+                if adds_up.any():
+                    exact += 1
+                    fewest = int(np.abs(signs[adds_up]).sum(axis=1).min())
+                    assert cost["distance"] == cost["new numbers"] == 0
+                    assert cost["stderr"] <= math.sqrt(fewest) * one * (1 + 1e-12)
+    assert relaxed > 100
+    assert exact > 10
+
+
+def test_an_exact_answer_says_what_it_is_made_of(tmp_path):
+    """The difference, although [1, 3] is a box nearby that takes one answer."""
+    with database(tmp_path / "db", epsilon=1) as db:
+        values = [db.answer(count(*ends)).value for ends in ((0, 3), (0, 0), (1, 5))]
+        answer = db.answer(count(1, 3))
+        assert (answer.status, answer.distance, answer.numbers) == ("relaxed", 0, 2)
+        assert answer.value == values[0] - values[1]
+        assert answer.law == NoiseSum(DiscreteLaplace(Fraction(4)), {1: 2})
+        made = "made of the answers (age BETWEEN 0 AND 3) - (age = 0)"
+        assert answer.notes == ("exactly the box that was asked for", made)
+        assert "exactly as asked, made of 2 numbers" in repr(answer)
+
+
+def test_a_long_sum_is_listed_in_part(tmp_path):
+    with database(tmp_path / "db", epsilon=0.5) as db:
+        db.answer("SELECT age, COUNT(*) FROM t WHERE sex = 'f' GROUP BY age")
+        db.answer("SELECT age, COUNT(*) FROM t WHERE age < 4 AND sex = 'm' GROUP BY age")
+        _, made = db.answer(count(0, 3)).notes
+        assert made.endswith(" and 2 more")
+        assert made.count(" + ") == 5
+
+
+def test_prefer_a_box_nearby(tmp_path):
+    """The numbers add up to the box, at a larger error than a box that is near it has."""
     with database(tmp_path / "db", epsilon=1, relax=1) as db:
         for sql in (count(0, 1), count(2, 3), count(0, 4)):
             assert db.answer(sql).status == "answered"
-        near = db.answer(count(0, 3))
-        itself = db.answer(count(0, 3), prefer="exact")
+        near = db.answer(count(0, 3), prefer="near")
+        itself = db.answer(count(0, 3))
         assert near.distance > 0 == itself.distance
         assert itself.answered == "age BETWEEN 0 AND 3"
         assert itself.stderr == pytest.approx(math.sqrt(2) * near.stderr)
         assert itself.law == NoiseSum(DiscreteLaplace(Fraction(4)), [(w, 1) for w in _weights(db)])
-        compound = db.answer(count(0, 3), relax="compound")
+        assert db.answer(count(0, 3), prefer="exact").value == itself.value
+        compound = db.answer(count(0, 3), relax="compound", prefer="near")
         assert compound.distance == near.distance
 
 
@@ -184,3 +262,25 @@ def test_a_table_of_groups_tells_the_status_of_each(db):
     fates = {key[0]: estimate.status_label for key, estimate in answers}
     assert fates == {0: "answered", 2: "relaxed", 3: "relaxed", 4: "answered", 5: "answered"}
     assert [line.split()[-1] for line in lines[:5]] == list(fates.values())
+
+
+def test_boxes_are_relaxed_after_all_others_are_bought(tmp_path):
+    """Groups that there is no room for use those that there is room for, whichever come first: the
+    same question, asked again, has the same answers.
+    """
+    schema = sc.Schema([sc.Attribute("n", "quasi", sc.IntegerRange(0, 9))])
+    table = pa.table({"n": np.arange(100) % 10})
+    for place, taken in enumerate(("n < 5", "n >= 5", "n BETWEEN 3 AND 6")):
+        with database(tmp_path / str(place), table, schema=schema, epsilon=0.5) as db:
+            db.answer(f"SELECT SUM(n + 1) FROM t WHERE {taken}")
+            sql = "SELECT n, COUNT(*) AS c, COUNT_IF(n < 9) AS d FROM t GROUP BY n"
+            first, again = db.reply(sql, relax="compound"), db.reply(sql, relax="compound")
+        assert first.new > 0
+        assert again.new == 0
+        cells, repeated = (
+            [each for _, row in reply.answer.rows for each in row] for reply in (first, again)
+        )
+        labels = {each.status_label for each in cells}
+        assert "relaxed" in labels
+        assert "not answered" not in labels
+        assert [each.value for each in cells] == [each.value for each in repeated]

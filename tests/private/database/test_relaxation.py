@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -9,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scumble.private.database.relaxation import ColumnCache, Compound, Distance, combine, relax
+from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.weighted_sum import NoiseSum
+from scumble.private.database.relaxation import (
+    ColumnCache,
+    Compound,
+    Distance,
+    candidates,
+    combine,
+    relax,
+)
 
 
 class Accepted:
@@ -218,6 +229,92 @@ def _flat(box):
     for point in product(*inside):
         found[point] = 1
     return found.reshape(-1)
+
+
+def flags(box, sizes):
+    """1 for the points of a box, 0 for all others."""
+    found = np.zeros(sizes, int)
+    found[tuple(slice(low, high + 1) for low, high in box)] = 1
+    return found.reshape(-1)
+
+
+def some_boxes(random, sizes, most):
+    return np.array([[np.sort(random.integers(0, size, 2)) for size in sizes] for _ in range(most)])
+
+
+@cache
+def half_width(terms, level):
+    low, high = NoiseSum(DiscreteLaplace(Fraction(4)), terms).interval(0.0, level)
+    return (high - low) / 2
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 2, 2)])
+def test_an_exact_combination_is_found_and_none_is_narrower(sizes):
+    """Against every way to add, subtract or leave out each of up to 7 answers."""
+    random, exact = np.random.default_rng(1), 0
+    for _ in range(400):
+        *boxes, target = some_boxes(random, sizes, random.integers(3, 9))
+        boxes = np.unique(boxes, axis=0)
+        signs = np.array(list(product((-1, 0, 1), repeat=len(boxes))))
+        points = signs @ np.array([flags(box, sizes) for box in boxes])
+        adds_up = (points == flags(target, sizes)).all(axis=1)
+        if not adds_up.any():
+            continue
+        exact += 1
+        chosen = candidates(target, boxes, Distance.over(sizes))
+        found = combine(target, boxes, chosen)
+        terms = tuple(zip(map(abs, found.weights), [1] * len(found.weights), strict=True))
+        fewest = int(np.abs(signs[adds_up]).sum(axis=1).min())
+        for level in (0.5, 0.8, 0.95, 0.99):
+            assert half_width(terms, level) <= half_width(((1, fewest),), level)
+    assert exact >= 20
+
+
+def test_two_answers_that_make_up_the_box_are_found_among_many():
+    """300 answers are nearer to the target than the two whose difference it is, and as many share
+    ends with it on one axis.
+    """
+    sizes = (1000, 1000)
+    near = [[[400 + k, 600 + k], [400 - k, 600 + k]] for k in range(1, 301)]
+    shares = [[[300, 300 + k], [500, 500 + k]] for k in range(1, 301)]
+    pair = [[[0, 600], [400, 600]], [[0, 399], [400, 600]]]
+    boxes, target = np.array(near + shares + pair), np.array([[400, 600], [400, 600]])
+    found = combine(target, boxes, candidates(target, boxes, Distance.over(sizes)))
+    assert dict(zip(found.answers, found.weights, strict=True)) == {600: 1, 601: -1}
+
+
+def test_a_combination_over_many_axes_is_the_least_norm_solution():
+    """More axes than those whose corners are compared. Each answer or pair halves a box of three
+    axes, of which the target is one half.
+    """
+    random, sizes, exact = np.random.default_rng(3), (2,) * 8, 0
+    for _ in range(60):
+        whole, answered = np.array([[0, 1]] * 8), []
+        for _ in range(5):
+            axes = random.permutation(8)[:3]
+            one = whole.copy()
+            one[axes[:2]] = random.integers(0, 2, (2, 1))
+            low, high = one.copy(), one.copy()
+            low[axes[2]], high[axes[2]] = 0, 1
+            answered += [box for box in (one, low, high) if random.random() < 0.6]
+            target = low
+        found = combine(target, np.array(answered), np.arange(len(answered)))
+        dense = np.array([flags(box, sizes) for box in answered], float).T
+        wanted = flags(target, sizes).astype(float)
+        weights, *_ = np.linalg.lstsq(dense, wanted, rcond=1e-10)
+        solvable = np.abs(dense @ weights - wanted).max() < 1e-9
+        assert (found is not None) == solvable
+        if solvable:
+            exact += 1
+            assert found.squares == pytest.approx(float(weights @ weights), abs=1e-6)
+    assert 10 <= exact <= 50
+
+
+def test_weights_that_are_whole_are_exactly_whole():
+    """So the law of the error is exact, and sums of counts are whole numbers."""
+    boxes = np.array([[[0, 2], [0, 6]], [[3, 5], [0, 6]], [[0, 5], [4, 6]]])
+    found = combine(np.array([[0, 5], [0, 3]]), boxes, np.arange(3))
+    assert found.weights == (1, 1, -1)
 
 
 def test_regression_beats_the_compound():

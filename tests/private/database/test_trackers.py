@@ -178,19 +178,19 @@ def test_auto_is_exact_where_it_fits():
     assert isinstance(make_tracker("auto", space_of([10**5, 10**4]), 5), HistogramTracker)
 
 
-@pytest.mark.parametrize(
-    ("kind", "limit", "buckets", "sentence"),
-    [
-        ("best", 1, 1, "'tracker' parameter of Database must be one of auto, exact"),
-        ("auto", 1, 0, "'buckets' parameter of Database must be a whole number from 1"),
-        ("auto", 1, 2.5, "Got 2.5 instead"),
-        ("auto", -1, 1, "'limit' parameter"),
-        ("exact", 1, 1, "counts each of 1000000000 points, of at most 200000000. Use 'histogram'"),
-    ],
-)
-def test_what_is_not_allowed_is_said(kind, limit, buckets, sentence):
-    with pytest.raises(ParameterError, match=sentence):
-        make_tracker(kind, space_of([10**5, 10**4]), limit, buckets)
+REFUSED = [
+    ("best", 1, 1, "'tracker' parameter of Database must be one of auto, exact"),
+    ("auto", 1, 0, "'buckets' parameter of Database must be a whole number from 1"),
+    ("auto", 1, 2.5, "Got 2.5 instead"),
+    ("auto", -1, 1, "'limit' parameter"),
+    ("exact", 1, 1, "counts each of 1000000000 points, of at most 200000000. Use 'histogram'"),
+]
+
+
+def test_what_is_not_allowed_is_said(subtests):
+    for kind, limit, buckets, sentence in REFUSED:
+        with subtests.test(kind=kind), pytest.raises(ParameterError, match=sentence):
+            make_tracker(kind, space_of([10**5, 10**4]), limit, buckets)
 
 
 def test_a_map_needs_two_attributes():

@@ -37,11 +37,12 @@ def digest(release: sc.Release) -> list[str]:
     return [hashlib.sha256((release.folder / file).read_bytes()).hexdigest() for file in files]
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_two_processes_publish_what_one_does(name: str, path) -> None:
-    local = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
-    pool = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1, jobs=2)
-    assert digest(pool) == digest(local)
+def test_two_processes_publish_what_one_does(path, subtests: pytest.Subtests) -> None:
+    for name in MECHANISMS:
+        with subtests.test(name=name):
+            local = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+            pool = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1, jobs=2)
+            assert digest(pool) == digest(local)
 
 
 def test_lists_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,7 @@ def test_lists_kept_in_a_file_or_read_again_do_not_change_a_release(
     name: str, path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_memory = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
-    monkeypatch.setattr("scumble.private.tables.lists.kept.MEMORY", 100)
+    monkeypatch.setattr("scumble.private.tables.list_spool.MEMORY", 100)
     in_file = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
     monkeypatch.setattr("tempfile.TemporaryFile", _no_room)
     read_again = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import pickle
 import queue
 import subprocess
 import sys
 import threading
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +16,7 @@ import pytest
 
 import scumble as sc
 from scumble.cli.publish_options import opened_engine
-from scumble.private.engines import spark_session as spark_session_module
-from scumble.private.engines import spark_task, spark_wait
+from scumble.private.engines import spark, spark_task
 from scumble.private.engines.spark_session import spark_session
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.tables.open import open_source
@@ -39,9 +35,8 @@ def session(settings: dict[str, str], master: str = "spark://host:7077") -> obje
     return found
 
 
-@pytest.mark.parametrize(
-    ("settings", "master", "named"),
-    [
+def test_clusters_without_encryption_are_refused(subtests: pytest.Subtests) -> None:
+    for settings, master, named in [
         ({}, "spark://host:7077", ["network.crypto.enabled=true", "io.encryption.enabled=true"]),
         (CHANNEL, "yarn", ["io.encryption.enabled=true"]),
         ({**ENCRYPTED, "spark.authenticate": "false"}, "yarn", ["network.crypto.enabled=true"]),
@@ -49,17 +44,16 @@ def session(settings: dict[str, str], master: str = "spark://host:7077") -> obje
         ({"spark.io.encryption.enabled": "true"}, "local-cluster[2,1,1024]", ["crypto.enabled"]),
         ({}, "local[2]", ["spark.io.encryption.enabled=true"]),
         ({**ENCRYPTED, "spark.eventLog.enabled": "true"}, "yarn", ["eventLog.enabled=false"]),
-    ],
-)
-def test_clusters_without_encryption_are_refused(settings, master: str, named) -> None:
-    engine = sc.Spark(session(settings, master))
-    with pytest.raises(sc.ParameterError, match="unencrypted") as error:
-        sc.publish("no such file", schema(), sc.Uniform(epsilon=1), engine=engine)
-    assert all(each in str(error.value) for each in named)
-    assert ("network.crypto" in str(error.value)) == any("crypto" in each for each in named)
-    assert "insecure_cluster=True" in str(error.value)
-    assert sc.Spark(session(settings, master), insecure_cluster=True).opened()
-    assert sc.Spark(session(ENCRYPTED, master)).opened()
+    ]:
+        with subtests.test(settings=settings, master=master, named=named):
+            engine = sc.Spark(session(settings, master))
+            with pytest.raises(sc.ParameterError, match="unencrypted") as error:
+                sc.publish("no such file", schema(), sc.Uniform(epsilon=1), engine=engine)
+            assert all(each in str(error.value) for each in named)
+            assert ("network.crypto" in str(error.value)) == any("crypto" in each for each in named)
+            assert "insecure_cluster=True" in str(error.value)
+            assert sc.Spark(session(settings, master), insecure_cluster=True).opened()
+            assert sc.Spark(session(ENCRYPTED, master)).opened()
 
 
 def test_what_is_no_session() -> None:
@@ -134,22 +128,6 @@ def test_a_process_that_serves_several_releases_sees_a_new_file(tmp_path, monkey
         list(missing.batches(["age"]))
 
 
-def test_an_answer_is_waited_for_while_there_are_signs_of_life(tmp_path, monkeypatch) -> None:
-    spark_wait.begin_beats(tmp_path)
-    sign, box = tmp_path / "beat", queue.SimpleQueue()
-    os.utime(sign, (0, 0))
-    spark_wait.beat(tmp_path)
-    assert sign.stat().st_mtime_ns > 0
-    monkeypatch.setattr(spark_wait, "PATIENCE", -1)
-    for folder in (tmp_path, tmp_path / "none"):
-        found = spark_wait._awaited(box, spark_wait.TaskSigns(folder))[1]
-        assert isinstance(found, spark_wait._SilenceError)
-    box.put((7, None))
-    assert spark_wait._awaited(box, spark_wait.TaskSigns(tmp_path)) == (7, None)
-    spark_wait.beat(tmp_path / "removed")
-    assert not (tmp_path / "removed").exists(), "a late task makes nothing"
-
-
 class Context:
     """What looks like the context of a session, on which one job runs until it is cancelled."""
 
@@ -168,24 +146,23 @@ class Context:
             self.cancelled.set()
 
 
-def test_errors_of_spark_are_not_kept(tmp_path) -> None:
+def test_errors_of_spark_are_not_kept() -> None:
     """They may quote values and keys, and notebooks print the context of an exception."""
     pytest.importorskip("pyspark", reason="needs scumble[spark]")
 
     def fails() -> None:
         raise OSError("age 91")
 
-    spark_wait.begin_beats(tmp_path)
     with pytest.raises(sc.ScumbleError, match="see the logs of Spark") as error:
-        spark_wait.answer_of(Context(), spark_wait.TaskSigns(tmp_path), fails)
+        spark.call_spark(Context(), fails)
     assert error.value.__context__ is None
     assert error.value.__cause__ is None
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_job_that_begins_after_ctrl_c_is_cancelled(begun: bool, tmp_path, monkeypatch) -> None:
+def test_a_job_that_begins_after_ctrl_c_is_cancelled(begun: bool, monkeypatch) -> None:
     """Ctrl-C comes between two calls of Java, when there is no job to cancel yet."""
-    pytest.importorskip("pyspark", reason="needs scumble[spark]")
+    pyspark = pytest.importorskip("pyspark", reason="needs scumble[spark]")
     context = Context()
 
     def call() -> None:
@@ -199,110 +176,57 @@ def test_a_job_that_begins_after_ctrl_c_is_cancelled(begun: bool, tmp_path, monk
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spark_wait, "_awaited", interrupted)
+    monkeypatch.setattr(spark, "_await_answer", interrupted)
     if not begun:
-        monkeypatch.setattr(spark_wait._Call, "start", interrupted)
+        monkeypatch.setattr(pyspark.InheritableThread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        spark_wait.answer_of(context, spark_wait.TaskSigns(tmp_path), call)
+        spark.call_spark(context, call)
     assert context.cancelled.is_set() == begun
     assert bool(context.asked) == begun, "nobody waits for a call that never began"
 
 
 class Java:
-    """What looks like a context whose Java process answers some questions about one job, and no
-    more. `tasks` are those of the job that run; `executors` have the tasks of each executor.
+    """What looks like a context whose Java process answers some questions about one stage, and no
+    more. With `moves`, a task has ended whenever it is asked. The first `fails` questions end in
+    an error.
     """
 
-    def __init__(self, answers: int, tasks: int, executors: list[int], tags: bool = True) -> None:
-        self.master, self.answers, self.asked = "spark://host:7077", threading.Semaphore(answers), 0
-        self._jsc = SimpleNamespace(sc=lambda: self)
-        self._tasks, self._tags = tasks, tags
-        self._executors = [0, *executors]  # the first is the driver
-
-    def isStopped(self) -> bool:  # noqa: N802
-        self.answers.acquire()
-        self.asked += 1
-        return False
+    def __init__(self, answers: int, *, moves: bool, fails: int = 0) -> None:
+        self.answers, self.asked, self._moves = threading.Semaphore(answers), 0, moves
+        self._fails = fails
 
     def statusTracker(self) -> object:  # noqa: N802
-        def some(**methods: object) -> object:
-            value = SimpleNamespace(**{name: lambda it=it: it for name, it in methods.items()})
-            return SimpleNamespace(isDefined=lambda: True, get=lambda: value)
-
-        def tagged(tag: str) -> list[int]:
-            if self._tags:
-                return [7] if tag == "tag" else []
-            from py4j.protocol import Py4JError
-
-            raise Py4JError("there is no such method")
-
-        stage = some(numCompletedTasks=3, numFailedTasks=0, numActiveTasks=self._tasks)
-        running = SimpleNamespace(toString=lambda: "RUNNING")
-        return SimpleNamespace(
-            getJobIdsForTag=tagged,
-            getActiveJobIds=lambda: [7],
-            getJobInfo=lambda _: some(status=running, stageIds=[4]),
-            getStageInfo=lambda _: stage,
-            getExecutorInfos=lambda: [
-                SimpleNamespace(numRunningTasks=lambda tasks=tasks: tasks)
-                for tasks in self._executors
-            ],
-        )
+        self.answers.acquire()
+        self.asked += 1
+        if self.asked <= self._fails:
+            raise OSError("the answer was lost")
+        stage = {"numCompletedTasks": self.asked if self._moves else 3}
+        return SimpleNamespace(getActiveStageIds=lambda: [4], getStageInfo=lambda _: stage)
 
 
-QUEUES = {
-    "no executor": (0, [], "the session has had no executor"),
-    "other tasks": (0, [1, 0], "the executors of the session have done only other tasks"),
-    "its own tasks": (1, [1, 0], ""),
-    "idle executors": (0, [0, 0], ""),  # although tasks wait: a message was lost
-}
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_call_is_given_up_when_tasks_stand_still(moves: bool, monkeypatch) -> None:
+    """Java says four times that a task has ended, or always the same; then it does not answer."""
+    monkeypatch.setattr(spark, "PATIENCE", 1.5)
+    java, begun = Java(4, moves=moves), time.monotonic()
+    _, error = spark._await_answer(queue.SimpleQueue(), java)
+    assert isinstance(error, spark._SilenceError)
+    assert time.monotonic() - begun > (4 if moves else 1) * 0.5 + 1.5 - 0.1
+    assert java.asked == 4 or not moves
 
 
-@pytest.mark.parametrize("tags", [True, False])
-@pytest.mark.parametrize("queue_", QUEUES)
-def test_a_queue_is_waited_for(queue_: str, tags: bool, tmp_path, monkeypatch, caplog) -> None:
-    """As long as Java says that it is one: three answers, each for a third of the patience."""
-    pytest.importorskip("pyspark", reason="needs scumble[spark]")
-    tasks, executors, told = QUEUES[queue_]
-    java = Java(3, tasks, executors, tags)
-    monkeypatch.setattr(spark_wait, "PATIENCE", 0.9)
-    monkeypatch.setattr(spark_wait, "NOTICE_SECONDS", 0.5)
-    spark_wait.begin_beats(tmp_path)
-    begun, signs = time.monotonic(), spark_wait.TaskSigns(tmp_path)
-    with signs.asked(java, "tag"):
-        _, error = spark_wait._awaited(queue.SimpleQueue(), signs)
-    assert isinstance(error, spark_wait._SilenceError)
-    assert (time.monotonic() - begun > 1.75) == bool(told), "0.9 s after the last sign"
-    words = told or "no task has begun, read on or ended"
-    assert f"Still waiting for Spark: {words} for " in caplog.messages[0]
+def test_a_question_that_fails_gives_nothing_up(monkeypatch) -> None:
+    monkeypatch.setattr(spark, "PATIENCE", 1.5)
+    java = Java(4, moves=True, fails=2)
+    _, error = spark._await_answer(queue.SimpleQueue(), java)
+    assert isinstance(error, spark._SilenceError)
+    assert java.asked == 4
 
 
-def test_a_plan_that_goes_on_forever_is_told_and_waited_for(monkeypatch, caplog) -> None:
-    """No task of it ends, but Java answers; then it does not answer any more."""
-    pytest.importorskip("pyspark", reason="needs scumble[spark]")
-    java = Java(6, 2, [1, 1])
-    monkeypatch.setattr(spark_wait, "PATIENCE", 0.9)
-    monkeypatch.setattr(spark_wait, "NOTICE_SECONDS", 0.5)
-    begun, signs = time.monotonic(), spark_wait.JavaSigns()
-    with signs.asked(java, "tag"):
-        _, error = spark_wait._awaited(queue.SimpleQueue(), signs)
-    assert isinstance(error, spark_wait._SilenceError)
-    assert java.asked == 6, "it was waited for as long as there were answers"
-    assert time.monotonic() - begun > 6 * 0.3 + 0.9 - 0.1
-    told = "Still waiting for Spark: no task of the DataFrame has ended (2 running) for "
-    assert all(message.startswith(told) for message in caplog.messages)
-    assert len(caplog.messages) in (2, 3), "after 0.5, 1 and 2 seconds without a task that ended"
-
-
-@pytest.mark.parametrize("quiet", [True, False])
-def test_messages_of_the_shell(quiet: bool, monkeypatch, capsys) -> None:
-    """On stderr, unless a program reads it."""
-    monkeypatch.setattr(spark_session_module, "spark_session", lambda _: nullcontext(session({})))
-    given = "spark", "spark://host:7077", None, True
-    with opened_engine(*given, quiet=quiet):
-        logging.getLogger("scumble.spark").warning("Still waiting for Spark: %s.", "it")
-    assert capsys.readouterr().err == ("" if quiet else "Still waiting for Spark: it.\n")
-    assert not logging.getLogger("scumble.spark").handlers
+def test_an_answer_ends_the_waiting() -> None:
+    box: queue.SimpleQueue = queue.SimpleQueue()
+    box.put((7, None))
+    assert spark._await_answer(box, Java(0, moves=False)) == (7, None)
 
 
 class TestCommand:

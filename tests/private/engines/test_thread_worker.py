@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.private.engines import tasks, thread_worker, workers
+from scumble.families.alphabeta.publish import views as tuple_views
+from scumble.private.engines import tasks, workers
+from scumble.private.engines import workers as thread_worker
 from scumble.private.engines.workers import Task, Workers
-from scumble.private.perturbation import tuple_views
 from scumble.private.tables import source, writer
 from tests.support import faults
 from tests.support.mechanisms.conformance_cases import cases

@@ -34,8 +34,8 @@ def values(journal: Journal) -> list[object]:
 
 @pytest.mark.parametrize("room", [0, 37, 200])
 def test_processes_and_threads_use_exactly_the_room_there_is(journal, room):
-    """200 requests of 8 processes with 5 threads each; half of the processes commit in groups."""
-    command = [sys.executable, "-m", CHILD, "crowd", str(journal.place), str(room), "5", "5"]
+    """200 requests of 4 processes with 10 threads each; half of the processes commit in groups."""
+    command = [sys.executable, "-m", CHILD, "crowd", str(journal.place), str(room), "10", "5"]
     children = [
         subprocess.Popen(
             [*command, "group"] if number % 2 else command,
@@ -43,7 +43,7 @@ def test_processes_and_threads_use_exactly_the_room_there_is(journal, room):
             stdout=subprocess.PIPE,
             text=True,
         )
-        for number in range(8)
+        for number in range(4)
     ]
     for child in children:
         child.stdin.write("go\n")

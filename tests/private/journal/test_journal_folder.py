@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 
 import pytest
 
 import scumble as sc
+from scumble.private.journal import sqlite_store
 from scumble.private.journal.journal import Journal
 
 PROMISE = {"epsilon": "3/10", "noise": "2000"}
@@ -33,6 +37,13 @@ def test_only_the_owner_can_read_it(journal):
     assert set(files.values()) == {0o600}
 
 
+def test_every_commit_waits_for_the_disk(journal):
+    """SQLite's FULL: the log is synced at each commit, so that a power failure loses no charge."""
+    for store in (journal._writer, journal._reader):
+        assert store.run("PRAGMA synchronous") == 2
+        assert store.run("PRAGMA journal_mode") == "wal"
+
+
 def test_an_existing_folder_is_refused(tmp_path):
     (tmp_path / "db").mkdir()
     with pytest.raises(sc.LedgerError, match="exists already"):
@@ -48,6 +59,57 @@ def test_creating_leaves_all_or_nothing(tmp_path, monkeypatch):
     with pytest.raises(sc.LedgerError, match="No space left on device"):
         Journal.create(tmp_path / "db", PROMISE)
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from scumble.private.journal import sqlite_store
+from scumble.private.journal.journal import Journal
+setattr(sqlite_store, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+Journal.create(sys.argv[1], {}, secret=b"key")
+"""
+
+
+@pytest.mark.parametrize("step", ["_lock_folder", "_write_durably", "_sync_folder"])
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, step):
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "db", step], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".db-")
+    Journal.create(tmp_path / "other", PROMISE).close()
+    assert left.exists()  # it is of another name
+    Journal.create(tmp_path / "db", PROMISE).close()
+    assert {path.name for path in tmp_path.iterdir()} == {"db", "other"}
+
+
+def test_what_another_process_fills_is_not_removed(tmp_path):
+    """Nor what only looks like it."""
+    others = [tmp_path / ".db-0123abcd", tmp_path / ".db-more-0123abcd.new", tmp_path / "db-new"]
+    for other in others:
+        other.mkdir()
+    link = tmp_path / ".db-0123abcd.new"
+    link.symlink_to(others[0])
+    with sqlite_store._unfinished(tmp_path / "db") as partial:
+        (partial / "file").touch()
+        sqlite_store.remove_unfinished(tmp_path / "db")
+        assert (partial / "file").exists()
+    assert set(tmp_path.iterdir()) == {*others, link}
+
+
+def test_a_folder_that_is_taken_for_an_abandoned_one_is_replaced(tmp_path, monkeypatch):
+    """Another process removes it between its creation and its lock."""
+    lock, taken = sqlite_store._lock_folder, []
+
+    def remove_first(folder):
+        if not taken:
+            taken.append(folder)
+            sqlite_store.remove_unfinished(tmp_path / "db")
+        return lock(folder)
+
+    monkeypatch.setattr(sqlite_store, "_lock_folder", remove_first)
+    Journal.create(tmp_path / "db", PROMISE).close()
+    assert not taken[0].exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["db"]
 
 
 def test_a_foreign_lock_on_the_file_is_refused_after_a_while(journal):

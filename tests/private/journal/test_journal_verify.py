@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sqlite3
 
 import pytest
 
 import scumble as sc
+from scumble.private.database.inspect import links
 from scumble.private.journal.chain import Head
-from scumble.private.journal.entries import digest
+from scumble.private.journal.entries import canonical, digest
 from scumble.private.journal.journal import Journal
 from scumble.private.journal.sqlite_store import HeadFile
 
@@ -64,6 +67,32 @@ def test_a_whole_ledger_is_whole(journal):
     assert journal.verify() == ()
     assert journal.verify(journal.head) == ()
     assert journal.verify(str(journal.head)) == ()
+
+
+def test_hashes_tell_nothing_to_somebody_who_tries_out_contents(journal):
+    """Auditors see numbers, times and hashes, and know what the few possible answers look like."""
+    entries = journal.entries()
+    salts = [json.loads(entry.text)["_salt"] for entry in entries]
+    assert len(set(salts)) == ENTRIES
+    assert all(len(bytes.fromhex(salt)) >= 16 for salt in salts)
+    shown = json.dumps(links(entries))
+    for entry, salt in zip(entries, salts, strict=True):
+        guess = dataclasses.replace(entry, text=canonical(entry.payload))
+        assert not guess.intact
+        assert salt not in shown
+        assert "_salt" not in entry.payload
+
+
+def test_entries_of_earlier_versions_have_no_salt_and_are_continued(journal):
+    remove = "payload = json_remove(payload, '$._salt')"
+    meddle(journal, f"UPDATE entries SET {remove} WHERE number > 1")
+    forge(journal, 2)
+    HeadFile(journal.place / "ledger.head").write(journal.head)
+    with Journal.open(journal.place) as again:
+        assert [entry.text for entry in again.entries(after=7)] == ['{"value":8}', '{"value":9}']
+        with again.turn() as turn:
+            assert turn.append("answer", {"value": 10}).payload == {"value": 10}
+        assert again.verify(again.head) == ()
 
 
 @pytest.mark.parametrize(
@@ -237,7 +266,7 @@ def test_only_a_head_kept_elsewhere_shows_that_everything_was_forged(journal):
         assert found(forged) == []
         [(number, sentence)] = found(forged, seal)
     assert number == ENTRIES
-    assert "is not the one that the head kept elsewhere remembers" in sentence
+    assert "is not the one that the seal kept elsewhere remembers" in sentence
 
 
 def test_an_old_seal_still_fits_a_longer_ledger(journal):
@@ -251,7 +280,7 @@ def test_a_seal_shows_an_older_copy_of_the_folder(journal):
     seal = Head(ENTRIES + 3, "0" * 64)
     [(number, sentence)] = found(journal, seal)
     assert number == ENTRIES + 1
-    assert "but the head kept elsewhere remembers entry 12" in sentence
+    assert "but the seal kept elsewhere remembers entry 12" in sentence
 
 
 def test_what_is_no_seal_is_refused(journal):

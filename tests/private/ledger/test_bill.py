@@ -44,18 +44,19 @@ def histogram(neighbours: str, **more) -> sc.Histogram:
     return sc.Histogram(["age"], epsilon=0.5, neighbours=neighbours, **more)
 
 
-@pytest.mark.parametrize(
-    ("ledger", "promised", "times"),
-    [
-        ("add_remove", "add_remove", 1),
-        ("replace", "replace", 1),
-        ("replace", "add_remove", 2),
-        ("values", "replace", 1),
-        ("values", "add_remove", 2),
-    ],
-)
-def test_summaries_by_the_relation(ledger: str, promised: str, times: int) -> None:
-    assert bill(histogram(promised), terms(ledger)).loss == PrivacyLoss(times * HALF)
+RELATIONS = [
+    ("add_remove", "add_remove", 1),
+    ("replace", "replace", 1),
+    ("replace", "add_remove", 2),
+    ("values", "replace", 1),
+    ("values", "add_remove", 2),
+]
+
+
+def test_summaries_by_the_relation(subtests: pytest.Subtests) -> None:
+    for ledger, promised, times in RELATIONS:
+        with subtests.test(ledger=ledger):
+            assert bill(histogram(promised), terms(ledger)).loss == PrivacyLoss(times * HALF)
 
 
 def test_a_replaced_person_says_nothing_about_one_who_was_not_there() -> None:
@@ -155,14 +156,16 @@ def test_alphabeta_tells_how_many_rows_there_are() -> None:
     assert "number of rows" in bill(sc.AlphaBeta(k=2, gamma=0.5), terms("replace")).remark
 
 
-@pytest.mark.parametrize(
-    "mechanism", [sc.Partition(rho1=0.3, rho2=0.6), sc.Anatomy(l=2), sc.Aroma(k=3)]
-)
-@pytest.mark.parametrize("relation", ["values", "replace", "add_remove"])
-def test_what_is_not_differential_privacy_is_not_counted(mechanism, relation: str) -> None:
-    found = bill(mechanism, terms(relation))
-    assert found.loss is None
-    assert found.remark.endswith("which is no loss that adds up to others.")
+NOT_PRIVATE = [sc.Partition(rho1=0.3, rho2=0.6), sc.Anatomy(l=2), sc.Aroma(k=3)]
+
+
+def test_what_is_not_differential_privacy_is_not_counted(subtests: pytest.Subtests) -> None:
+    for mechanism in NOT_PRIVATE:
+        for relation in ["values", "replace", "add_remove"]:
+            with subtests.test(mechanism=mechanism, relation=relation):
+                found = bill(mechanism, terms(relation))
+                assert found.loss is None
+                assert found.remark.endswith("which is no loss that adds up to others.")
 
 
 def test_what_no_number_covers_is_not_counted() -> None:

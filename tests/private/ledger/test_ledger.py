@@ -13,8 +13,11 @@ import pytest
 
 import scumble as sc
 from scumble.model.privacy.accounting import PrivacyLoss
+from scumble.model.relational import Address, DatabaseError
 from scumble.private.database.inspect import DatabaseInspection
+from scumble.private.journal import sqlite_store
 from tests.support import people
+from tests.support.postgres import LosesReply, Server
 
 CHILD = "tests.support.database.publishing_child"
 SCHEMA = people.schema()
@@ -214,27 +217,28 @@ def test_nothing_of_the_table_is_written(ledger: sc.Ledger, tmp_path: Path) -> N
     assert not [word for word in (b"zyxwvut", b"7919", b"whereitlies") if word in written]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"neighbours": "others"}, "'neighbours' parameter of Ledger must be 'values', 'replace'"),
-        ({"neighbours": "values"}, "a list of sensitive columns with neighbours='values'"),
-        ({"neighbours": "replace", "sensitive": ["job"]}, "and only then"),
-        ({"neighbours": "replace", "epsilon": 0}, "'epsilon' parameter of Ledger"),
-        ({"neighbours": "replace", "delta": 1}, "'delta' parameter of Ledger"),
-        ({"neighbours": "replace", "contribution": 0}, "'contribution' parameter of Ledger"),
-        ({"neighbours": "replace", "pure": 0.5}, "together with a delta"),
-        (
-            {"neighbours": "replace", "epsilon": 1, "delta": 0.1, "pure": 1},
-            "'pure' parameter of Ledger must be below epsilon",
-        ),
-        ({"neighbours": "replace", "name": ""}, "name"),
-    ],
-)
-def test_terms_that_make_no_sense(given: dict, words: str, tmp_path: Path) -> None:
-    with pytest.raises(sc.ParameterError, match=words):
-        sc.Ledger.create(tmp_path / "none", **given)
-    assert not (tmp_path / "none").exists()
+NONSENSE = [
+    ({"neighbours": "others"}, "'neighbours' parameter of Ledger must be 'values', 'replace'"),
+    ({"neighbours": "values"}, "a list of sensitive columns with neighbours='values'"),
+    ({"neighbours": "replace", "sensitive": ["job"]}, "and only then"),
+    ({"neighbours": "replace", "epsilon": 0}, "'epsilon' parameter of Ledger"),
+    ({"neighbours": "replace", "delta": 1}, "'delta' parameter of Ledger"),
+    ({"neighbours": "replace", "contribution": 0}, "'contribution' parameter of Ledger"),
+    ({"neighbours": "replace", "pure": 0.5}, "together with a delta"),
+    (
+        {"neighbours": "replace", "epsilon": 1, "delta": 0.1, "pure": 1},
+        "'pure' parameter of Ledger must be below epsilon",
+    ),
+    ({"neighbours": "replace", "name": ""}, "name"),
+]
+
+
+def test_terms_that_make_no_sense(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for given, words in NONSENSE:
+        with subtests.test(given=given):
+            with pytest.raises(sc.ParameterError, match=words):
+                sc.Ledger.create(tmp_path / "none", **given)
+            assert not (tmp_path / "none").exists()
 
 
 def test_a_ledger_is_never_replaced(ledger: sc.Ledger) -> None:
@@ -249,7 +253,7 @@ def test_a_database_is_charged_once_and_whole(ledger: sc.Ledger, tmp_path: Path)
     assert ledger.totals[None].epsilon == Fraction(1, 2)
     with pytest.raises(sc.LedgerError, match="exists already"):
         sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how)
-    assert [each.state for each in ledger.charges] == ["made", "returned"]
+    assert [each.state for each in ledger.charges] == ["made"]
     publish(ledger, histogram(0.1))
     with pytest.raises(sc.PromiseError, match="is left of the limit ε = 1"):
         sc.Database.create(tmp_path / "other", TABLE, SCHEMA, **how)
@@ -271,6 +275,121 @@ def test_a_database_that_can_be_opened_stays_paid_for(
     with sc.Database.open(tmp_path / "db", TABLE) as database:
         database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
     assert ledger.totals[None].epsilon == Fraction(1, 2)
+
+
+def create(ledger: sc.Ledger, place: Path | str, table: pa.Table = TABLE) -> sc.Database:
+    return sc.Database.create(place, table, SCHEMA, epsilon=0.5, noise=40, ledger=ledger)
+
+
+def test_a_database_that_was_not_made_gets_its_charge_back(
+    ledger: sc.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stray = TABLE.set_column(0, "age", pa.array([99] * TABLE.num_rows))
+    with pytest.raises(sc.DomainError):
+        create(ledger, tmp_path / "db", stray)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("scumble.private.journal.sqlite_store._create_file", full)
+    with pytest.raises(sc.LedgerError, match="No space left on device"):
+        create(ledger, tmp_path / "db")
+    assert [each.state for each in ledger.charges] == ["returned", "returned"]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let the disk fail to sync a folder, after some of these calls."""
+    sync, calls = sqlite_store._sync_folder, [0]
+
+    def fail(folder: Path) -> None:
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(5, "Input/output error")
+        sync(folder)
+
+    monkeypatch.setattr(sqlite_store, "_sync_folder", fail)
+
+
+def test_a_database_stays_paid_for_whose_folder_the_disk_does_not_confirm(
+    ledger: sc.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder has its name when its parent cannot be synced: it can be opened and asked."""
+    with monkeypatch.context() as patched:
+        failing(patched, after=1)
+        with pytest.raises(sc.LedgerError, match="was created, but the disk did not confirm it"):
+            create(ledger, tmp_path / "db")
+    with sc.Database.open(tmp_path / "db", TABLE) as database:
+        database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
+    assert [each.state for each in ledger.charges] == ["begun"]
+    with monkeypatch.context() as patched:
+        failing(patched, after=0)  # before it has its name
+        with pytest.raises(sc.LedgerError, match="Input/output error"):
+            create(ledger, tmp_path / "other")
+    assert [each.state for each in ledger.charges] == ["begun", "returned"]
+
+
+def test_what_nobody_can_look_at_stays_paid_for(
+    ledger: sc.Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looks = sqlite_store.is_free_folder, []
+
+    def fail(folder: Path) -> bool:
+        looks.append(folder)
+        if len(looks) < 3:  # before the charge, and before the folder is filled
+            return look(folder)
+        raise sc.LedgerError("The disk is gone.")
+
+    failing(monkeypatch, after=0)
+    monkeypatch.setattr(sqlite_store, "is_free_folder", fail)
+    with pytest.raises(sc.LedgerError, match="Input/output error"):
+        create(ledger, tmp_path / "db")
+    assert len(looks) == 3
+    assert [each.state for each in ledger.charges] == ["begun"]
+
+
+@pytest.mark.parametrize(
+    ("arrives", "reached", "state"),
+    [(True, True, "made"), (False, True, "returned"), (True, False, "begun")],
+)
+def test_a_lost_reply_to_the_commit_that_creates_a_database(
+    ledger: sc.Ledger,
+    postgresql: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    arrives: bool,
+    reached: bool,
+    state: str,
+) -> None:
+    """The server has the COMMIT or not, and can be reached afterwards or not."""
+
+    class Connection(LosesReply):
+        def __init__(self, address: Address) -> None:
+            if lost and not reached:
+                raise DatabaseError("the server cannot be reached", "08001")
+            super().__init__(address)
+
+        def run(self, sql: str, *parameters: object) -> list[tuple[object, ...]]:
+            try:
+                return super().run(sql, *parameters)
+            except DatabaseError:
+                lost.append(sql)
+                raise
+
+    lost: list[str] = []
+    Connection.arrives, Connection.armed = arrives, True
+    place = postgresql.table("database")
+    with monkeypatch.context() as patched:
+        patched.setattr("scumble.private.journal.postgres_store.DatabaseConnection", Connection)
+        if state == "made":
+            create(ledger, place).close()
+        else:
+            with pytest.raises(sc.LedgerError, match="the connection was lost"):
+                create(ledger, place)
+    assert lost == ["COMMIT"]
+    assert [each.state for each in ledger.charges] == [state]
+    if state == "returned":
+        create(ledger, place).close()
+    with sc.Database.open(place, TABLE) as database:
+        database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
 
 
 def test_an_owners_ledger_is_no_database(ledger: sc.Ledger) -> None:

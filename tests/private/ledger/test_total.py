@@ -8,7 +8,8 @@ from fractions import Fraction
 from itertools import pairwise, product
 
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
+from scipy.special import ndtr
 
 from scumble.model.privacy.accounting import PrivacyLoss, rho_for
 from scumble.private.ledger.terms import Limit, Total, group_loss
@@ -37,8 +38,8 @@ def beyond(loss: PrivacyLoss, epsilon: float) -> float:
         return sum(p * max(0.0, -math.expm1(epsilon - each)) for p, each in outcomes)
     rho = float(loss.rho)
     spread = math.sqrt(2 * rho)
-    above = stats.norm.sf((epsilon - rho) / spread)
-    return float(above - math.exp(epsilon) * stats.norm.sf((epsilon + rho) / spread))
+    above = ndtr((rho - epsilon) / spread)
+    return float(above - math.exp(epsilon) * ndtr(-(epsilon + rho) / spread))
 
 
 def after(first: PrivacyLoss, then, epsilon: float) -> float:
@@ -48,11 +49,12 @@ def after(first: PrivacyLoss, then, epsilon: float) -> float:
         likely = 1 / (1 + math.exp(-size))
         outcomes = ((likely, size), (1 - likely, -size))
         return sum(p * beyond(then(each), epsilon - each) for p, each in outcomes)
-    law = stats.norm(float(first.rho), math.sqrt(2 * float(first.rho)))
-    places = [law.mean() + law.std() * k / 2 for k in range(-20, 21)]
+    mean, spread = float(first.rho), math.sqrt(2 * float(first.rho))
+    places = [mean + spread * k / 2 for k in range(-20, 21)]
 
     def part(loss: float) -> float:
-        return law.pdf(loss) * beyond(then(loss), epsilon - loss)
+        density = math.exp(-(((loss - mean) / spread) ** 2) / 2) / (spread * math.sqrt(2 * math.pi))
+        return density * beyond(then(loss), epsilon - loss)
 
     return sum(integrate.quad(part, a, b)[0] for a, b in pairwise(places))
 
@@ -98,32 +100,34 @@ def test_without_delta_nothing_but_pure_losses_is_allowed() -> None:
     assert limit.left_rho(Total()) == limit.left_gaussian(Total()) == 0
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), LIMITS)
-def test_a_limit_has_room_for_what_it_is_named_after(epsilon: Fraction, delta: Fraction) -> None:
-    limit = Limit(epsilon, delta)
-    one = Total((PrivacyLoss(rho=rho_for(epsilon, delta)),))
-    assert limit.allows(one)
-    assert limit.used(one) == epsilon
-    assert limit.left_gaussian(Total()) == epsilon
-    assert limit.allows(Total((PrivacyLoss(epsilon),)))
-    assert not limit.allows(one.plus(PrivacyLoss(rho=rho_for(epsilon / 10, delta))))
+def test_a_limit_has_room_for_what_it_is_named_after(subtests: pytest.Subtests) -> None:
+    for epsilon, delta in LIMITS:
+        with subtests.test(epsilon=epsilon):
+            limit = Limit(epsilon, delta)
+            one = Total((PrivacyLoss(rho=rho_for(epsilon, delta)),))
+            assert limit.allows(one)
+            assert limit.used(one) == epsilon
+            assert limit.left_gaussian(Total()) == epsilon
+            assert limit.allows(Total((PrivacyLoss(epsilon),)))
+            assert not limit.allows(one.plus(PrivacyLoss(rho=rho_for(epsilon / 10, delta))))
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), LIMITS)
-def test_what_is_left_fits_and_no_more(epsilon: Fraction, delta: Fraction) -> None:
-    limit = Limit(epsilon, delta)
-    for total in (
-        Total(),
-        pure(epsilon / 5),
-        Total((PrivacyLoss(rho=limit.left_rho(Total()) / 3),)),
-    ):
-        largest, rho = limit.left_epsilon(total), limit.left_rho(total)
-        assert limit.allows(total.plus(PrivacyLoss(largest)))
-        assert not limit.allows(total.plus(PrivacyLoss(largest * Fraction(1001, 1000))))
-        assert limit.allows(total.plus(PrivacyLoss(rho=rho)))
-        assert not limit.allows(total.plus(PrivacyLoss(rho=rho * Fraction(1001, 1000))))
-        named = rho_for(limit.left_gaussian(total), delta)
-        assert Fraction(999, 1000) * rho < named <= rho
+def test_what_is_left_fits_and_no_more(subtests: pytest.Subtests) -> None:
+    for epsilon, delta in LIMITS:
+        with subtests.test(epsilon=epsilon):
+            limit = Limit(epsilon, delta)
+            for total in (
+                Total(),
+                pure(epsilon / 5),
+                Total((PrivacyLoss(rho=limit.left_rho(Total()) / 3),)),
+            ):
+                largest, rho = limit.left_epsilon(total), limit.left_rho(total)
+                assert limit.allows(total.plus(PrivacyLoss(largest)))
+                assert not limit.allows(total.plus(PrivacyLoss(largest * Fraction(1001, 1000))))
+                assert limit.allows(total.plus(PrivacyLoss(rho=rho)))
+                assert not limit.allows(total.plus(PrivacyLoss(rho=rho * Fraction(1001, 1000))))
+                named = rho_for(limit.left_gaussian(total), delta)
+                assert Fraction(999, 1000) * rho < named <= rho
 
 
 def test_a_part_kept_for_pure_releases() -> None:
@@ -135,43 +139,43 @@ def test_a_part_kept_for_pure_releases() -> None:
     assert not half.allows(Total((PrivacyLoss(rho=rho_for(Fraction(1), delta)),)))
 
 
-@pytest.mark.parametrize(("limit", "share"), list(product(LIMITS, (0.1, 0.5, 0.9))))
-def test_no_choice_after_looking_breaks_a_limit(
-    limit: tuple[Fraction, Fraction], share: float
-) -> None:
+def test_no_choice_after_looking_breaks_a_limit(subtests: pytest.Subtests) -> None:
     """The exact δ of two releases, the second of the kind and size that a spiteful owner chooses
     when the loss of the first is known, is at most that of the limit.
     """
-    found = Limit(*limit)
-    firsts = [
-        PrivacyLoss(found.left_epsilon(Total()) * Fraction(share)),
-        PrivacyLoss(rho=found.left_rho(Total()) * Fraction(share)),
-    ]
-    for first in firsts:
-        total = Total((first,))
-        rest = [
-            PrivacyLoss(left) if kind else PrivacyLoss(rho=left)
-            for kind, left in ((1, found.left_epsilon(total)), (0, found.left_rho(total)))
-            if left
-        ]
+    for limit, share in product(LIMITS, (0.1, 0.5, 0.9)):
+        with subtests.test(limit=limit, share=share):
+            found = Limit(*limit)
+            epsilon = float(found.epsilon)
+            firsts = [
+                PrivacyLoss(found.left_epsilon(Total()) * Fraction(share)),
+                PrivacyLoss(rho=found.left_rho(Total()) * Fraction(share)),
+            ]
+            for first in firsts:
+                total = Total((first,))
+                rest = [
+                    PrivacyLoss(left) if kind else PrivacyLoss(rho=left)
+                    for kind, left in ((1, found.left_epsilon(total)), (0, found.left_rho(total)))
+                    if left
+                ]
 
-        def worst(loss: float, rest: list[PrivacyLoss] = rest) -> PrivacyLoss:
-            return max(rest, key=lambda each: beyond(each, float(found.epsilon) - loss))
+                def worst(loss: float, rest=rest, epsilon=epsilon) -> PrivacyLoss:
+                    return max(rest, key=lambda each: beyond(each, epsilon - loss))
 
-        spent = after(first, worst, float(found.epsilon))
-        assert spent <= float(found.delta)
+                spent = after(first, worst, epsilon)
+                assert spent <= float(found.delta)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 10**9)])
-@pytest.mark.parametrize(
-    "delta", [*(1 - Fraction(1, 10**k) for k in (3, 6, 9, 12)), Fraction(1, 10**9)]
-)
-def test_the_room_is_right_at_orders_close_to_one_and_large(
-    epsilon: Fraction, delta: Fraction
-) -> None:
+DELTAS = [*(1 - Fraction(1, 10**k) for k in (3, 6, 9, 12)), Fraction(1, 10**9)]
+
+
+def test_the_room_is_right_at_orders_close_to_one_and_large(subtests: pytest.Subtests) -> None:
     """A careless formula cancels there; by decimals."""
-    limit = Limit(epsilon, delta)
-    assert limit.capacity <= epsilon + beyond_by_decimals(limit.order - 1, delta)
+    for epsilon in [Fraction(1), Fraction(1, 10**9)]:
+        for delta in DELTAS:
+            with subtests.test(epsilon=epsilon, delta=delta):
+                limit = Limit(epsilon, delta)
+                assert limit.capacity <= epsilon + beyond_by_decimals(limit.order - 1, delta)
 
 
 def beyond_by_decimals(more: Fraction, delta: Fraction) -> Fraction:

@@ -52,12 +52,13 @@ def noise(rule: EmptyCellRule, value: int) -> float:
     return (1 - a) / (1 + a) * a ** abs(value)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_chance_is_the_sum_over_all_noises(rule: EmptyCellRule) -> None:
-    low, high = rule.chance(200)
-    assert 0 <= high - low < 1 << 20
-    found = sum(noise(rule, v) * float(kept(rule, v)) for v in range(-800, 801))
-    assert low / 2**200 == pytest.approx(found, rel=1e-12)
+def test_the_chance_is_the_sum_over_all_noises(subtests: pytest.Subtests) -> None:
+    for rule in RULES:
+        with subtests.test(rule=rule):
+            low, high = rule.chance(200)
+            assert 0 <= high - low < 1 << 20
+            found = sum(noise(rule, v) * float(kept(rule, v)) for v in range(-800, 801))
+            assert low / 2**200 == pytest.approx(found, rel=1e-12)
 
 
 def test_the_lots_of_threshold_sampling_have_the_law_of_the_rule() -> None:
@@ -74,21 +75,24 @@ def test_the_lots_of_threshold_sampling_have_the_law_of_the_rule() -> None:
             assert found == min(n, tau) * a**n / total
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_noises_that_pass_have_the_conditional_law(rule: EmptyCellRule) -> None:
+def test_noises_that_pass_have_the_conditional_law(subtests: pytest.Subtests) -> None:
     """Chi-square of 20,000 noises, false alarm 1e-6."""
-    values = rule.draw(Keystream(4), 20_000)
-    chances = {v: noise(rule, v) * float(kept(rule, v)) for v in range(-300, 301)}
-    total = sum(chances.values())
-    common = [v for v, chance in chances.items() if chance / total * 20_000 >= 10]
-    counts = Counter(values.tolist())
-    assert all(kept(rule, v) for v in counts)
-    shares = [chances[v] / total for v in common]
-    other = 20_000 - sum(counts[v] for v in common)
-    if 1 - sum(shares) > 1e-3:
-        assert not rejects([*(counts[v] for v in common), other], [*shares, 1 - sum(shares)])
-    else:
-        assert not rejects([counts[v] for v in common], [s / sum(shares) for s in shares])
+    for rule in RULES:
+        with subtests.test(rule=rule):
+            values = rule.draw(Keystream(4), 20_000)
+            chances = {v: noise(rule, v) * float(kept(rule, v)) for v in range(-300, 301)}
+            total = sum(chances.values())
+            common = [v for v, chance in chances.items() if chance / total * 20_000 >= 10]
+            counts = Counter(values.tolist())
+            assert all(kept(rule, v) for v in counts)
+            shares = [chances[v] / total for v in common]
+            other = 20_000 - sum(counts[v] for v in common)
+            if 1 - sum(shares) > 1e-3:
+                assert not rejects(
+                    [*(counts[v] for v in common), other], [*shares, 1 - sum(shares)]
+                )
+            else:
+                assert not rejects([counts[v] for v in common], [s / sum(shares) for s in shares])
 
 
 def test_geometric_numbers_follow_their_law() -> None:

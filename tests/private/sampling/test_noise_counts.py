@@ -21,20 +21,21 @@ from tests.support.goodness import rejects
 from tests.support.scripted import Scripted, words
 
 
-@pytest.mark.parametrize("bound", [1, 2, 7, 1000, 2**40 + 1])
-def test_integers_are_uniform(bound: int) -> None:
+def test_integers_are_uniform(subtests: pytest.Subtests) -> None:
     """False alarm 1e-6; sees one part in eight 2 % too frequent."""
-    drawn = integers(Keystream(bound), bound, 400_000)
-    assert drawn.dtype == np.uint64
-    assert int(drawn.max()) < bound
-    bins = min(bound, 8)
-    edges = [bound * part // bins for part in range(bins + 1)]
-    counts = np.histogram(drawn.astype(float), edges)[0]
-    shares = np.diff(edges) / bound
-    assert not rejects(counts, shares.tolist()) if bins > 1 else counts[0] == 400_000
-    if bins == 8:
-        off = shares * np.array([1.02] + [1 - 0.02 * shares[0] / (1 - shares[0])] * 7)
-        assert rejects(counts * 4, off.tolist())
+    for bound in [1, 2, 7, 1000, 2**40 + 1]:
+        with subtests.test(bound=bound):
+            drawn = integers(Keystream(bound), bound, 400_000)
+            assert drawn.dtype == np.uint64
+            assert int(drawn.max()) < bound
+            bins = min(bound, 8)
+            edges = [bound * part // bins for part in range(bins + 1)]
+            counts = np.histogram(drawn.astype(float), edges)[0]
+            shares = np.diff(edges) / bound
+            assert not rejects(counts, shares.tolist()) if bins > 1 else counts[0] == 400_000
+            if bins == 8:
+                off = shares * np.array([1.02] + [1 - 0.02 * shares[0] / (1 - shares[0])] * 7)
+                assert rejects(counts * 4, off.tolist())
 
 
 def test_a_refused_word_is_drawn_again() -> None:
@@ -98,10 +99,13 @@ def test_a_tie_of_a_column_reads_on() -> None:
         assert source.used_up
 
 
-@pytest.mark.parametrize("bad", [[], [0, 0], [1, -1], [0.5]])
-def test_bad_weights(bad: list[int]) -> None:
-    with pytest.raises(ParameterError, match="The 'weights' parameter of Categorical must be"):
-        Categorical(bad)
+def test_bad_weights(subtests: pytest.Subtests) -> None:
+    for bad in [[], [0, 0], [1, -1], [0.5]]:
+        with (
+            subtests.test(bad=bad),
+            pytest.raises(ParameterError, match="The 'weights' parameter of Categorical must be"),
+        ):
+            Categorical(bad)
 
 
 def test_binomial_by_enumeration_of_all_coins() -> None:

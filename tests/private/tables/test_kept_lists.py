@@ -17,8 +17,8 @@ import pytest
 import scumble as sc
 from scumble.model.errors import ScumbleError
 from scumble.model.schema.lists import EncodedLists
-from scumble.private.tables.lists import kept
-from scumble.private.tables.lists.kept import EncryptedFile, KeptLists
+from scumble.private.tables import list_spool as kept
+from scumble.private.tables.list_spool import EncryptedFile, KeptLists
 from tests.support.lists import SCHEMA, people
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /dev/full")

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 import scumble as sc
-from scumble.private.tables.long_rows import LongRows
+from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.open import open_source
 
 ROWS = [("t1", "b", 2, "x"), ("t2", "a", 1, "y"), ("t1", "a", 10, "x"), ("t1", "c", 1, "x")]
@@ -143,3 +143,24 @@ def test_lists_inside_of_lists_are_outside_however_deep() -> None:
         cells[0] = value
         with pytest.raises(sc.DomainError, match="outside the domain"):
             sc.publish(pd.DataFrame({"item": pd.Series(cells)}), domain, mechanism)
+
+
+def test_who_has_any_item_is_said_not_to_be_hidden() -> None:
+    """A person without items has no row here. Where one person stands in for another, the number of
+    baskets is public and tells of them; where people are added and removed it is hidden.
+    """
+    lists = pa.table({"item": ["b a c", "a"], "shop": ["x", "y"]})
+
+    def limits(source, neighbours: str, **options) -> str:
+        given = {"length": 3, "epsilon": 1, "neighbours": neighbours}
+        release = sc.publish(source, SCHEMA, sc.Sequences("item", **given), **options)
+        return " ".join(release.guarantees[0].limits)
+
+    said = "whether somebody has any item is not hidden"
+    assert said in limits(table(ROWS), "replace", basket="basket")
+    assert said not in limits(table(ROWS), "add_remove", basket="basket")
+    assert said not in limits(lists, "replace")
+    counts = sc.Histogram(["shop"], epsilon=1, neighbours="replace")
+    for sample in (None, 0.5):
+        rows = sc.publish(table(ROWS), SCHEMA, counts, basket="basket", sample=sample)
+        assert said in " ".join(rows.guarantees[0].limits)

@@ -7,6 +7,7 @@ differ by one in total, whatever the row contains and whatever type the table ha
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from uuid import UUID
 
@@ -226,10 +227,14 @@ def inserted(values, place, value):
     return [*values[:place], value, *values[place:]]
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-def test_arrow_columns(name):
-    column, usual, strange = COLUMNS[name]
-    check_neighbours(lambda values, people: arrow(column(values), people), usual, strange)
+def test_arrow_columns(subtests):
+    for name, (column, usual, strange) in COLUMNS.items():
+        with subtests.test(name=name):
+            check_neighbours(partial(arrow_of, column), usual, strange)
+
+
+def arrow_of(column, values, people):
+    return arrow(column(values), people)
 
 
 def some_slow(names, quick):
@@ -328,49 +333,47 @@ def canonical(person):
     return found.strip() or None
 
 
-@pytest.mark.parametrize("name", PEOPLE)
+def rows_of(column, people):
+    values = repeated(["a", "b", "1"], len(people))[::-1]
+    if column is None:
+        return pandas(values, people).assign(person=pd.Series(people, dtype=object))
+    return arrow(pa.array(values), column(people))
+
+
 @pytest.mark.parametrize("most", some_slow([1, 2], {2}))
-def test_identifiers(name, most):
+def test_identifiers(most, subtests):
     """One more person with many rows changes the counts by `most`; rows without one, by 0."""
-    column, usual, strange = PEOPLE[name]
-    people = repeated(usual, 4 * PIECE + 1)
-
-    def make(people):
-        values = repeated(["a", "b", "1"], len(people))[::-1]
-        if column is None:
-            return pandas(values, people).assign(person=pd.Series(people, dtype=object))
-        return arrow(pa.array(values), column(people))
-
-    for odd in strange:
-        if canonical(odd) in map(canonical, usual):
-            continue
-        # The rows of the odd person are at the end, so that those of others keep their values.
-        more = [*[odd] * (2 * PIECE), *people]
-        one = counts(make(people), "text", "drop", "person", most)
-        other = counts(make(more), "text", "drop", "person", most)
-        limit = 0 if canonical(odd) is None else most
-        assert np.abs(one - other).sum() <= limit
-        assert one.sum() == sum(
-            min(most, people.count(who)) for who in set(usual) if canonical(who) is not None
-        )
+    for name, (column, usual, strange) in PEOPLE.items():
+        with subtests.test(name=name):
+            people = repeated(usual, 4 * PIECE + 1)
+            one = counts(rows_of(column, people), "text", "drop", "person", most)
+            assert one.sum() == sum(
+                min(most, people.count(who)) for who in set(usual) if canonical(who) is not None
+            )
+            for odd in strange:
+                if canonical(odd) in map(canonical, usual):
+                    continue
+                # The rows of the odd person are at the end, so that others keep their values.
+                more = [*[odd] * (2 * PIECE), *people]
+                other = counts(rows_of(column, more), "text", "drop", "person", most)
+                limit = 0 if canonical(odd) is None else most
+                assert np.abs(one - other).sum() <= limit
 
 
-@pytest.mark.parametrize(
-    "same",
-    [
+def test_one_person_in_many_spellings(subtests):
+    """Over batches, over types in one column, and over files of several types."""
+    for same in [
         [1, 1.0, "1", " 1 ", Decimal("1.00"), b"1", np.int8(1), np.float32(1)],
         [0.0, -0.0, 0, "0", Decimal("-0.0")],
         ["id1", b"id1", " id1"],
         [date(2024, 1, 1), "2024-01-01"],
         [2.5, "2.5", Decimal("2.50")],
         [None, float("nan"), "", "  ", pd.NaT, [1], object()],
-    ],
-)
-def test_one_person_in_many_spellings(same):
-    """Over batches, over types in one column, and over files of several types."""
-    frame = pandas(["a"] * 3 * len(same), same * 3)
-    expected = 0 if same[0] is None else 1
-    assert counts(frame, "text", "drop", "person").sum() == expected
+    ]:
+        with subtests.test(same=same):
+            frame = pandas(["a"] * 3 * len(same), same * 3)
+            expected = 0 if same[0] is None else 1
+            assert counts(frame, "text", "drop", "person").sum() == expected
 
 
 def test_one_person_over_files_of_several_types(tmp_path):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from scumble.private.tables.persons import kernels, limit
@@ -140,21 +136,20 @@ def test_a_known_number_of_rows_changes_nothing(monkeypatch) -> None:
     assert found[0] == found[10**6]
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view()]
-)
-def test_identifiers_whose_form_is_seen_at_once(kind) -> None:
+def test_identifiers_whose_form_is_seen_at_once(subtests: pytest.Subtests) -> None:
     """A batch in canonical form gives what a batch with a value that has to be changed gives."""
-    plain = ["P1", "~", "!", "a b", "é1é1", "x\u00a0y", "a\x01b"]
-    changed = [" a", "a ", "", None, "\x01a", "é", "\u00a0a", "a\u2003", "\x7f", "\x1f"]
-    for start in range(3):
-        fast = limit.identifiers(pa.array(plain[:4], kind)[start:])
-        assert fast.to_pylist() == [each.encode() for each in plain[start:4]]
-    for each in [*plain, *changed]:
-        alone = limit.identifiers(pa.array([each], kind))
-        beside = limit.identifiers(pa.array([None, each, " "], kind))
-        assert alone.type == beside.type == pa.large_binary()
-        assert alone.to_pylist() == beside.to_pylist()[1:2]
+    for kind in [pa.string(), pa.binary(), pa.large_string(), pa.large_binary(), pa.string_view()]:
+        with subtests.test(kind=kind):
+            plain = ["P1", "~", "!", "a b", "é1é1", "x\u00a0y", "a\x01b"]
+            changed = [" a", "a ", "", None, "\x01a", "é", "\u00a0a", "a\u2003", "\x7f", "\x1f"]
+            for start in range(3):
+                fast = limit.identifiers(pa.array(plain[:4], kind)[start:])
+                assert fast.to_pylist() == [each.encode() for each in plain[start:4]]
+            for each in [*plain, *changed]:
+                alone = limit.identifiers(pa.array([each], kind))
+                beside = limit.identifiers(pa.array([None, each, " "], kind))
+                assert alone.type == beside.type == pa.large_binary()
+                assert alone.to_pylist() == beside.to_pylist()[1:2]
 
 
 def test_bytes_that_are_not_text_stay_identifiers() -> None:
@@ -162,25 +157,3 @@ def test_bytes_that_are_not_text_stay_identifiers() -> None:
     for each in raw:
         beside = limit.identifiers(pa.array([each, b" "], pa.binary())).to_pylist()
         assert limit.identifiers(pa.array([each], pa.binary())).to_pylist() == beside[:1]
-
-
-WITHOUT_PANDAS = """
-import sys
-import scumble as sc
-age = sc.Attribute("age", "quasi", sc.IntegerRange(0, 99))
-schema = sc.Schema([sc.Attribute("id", "identifier", None), age])
-limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=3)
-sc.publish(sys.argv[1], schema, limited)
-print("numba" in sys.modules, "pandas" in sys.modules, "scipy.linalg" in sys.modules)
-"""
-
-
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_many_persons_are_counted_without_pandas_and_linear_algebra(tmp_path, kind) -> None:
-    """Arrow and numba import these only to see whether they are there."""
-    rows = limit._MANY + 1
-    people = pa.array(np.arange(rows) // 4).cast(kind)
-    pq.write_table(pa.table({"id": people, "age": np.arange(rows) % 100}), tmp_path / "p.parquet")
-    command = [sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path / "p.parquet")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False", "False"]

@@ -158,13 +158,16 @@ def test_limits_hold_over_batches_and_match_plain_python():
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
-)
-def test_persons_in_any_layout(kind):
-    table = TABLE.set_column(0, "person", TABLE["person"].cast(kind))
-    assert columns(Rows(table, SCHEMA).limited("person", 1), ["sex"]) == [[0, 1, 0]]
+def test_persons_in_any_layout(subtests):
+    for kind in [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ]:
+        with subtests.test(kind=kind):
+            table = TABLE.set_column(0, "person", TABLE["person"].cast(kind))
+            assert columns(Rows(table, SCHEMA).limited("person", 1), ["sex"]) == [[0, 1, 0]]
 
 
 @pytest.mark.parametrize("nobody", [None, "", "  "])
@@ -183,19 +186,17 @@ def test_columns_in_any_layout_with_a_limit():
     assert columns(Rows(table, schema).limited("person", 1), ["sex"]) == [[0, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    "people",
-    [
+def test_compounds_do_not_tell_persons_apart(subtests):
+    for people in [
         pa.array([["a"], ["b"]]),
         pa.array([{"a": 1}, {"a": 2}]),
         pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int8())),
         pa.array([(1, 2, 3), None], pa.month_day_nano_interval()),
-    ],
-)
-def test_compounds_do_not_tell_persons_apart(people):
-    rows = Rows(pa.table({"person": people, "sex": ["f", "m"]}), Schema((PERSON, SEX)))
-    with pytest.raises(SourceError, match="Column 'person' cannot tell persons apart"):
-        columns(rows.limited("person", 1), ["sex"])
+    ]:
+        with subtests.test(people=people):
+            rows = Rows(pa.table({"person": people, "sex": ["f", "m"]}), Schema((PERSON, SEX)))
+            with pytest.raises(SourceError, match="Column 'person' cannot tell persons apart"):
+                columns(rows.limited("person", 1), ["sex"])
 
 
 def test_runs_of_equal_persons():
@@ -218,19 +219,17 @@ def test_remarks_say_what_was_done(outside):
     )
 
 
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
+def test_values_for_the_owners_eyes(subtests):
+    for values, shown in [
         (pa.array([b"pirate"]), "'pirate'"),
         (pa.array([b"\xff"]), "(text that is not UTF-8"),
         (pa.array([2**62]).cast(pa.timestamp("s")), "(text that is not UTF-8, or a date out of"),
         (pa.array([1.5]), "1.5"),
-    ],
-)
-def test_values_for_the_owners_eyes(values, shown):
-    with pytest.raises(DomainError) as caught:
-        columns(Rows(pa.table({"job": values}), Schema((JOB,)), reveal=True), ["job"])
-    assert f"row 1: the value {shown}" in str(caught.value)
+    ]:
+        with subtests.test(values=values, shown=shown):
+            with pytest.raises(DomainError) as caught:
+                columns(Rows(pa.table({"job": values}), Schema((JOB,)), reveal=True), ["job"])
+            assert f"row 1: the value {shown}" in str(caught.value)
 
 
 def test_white_space_does_not_make_another_person():

@@ -86,9 +86,10 @@ IN_MEMORY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", IN_MEMORY)
-def test_tables_in_memory(name):
-    assert codes(IN_MEMORY[name]()) == CODES
+def test_tables_in_memory(subtests):
+    for name in IN_MEMORY:
+        with subtests.test(name=name):
+            assert codes(IN_MEMORY[name]()) == CODES
 
 
 def test_a_duckdb_relation():
@@ -97,14 +98,15 @@ def test_a_duckdb_relation():
         assert codes(connection.sql("SELECT * FROM given")) == CODES
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_csv_with_any_delimiter(tmp_path, mark):
-    assert codes(write_csv(tmp_path, CSV.replace(",", mark))) == CODES
+def test_csv_with_any_delimiter(tmp_path_factory, subtests):
+    for mark in [",", ";", "\t", "|"]:
+        with subtests.test(mark=mark):
+            tmp_path = tmp_path_factory.mktemp("case")
+            assert codes(write_csv(tmp_path, CSV.replace(",", mark))) == CODES
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_csv_in_many_spellings(tmp_path_factory, subtests):
+    for text in [
         CSV.replace("\n", "\r\n"),
         "\ufeff" + CSV,
         CSV.replace(",", ", "),
@@ -113,10 +115,10 @@ def test_csv_with_any_delimiter(tmp_path, mark):
         CSV.replace("name", '"the\nname"'),
         CSV.replace("Bob", "#Bob"),
         CSV.replace("41,\n", '41,""\n'),
-    ],
-)
-def test_csv_in_many_spellings(tmp_path, text):
-    assert codes(write_csv(tmp_path, text)) == CODES
+    ]:
+        with subtests.test(text=text):
+            tmp_path = tmp_path_factory.mktemp("case")
+            assert codes(write_csv(tmp_path, text)) == CODES
 
 
 def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
@@ -130,10 +132,12 @@ def test_gzipped_csv_is_known_by_name_or_content(tmp_path, name):
     assert codes(write_csv(tmp_path, gzip.compress(CSV.encode()), name)) == CODES
 
 
-@pytest.mark.parametrize("name", ["a[1].csv", "it's.csv", "a*b?.csv", "table.txt", "UPPER.CSV"])
-def test_odd_file_names(tmp_path, name):
-    write_csv(tmp_path, CSV.replace("30", "99"), "a1.csv")
-    assert codes(str(write_csv(tmp_path, CSV, name))) == CODES
+def test_odd_file_names(tmp_path_factory, subtests):
+    for name in ["a[1].csv", "it's.csv", "a*b?.csv", "table.txt", "UPPER.CSV"]:
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("case")
+            write_csv(tmp_path, CSV.replace("30", "99"), "a1.csv")
+            assert codes(str(write_csv(tmp_path, CSV, name))) == CODES
 
 
 def test_parquet_file_folder_and_pattern(tmp_path):
@@ -328,12 +332,14 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_in_one_sentence(tmp_path, name):
-    make, sentence = REFUSED[name]
-    with pytest.raises(SourceError) as caught:
-        codes(make(tmp_path))
-    assert sentence in str(caught.value)
+def test_refused_in_one_sentence(tmp_path_factory, subtests):
+    for name in REFUSED:
+        with subtests.test(name=name):
+            tmp_path = tmp_path_factory.mktemp("case")
+            make, sentence = REFUSED[name]
+            with pytest.raises(SourceError) as caught:
+                codes(make(tmp_path))
+            assert sentence in str(caught.value)
 
 
 def test_a_damaged_page_of_parquet(tmp_path):

@@ -76,6 +76,7 @@ def _brute(query: Query) -> tuple[np.ndarray, np.ndarray]:
     return holds.reshape(shape), amount.reshape(shape)
 
 
+@settings(max_examples=50)
 @given(conditions, st.sets(st.sampled_from(SMALL.names), max_size=2))
 def test_counts_are_those_of_enumeration(condition: str, groups: set[str]) -> None:
     query = _query(condition)
@@ -294,9 +295,8 @@ def test_residues_are_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert min(exact) < 0 < max(exact)
 
 
-@pytest.mark.parametrize(
-    ("sql", "of", "parts"),
-    [
+def test_split(subtests: pytest.Subtests) -> None:
+    for sql, of, parts in [
         ('"a" OR "b"', "any", ['"a"', '"b"']),
         ('("a" AND "b") OR "c"', "any", ['("a" AND "b")', '"c"']),
         ('"a" BETWEEN 1 AND 2 AND "b"', "all", ['"a" BETWEEN 1 AND 2', '"b"']),
@@ -305,13 +305,12 @@ def test_residues_are_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
         ('NOT (("a" AND "b"))', "any", ['NOT ("a")', 'NOT ("b")']),
         ('(("a" OR "b"))', "any", ['"a"', '"b"']),
         ('NOT "a" OR "b"', "any", ['NOT "a"', '"b"']),
-    ],
-)
-def test_split(sql: str, of: str, parts: list[str]) -> None:
-    found = split(Expression(sql, ("a", "b", "c")))
-    assert found is not None
-    assert (found.of, [part.sql for part in found.parts]) == (of, parts)
-    assert all(part.attributes for part in found.parts)
+    ]:
+        with subtests.test(sql=sql, of=of, parts=parts):
+            found = split(Expression(sql, ("a", "b", "c")))
+            assert found is not None
+            assert (found.of, [part.sql for part in found.parts]) == (of, parts)
+            assert all(part.attributes for part in found.parts)
 
 
 @pytest.mark.parametrize(

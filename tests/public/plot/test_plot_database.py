@@ -91,14 +91,15 @@ def test_files(make):
     assert plot.svg(make()) == plot.svg(make())
 
 
-@pytest.mark.parametrize("limit", [1, 2, 6, 7, 10, 13, 25, 300, 12345])
-def test_ticks_of_the_bar_are_even(limit):
-    figure = heat(limit=limit)
-    ticks = [int(tick) for tick in figure.axes[1].get_yticks()]
-    assert ticks[0] == 0
-    assert ticks[-1] < limit
-    assert len(ticks) <= 6
-    assert len(set(np.diff(ticks))) <= 1
+def test_ticks_of_the_bar_are_even(subtests: pytest.Subtests) -> None:
+    for limit in [1, 2, 6, 7, 10, 13, 25, 300, 12345]:
+        with subtests.test(limit=limit):
+            figure = heat(limit=limit)
+            ticks = [int(tick) for tick in figure.axes[1].get_yticks()]
+            assert ticks[0] == 0
+            assert ticks[-1] < limit
+            assert len(ticks) <= 6
+            assert len(set(np.diff(ticks))) <= 1
 
 
 @pytest.mark.parametrize(("letters", "turned"), [(4, 0), (14, 90)])

@@ -189,13 +189,13 @@ def agrees(sandbox: Sandbox, sql: str) -> None:
             assert found == pytest.approx(float(expected), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(truths(3))
 def test_a_condition_means_what_duckdb_says(sandbox: Sandbox, condition: str) -> None:
     agrees(sandbox, f"SELECT COUNT(*) FROM t WHERE {condition}")
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.sampled_from(["SUM", "AVG", "COUNT"]), numbers(3), truths(2))
 def test_an_aggregate_means_what_duckdb_says(
     sandbox: Sandbox, name: str, argument: str, condition: str
@@ -239,11 +239,12 @@ def test_the_short_way_and_the_parser_agree(clause: str) -> None:
     assert short == read_expression(question, names, question.tokens)
 
 
-@pytest.mark.parametrize("sql", [sql for sql, _ in cases("asked.sql")])
-def test_every_understood_question_runs(sandbox: Sandbox, sql: str) -> None:
-    query = parse(sql, SCHEMA, TABLES)
-    sandbox.check(query)
-    evaluated(sandbox, query)
+def test_every_understood_question_runs(sandbox: Sandbox, subtests: pytest.Subtests) -> None:
+    for sql in [sql for sql, _ in cases("asked.sql")]:
+        with subtests.test(sql=sql):
+            query = parse(sql, SCHEMA, TABLES)
+            sandbox.check(query)
+            evaluated(sandbox, query)
 
 
 def test_null_is_not_true_whatever_the_optimizer_thinks(sandbox: Sandbox) -> None:

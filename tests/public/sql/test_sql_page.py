@@ -26,16 +26,17 @@ def blocks(language: str) -> list[str]:
 SCHEMA = Schema.loads(blocks("toml")[0])
 
 
-@pytest.mark.parametrize("sql", blocks("sql"))
-def test_a_question_on_the_page_runs(sql: str) -> None:
-    engine = Sandbox(SCHEMA, {"ages": AGES})
-    query = read_select_with(sql, SCHEMA, engine)
-    if isinstance(query, SelectPlan):
-        check_plan(query, engine)
-        assert query.items
-    else:
-        engine.check(query)
-        engine.evaluate(query.expressions, query.attributes)
+def test_a_question_on_the_page_runs(subtests: pytest.Subtests) -> None:
+    for sql in blocks("sql"):
+        with subtests.test(sql=sql):
+            engine = Sandbox(SCHEMA, {"ages": AGES})
+            query = read_select_with(sql, SCHEMA, engine)
+            if isinstance(query, SelectPlan):
+                check_plan(query, engine)
+                assert query.items
+            else:
+                engine.check(query)
+                engine.evaluate(query.expressions, query.attributes)
 
 
 @pytest.mark.parametrize("shown", blocks("text"))

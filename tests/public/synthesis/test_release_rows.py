@@ -48,21 +48,22 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_rows_have_the_types_of_the_schema_and_missing_values(method):
-    release = sc.publish(people(), SCHEMA, method, seed=1)
-    rows = release.rows(1000, seed=5)
-    assert rows.num_rows == 1000
-    assert rows.column_names == NAMES
-    assert rows["age"].type == pa.int64()
-    assert rows["job"].type.value_type == pa.string()
-    assert 200 < rows["job"].null_count < 500
-    assert rows.equals(release.rows(1000, seed=5))
-    if method.neighbours == "replace":
-        assert release.rows(seed=1).num_rows == 3000
-    report = release.quality(rows)
-    assert set(report.column_names) == {"attributes", "ways", "cells", "distance", "noise"}
-    assert max(report["distance"].to_pylist()) < 0.4
+def test_rows_have_the_types_of_the_schema_and_missing_values(subtests: pytest.Subtests) -> None:
+    for method in METHODS:
+        with subtests.test(method.name):
+            release = sc.publish(people(), SCHEMA, method, seed=1)
+            rows = release.rows(1000, seed=5)
+            assert rows.num_rows == 1000
+            assert rows.column_names == NAMES
+            assert rows["age"].type == pa.int64()
+            assert rows["job"].type.value_type == pa.string()
+            assert 200 < rows["job"].null_count < 500
+            assert rows.equals(release.rows(1000, seed=5))
+            if method.neighbours == "replace":
+                assert release.rows(seed=1).num_rows == 3000
+            report = release.quality(rows)
+            assert set(report.column_names) == {"attributes", "ways", "cells", "distance", "noise"}
+            assert max(report["distance"].to_pylist()) < 0.4
 
 
 def test_rows_of_a_workload_of_single_attributes():

@@ -20,7 +20,7 @@ def rows(points) -> pa.Table:
 
 
 def amount(number: PastAnswer, point: tuple[int, int]) -> int:
-    """What a row at a point adds to a number; plain sums are written as SUM(age + constant)."""
+    """What a row at a point adds to a number; plain sums are of age, or of age + constant."""
     if not covers(number.box, point):
         return 0
     if number.kind.startswith("sum by "):  # the amounts are in the name
@@ -29,7 +29,7 @@ def amount(number: PastAnswer, point: tuple[int, int]) -> int:
         for name in names.split(", "):
             cell = cell * {"age": AGES, "sex": len(SEXES)}[name] + point[name == "sex"]
         return int(listed.split()[cell])
-    return 1 if number.kind == COUNT else point[0] + int(number.kind.split("+")[1])
+    return 1 if number.kind == COUNT else point[0] + int(number.kind.partition("+")[2] or 0)
 
 
 def listed(answer) -> list[sc.Estimate]:

@@ -12,6 +12,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from itertools import count
 
 from scumble.private.journal.group_commit import GroupCommit
@@ -79,6 +81,8 @@ def crowd(folder: str, room: int, threads: int, tries: int, group: str = "") -> 
 if __name__ == "__main__":
     mode, *rest = sys.argv[1:]
     if mode == "nursery":
+        with suppress(ImportError):  # else each child would load it
+            import_module("adbc_driver_postgresql.dbapi")
         nurse(append)
     else:
         folder, *numbers = rest

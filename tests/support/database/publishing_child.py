@@ -13,12 +13,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import scumble as sc
+from scumble.families.histogram.publish import Histogram
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger import ledger
 from scumble.private.publish import publish as publish_table
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.histogram import Histogram
 from tests.support import people
 
 SCHEMA = people.schema()

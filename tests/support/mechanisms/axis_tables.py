@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import scumble as sc
+from scumble.families.axes.publish import AxisSummary
 from scumble.model.designs.kronecker import NUMBER, ByLaw, Product
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.axes import AxisSummary
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.kronecker import ProductReader
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 import scumble as sc
-from scumble.private.hooks import Study
 from scumble.private.mechanism import Mechanism, constructor_parameters
+from scumble.private.mechanism_metadata import ComparisonPreset
 from tests.support.people import JOBS, people, schema
 
 TABLES = {"empty": 0, "one row": 1, "skewed": 500, "ordinary": 400}  # and how many rows
@@ -64,7 +64,7 @@ def default_case(kind: type[Mechanism]) -> Case:
     """The case of a mechanism of which nothing is known but what its class says."""
     known = schema()
     questions = ("SELECT age, sex, job, COUNT(*) FROM t GROUP BY age, sex, job",)
-    study = Study(known, tuple(known.names), "replace", 2, questions, lambda: 0.4)
+    study = ComparisonPreset(known, tuple(known.names), "replace", 2, questions, lambda: 0.4)
     named = {each.name for each in constructor_parameters(kind)}
     refused = ({"epsilon": 0}, "must be a number above 0 and at most 100. Got 0 instead")
     return Case(lambda: kind.made_for(1, study), (refused,) if "epsilon" in named else ())

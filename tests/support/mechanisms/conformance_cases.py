@@ -172,7 +172,10 @@ CASES = {
             ({"epsilon": 1e-300}, "the noise would be larger than"),
             ({"delta": 1}, "between 0 and 1"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
-            ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),
+            (
+                {"queries": []},
+                "a list of SQL counts, or the pathlib.Path of a file of them",
+            ),
             ({"queries": "no such file.sql"}, "'queries' parameter of Workload"),
             ({"attributes": []}, "one or more different attribute names"),
         ),
@@ -314,7 +317,10 @@ CASES = {
             ({"epsilon": 0}, "'epsilon' parameter of Mwem must be a number above 0"),
             ({"epsilon": 1e-300}, "the noise would be larger than"),
             ({"rounds": 0}, "'rounds' parameter of Mwem must be a whole number from 1 to 200"),
-            ({"queries": []}, "a file of SQL counts, or a list of them, with at least one"),
+            (
+                {"queries": []},
+                "a list of SQL counts, or the pathlib.Path of a file of them",
+            ),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
             ({"attributes": []}, "one or more different attribute names"),
         ),

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.box_tree import BoxNodes, BoxTree
+from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
+from scumble.families.boxes.read import BoxTreeReader
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
 from scumble.private.meter.table import PrivateCounts, PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.box_tree import BoxTreeReader
 
 
 def domain(shape: tuple[int, ...]) -> sc.Schema:
@@ -59,11 +59,16 @@ def spent_on_counts(tree: BoxNodes, design: BoxTree, shape: tuple[int, ...], per
     """The ε of all noisy counts together, by brute force: the rows that one person may change, each
     in the cell where it weighs most, a weight being the sum of 1 / scale over the boxes around it.
     """
-    weights = [1 / law.scale for law in design.laws]
     measured = tree.law >= 0
     inside = members(tree.boxes, shape)[measured]
-    scales = np.array([weights[law] for law in tree.law[measured]], object)
-    return max(scales @ inside) * person.sensitivity
+    laws = tree.law[measured]
+    boxes = [inside[laws == law].sum(axis=0) for law in range(len(design.laws))]  # by law and cell
+    around = np.unique(boxes, axis=1).T.tolist()
+    most = max(
+        sum(number / law.scale for number, law in zip(numbers, design.laws, strict=True))
+        for numbers in around
+    )
+    return most * person.sensitivity
 
 
 def neighbours(size: int, most: int, relation: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -13,14 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.sparse import NoiseTails, Rule, Sparse
+from scumble.families.histogram.design import NoiseTails, Rule, Sparse
+from scumble.families.histogram.publish import PrivateCells, PublishedCells
+from scumble.families.histogram.read.sparse import Amounts, SparseError, empty_cell
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
-from scumble.private.meter.sparse import PrivateCells, PublishedCells
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.sparse_laws import Amounts, SparseError, empty_cell
 
 
 def behind_the_meter(
@@ -88,8 +88,9 @@ def amounts(
         ~sampled,
         np.where(v < close, w, 0),
     ]
-    cells = np.array([np.sum(amount[inside] ** j) for j in range(3)])
-    sums = np.array([[np.sum(kind * g**j) for j in range(3)] for kind in kinds])
+    powers = np.arange(3)
+    cells = (amount[inside][:, None] ** powers).sum(axis=0)
+    sums = np.array(kinds) @ g[:, None] ** powers
     value = sums[0] - empty.shift * (cells - sums[3])
     possible = amount[inside]
     return Amounts(np.array([value, *sums[1:], cells]), possible.min(), possible.max())

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import scumble as sc
+from scumble.families.marginals.publish import TableSummary
 from scumble.model.designs.residuals import Residuals, ResidualSolver, differences
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable, noisy_tables
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.marginals import TableSummary
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.measurements.marginals import ResidualReader
 

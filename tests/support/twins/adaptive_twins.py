@@ -7,14 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 import scumble as sc
-from scumble.model.designs.box_tree import BoxNodes, BoxTree
+from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
+from scumble.families.boxes.publish.base import top
+from scumble.families.boxes.publish.dawa import bucket_tree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.hooks import LINE, SQUARE, TINY, Claim
-from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes
-from scumble.private.summaries.trees.base import top
-from scumble.private.summaries.trees.dawa import bucket_tree
-from scumble.private.summaries.trees.privtree import split_rule
+from scumble.private.mechanism_metadata import LINE, SQUARE, TINY, Claim
+from scumble.private.meter.splits import median_cuts, noisy_partition, split_boxes, split_rule
 from tests.support.twins.noise_twins import GIVEN, unmetered
 from tests.support.twins.twins import Twin, claimed
 

@@ -14,11 +14,11 @@ from scumble.audit.mechanism_claims import judged
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.audit.runs import publish_runs
-from scumble.private.hooks import ITEMS, Claim
+from scumble.families.baskets.publish.baskets import _NUMBER, _Hubs, _Sets
+from scumble.private.mechanism_metadata import ITEMS, Claim
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.top import Candidates
-from scumble.private.summaries.lists.baskets import _NUMBER, _Hubs, _Sets
 from tests.support.twins.noise_twins import unmetered
 from tests.support.twins.twins import Check, Twin, claimed
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import scumble as sc
-from scumble.audit.anonymity.attacks import owner_findings
-from scumble.audit.anonymity.generalised import findings
 from scumble.audit.release_claims import claims
 from scumble.audit.report import Finding
+from scumble.families.generalise.check import owner_findings, risk_findings
 from tests.support.twins.twins import Check, Twin
 
 SCHEMA = sc.Schema(
@@ -75,7 +74,7 @@ def _check(mechanism: sc.Generalise, wrong: Callable[[sc.Release], None] | None)
         if wrong is not None:
             wrong(release)
         yield from claims(release)
-        yield from findings(release)
+        yield from risk_findings(release)
         yield from owner_findings(release, table)
 
     return found

@@ -13,8 +13,8 @@ from scumble.audit.distinguish import distinguish
 from scumble.audit.mechanism_claims import judged
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
+from scumble.families.keys.publish import LaplaceRule
 from scumble.private.meter.noise import NoisySteps
-from scumble.private.meter.open_keys import LaplaceRule
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.key_pairs import CellKeysCounter
 from tests.support.twins.twins import Check, Twin

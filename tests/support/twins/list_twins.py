@@ -8,10 +8,10 @@ import numpy as np
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.private.hooks import VISITS, Claim
+from scumble.private.mechanism_metadata import VISITS, Claim
 from scumble.private.meter.noise import NoisySteps
+from scumble.private.meter.splits import split_rule
 from scumble.private.sampling.noise import discrete_laplace
-from scumble.private.summaries.trees.privtree import split_rule
 from tests.support.twins.noise_twins import unmetered
 from tests.support.twins.twins import Twin, claimed
 

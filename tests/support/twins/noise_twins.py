@@ -15,7 +15,7 @@ from scumble.audit.distinguish import distinguish, floating_point_finding
 from scumble.audit.mechanism_claims import judged
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
-from scumble.private.hooks import Claim
+from scumble.private.mechanism_metadata import Claim
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 import scumble as sc
 from scumble.audit.distinguish import distinguish
-from scumble.audit.evidence_checks import TupleOdds
 from scumble.audit.exposure import SECRET, TARGET, VALUES, secret_schema
 from scumble.audit.linkage import row_order_finding
 from scumble.audit.mechanism_claims import judged
-from scumble.model.evidence.presence import InclusionProbabilities
+from scumble.families.alphabeta.design import InclusionProbabilities, TupleOdds
+from scumble.families.alphabeta.publish.views import TupleViews
 from scumble.private.engines.local import LocalEngine
-from scumble.private.hooks import Claim
-from scumble.private.perturbation.tuple_views import TupleViews
+from scumble.private.mechanism_metadata import Claim
+from scumble.private.owner import OwnedRelease
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
@@ -59,7 +59,7 @@ class SortedByTruth(sc.Uniform):
 class SameCoins(sc.AlphaBeta):
     """The second view has exactly the true tuples that the first one has."""
 
-    def republish(self, evidence, published, rows, noise, folder):
+    def republish(self, evidence, published, rows, noise, book, folder):
         law = evidence.presence
         true = true_tuples(rows, "error", 1, LocalEngine(rows, noise).sorted_rows)
         views = TupleViews(rows.schema, law)
@@ -86,13 +86,17 @@ def two_views(mechanism: sc.AlphaBeta):
     return check
 
 
-def masks_of(mechanism: sc.AlphaBeta, first: sc.Release, table: pa.Table, seed: int) -> np.ndarray:
+def masks_of(
+    mechanism: sc.AlphaBeta, first: OwnedRelease, table: pa.Table, seed: int
+) -> np.ndarray:
     """For every person and value the views that show them, after a second view."""
     rows = Rows(open_source(table), first.schema)
     with TemporaryDirectory() as name:
         folder = Path(name)
         noise = Keystream(seed)
-        evidence = mechanism.republish(first.evidence, first.folder, rows, noise, folder)
+        evidence = mechanism.republish(
+            first.evidence, first.folder, rows, noise, first.book, folder
+        )
         shown = pq.read_table(folder / evidence.file)
     found = np.zeros((table.num_rows, VALUES))
     found[shown[TARGET].to_numpy(), shown[SECRET].to_numpy()] = shown[

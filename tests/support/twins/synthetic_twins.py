@@ -9,12 +9,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import scumble as sc
-from scumble.audit.synthetic.replays import replay_finding
+from scumble.families.synthesis.check import replay_finding
+from scumble.families.synthesis.publish.synthesis import Budget
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
-from scumble.private.hooks import CUBE, SMALL_DELTA, TINY, Claim
+from scumble.private.mechanism_metadata import CUBE, SMALL_DELTA, TINY, Claim
 from scumble.private.sampling.source import Keystream
-from scumble.private.summaries.synthetic.choosing import Budget
 from tests.support.twins.twins import Twin, claimed
 
 

@@ -20,13 +20,13 @@ from scumble.audit.mechanism_claims import judged
 from scumble.audit.release_claims import CONFIDENCE
 from scumble.audit.report import Finding
 from scumble.audit.summary_plans import transcripts
-from scumble.model.designs.registry import Cells
+from scumble.families.histogram.design import Cells
+from scumble.families.sequences.publish.trajectories import TripCounter, trip_schema
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
-from scumble.private.hooks import TRIPS
+from scumble.private.mechanism_metadata import TRIPS
 from scumble.private.meter.table import PrivateTable
-from scumble.private.meter.trips import TripCounter, trip_schema
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import ListCounter
 from tests.support.twins.noise_twins import unmetered

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scumble.audit.mechanism_claims import tried
 from scumble.audit.report import Finding
-from scumble.private.hooks import Claim
+from scumble.private.mechanism_metadata import Claim
 
 Check = Callable[[int, int], Iterable[Finding]]  # runs and a seed to findings
 

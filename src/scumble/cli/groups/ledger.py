@@ -10,6 +10,7 @@ import typer
 
 from scumble.cli import console, options, printing
 from scumble.model.errors import LedgerError
+from scumble.model.privacy.guarantee import large_epsilon_warning
 
 if TYPE_CHECKING:
     from scumble.private.ledger.ledger import Charge, Ledger
@@ -34,7 +35,6 @@ def create(
 
     Then charge every release about them to it: scumble publish ... --ledger LEDGER.
     """
-    from scumble.model.privacy.guarantee import large_epsilon_warning
     from scumble.private.ledger.ledger import Ledger
 
     columns = options.columns(sensitive)

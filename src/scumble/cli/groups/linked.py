@@ -12,6 +12,7 @@ import typer
 from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError
 from scumble.model.schema.toml import nearest
+from scumble.public.archive.relations import check_can_write_linked
 
 Tables = Annotated[
     Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
@@ -50,8 +51,8 @@ def link(
     each table, the people first, [tables.NAME] with source, schema, key and columns, and with table
     or query if the source is a database.
     """
+    from scumble.families import class_of
     from scumble.private.publish import publish
-    from scumble.private.summaries.synthetic.synthesis import Synthesis
 
     found = _read(tables)
     goes = _place(output, to, list(found["tables"]))
@@ -59,7 +60,7 @@ def link(
     if "columns" not in first:
         raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
     _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
-    mechanism = Synthesis(first["columns"], **found["synthesis"])
+    mechanism = class_of("synthesis")(first["columns"], **found["synthesis"])
     with bars.working("Publishing"):
         release = publish(
             **_tables(tables, found["tables"]),
@@ -102,8 +103,6 @@ def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:
     """Return where the releases go, if they can, before any work is done."""
     publish_options.check_one_place("releases go", output, to)
     if to is not None:
-        from scumble.public.archive.linked_relations import check_can_write_linked
-
         check_can_write_linked(to, names)
         return to
     from scumble.public.synthesis.linked import check_linked_folder

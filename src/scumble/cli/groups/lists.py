@@ -51,7 +51,7 @@ def top(
 ) -> None:
     """Show the most frequent sets, strings or keys of a release, with intervals."""
     from scumble.model.laws.base import check_level
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.load import load
 
     level = check_level(level)
     _say(load(folder).top(number, length=length), level, as_json)
@@ -66,7 +66,7 @@ def rules(
 ) -> None:
     """Show association rules of a release of baskets: with these items come those."""
     from scumble.model.laws.base import check_level
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.load import load
 
     level = check_level(level)
     _say(load(folder).rules(support=support, confidence=confidence), level, as_json)
@@ -83,7 +83,7 @@ def next_(
     Probabilities are a model of the noisy counts; no error is stated.
     """
     from scumble.model.parameters import whole
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.load import load
 
     whole("next", "number", number, least=1)
     found = load(folder).next(context or [])

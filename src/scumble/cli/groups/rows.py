@@ -62,7 +62,7 @@ def rows(
     writes rows-people.csv and rows-visits.csv, and a table name in a database name_people and
     name_visits.
     """
-    from scumble.public.archive.archive import load_any
+    from scumble.public.archive.load import load_any
     from scumble.public.release import Release
 
     release = load_any(folder)
@@ -124,7 +124,7 @@ def _linked_rows(
 
 def _file_of(output: str, name: str) -> str:
     if is_address(output):
-        from scumble.public.archive.linked_relations import address_of_table
+        from scumble.public.archive.relations import address_of_table
 
         return address_of_table(output, name)
     path = Path(output)
@@ -138,7 +138,7 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write the rows of a release by generalise, and say what was changed in each column."""
-    from scumble.public.archive.archive import load
+    from scumble.public.archive.load import load
 
     refuse_existing(output, force=force)
     with bars.working("Reading rows"):
@@ -189,8 +189,7 @@ def refuse_existing(output: str | Path | None, *, force: bool) -> None:
             "table in a database is postgresql://user@host/database/schema.name or "
             "sqlite:///file.db/name."
         )
-    if path.exists() and not force:
-        raise ParameterError(f"'{path}' exists already. Choose another file, or use --force.")
+    options.refuse_existing(path, force=force)
 
 
 def write_table(table: pa.Table, output: str | Path | None, *, force: bool = False) -> None:

@@ -1,8 +1,8 @@
 """The command doctor: what this machine has for scumble, in ten lines.
 
 Packages are looked up by their metadata and never imported, so that the answer comes at once, also
-where an import would fail. Each line is a `Finding`; one whose state is `PROBLEM` makes the exit
-code 1.
+where an import would fail. Each line is a `MachineFinding`; one whose state is `PROBLEM` makes the
+exit code 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SLOW_SYNC = 0.02  # seconds; a database then gives fewer than fifty answers a s
 _LOW_DISK = 1 << 30  # bytes
 
 
-class Finding(NamedTuple):
+class MachineFinding(NamedTuple):
     """One line of the report: what was looked at, `OK`, `NOTE` or `PROBLEM`, and a sentence."""
 
     topic: str
@@ -57,15 +57,15 @@ def report(folder: Path, as_json: bool = False) -> int:
         console.print_json({"healthy": not problems, "findings": lines})
     else:
         verdict = f"look at: {', '.join(problems)}" if problems else "scumble can work here"
-        for each in (*found, Finding("Verdict", PROBLEM if problems else OK, verdict)):
+        for each in (*found, MachineFinding("Verdict", PROBLEM if problems else OK, verdict)):
             console.echo(f"{each.topic:<11}{each.state:<9}{each.text}")
     return console.SYSTEM if problems else 0
 
 
-def findings(folder: Path) -> Iterable[Finding]:
+def findings(folder: Path) -> Iterable[MachineFinding]:
     """Yield the lines of the report but the verdict; `folder` is where results will be written."""
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Finding("Version", OK, f"scumble {__version__}, {python}")
+    yield MachineFinding("Version", OK, f"scumble {__version__}, {python}")
     known = requirements()
     yield packages(known)
     yield extras(known)
@@ -73,7 +73,11 @@ def findings(folder: Path) -> Iterable[Finding]:
     yield compiled_loops()
     yield place("Temporary", Path(tempfile.gettempdir()))
     yield (written := place("Folder", folder))
-    yield sync_speed(folder) if written.state != PROBLEM else Finding("Sync", NOTE, "not measured")
+    yield (
+        sync_speed(folder)
+        if written.state != PROBLEM
+        else MachineFinding("Sync", NOTE, "not measured")
+    )
     yield terminal()
 
 
@@ -98,20 +102,20 @@ def requirements() -> list[Requirement] | None:
     return found
 
 
-def packages(known: list[Requirement] | None) -> Finding:
+def packages(known: list[Requirement] | None) -> MachineFinding:
     """Report the packages without which nothing works."""
     if known is None:
         text = "scumble is not installed (pip install .): what it needs cannot be looked up"
-        return Finding("Packages", NOTE, text)
+        return MachineFinding("Packages", NOTE, text)
     needed = [each for each in known if not each.extra]
     lacks = [text for each in needed if (text := lacking(each))]
     if lacks:
-        return Finding("Packages", PROBLEM, f"{'; '.join(lacks)}: pip install scumble")
+        return MachineFinding("Packages", PROBLEM, f"{'; '.join(lacks)}: pip install scumble")
     versions = ", ".join(f"{name} {version}" for name in _SHOWN if (version := installed(name)))
-    return Finding("Packages", OK, f"all {len(needed)} are there: {versions}")
+    return MachineFinding("Packages", OK, f"all {len(needed)} are there: {versions}")
 
 
-def extras(known: list[Requirement] | None) -> Finding:
+def extras(known: list[Requirement] | None) -> MachineFinding:
     """Report what each extra needs and lacks; none of them has to be there."""
     parts, state = [], OK
     for name in sorted({each.extra for each in known or ()} - {"", *_INNER}):
@@ -121,7 +125,7 @@ def extras(known: list[Requirement] | None) -> Finding:
             parts.append(f"{name}: {', '.join(lacks)} (pip install 'scumble[{name}]')")
         else:
             parts.append(f"{name} is there")
-    return Finding("Extras", state, "; ".join(parts) or "none are known")
+    return MachineFinding("Extras", state, "; ".join(parts) or "none are known")
 
 
 def installed(package: str) -> str | None:
@@ -154,43 +158,45 @@ def _numbers(version: str) -> tuple[int, ...]:
 # --- the machine ---------------------------------------------------------------------------------
 
 
-def machine() -> Finding:
+def machine() -> MachineFinding:
     """Report the cores that this process may use, and the memory."""
     usable = getattr(os, "sched_getaffinity", None)
     cores = len(usable(0)) if usable else os.cpu_count() or 1
     text = f"{cores} that scumble may use"
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         text += f"; {_size(os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE'))} of memory"
-    return Finding("Cores", OK, text)
+    return MachineFinding("Cores", OK, text)
 
 
-def compiled_loops() -> Finding:
+def compiled_loops() -> MachineFinding:
     """Report the cache of compiled loops; where it cannot be written each process compiles anew."""
     folder = cache_folder()
     kept = [path.stat().st_size for path in folder.rglob("*.nbc")] if folder.is_dir() else []
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         text = f"{folder} cannot be written: set SCUMBLE_CACHE to a folder"
-        return Finding("Compiled", NOTE, text)
+        return MachineFinding("Compiled", NOTE, text)
     if folder.is_dir() and not is_trusted(folder):
         text = f"{folder} is not used, others can write there: set SCUMBLE_CACHE to your own folder"
-        return Finding("Compiled", NOTE, text)
+        return MachineFinding("Compiled", NOTE, text)
     text = f"{len(kept)} kept, {_size(sum(kept))}, in {folder}" if kept else f"none yet in {folder}"
-    return Finding("Compiled", OK, text)
+    return MachineFinding("Compiled", OK, text)
 
 
-def place(topic: str, folder: Path) -> Finding:
+def place(topic: str, folder: Path) -> MachineFinding:
     """Report whether files can be made in a folder, and how much room there is."""
     try:
         with tempfile.NamedTemporaryFile(prefix=".scumble-doctor-", dir=folder):
             room = shutil.disk_usage(folder).free
     except OSError as error:
-        return Finding(topic, PROBLEM, f"{folder} cannot be written: {error.strerror or error}")
+        return MachineFinding(
+            topic, PROBLEM, f"{folder} cannot be written: {error.strerror or error}"
+        )
     text = f"{folder.absolute()} can be written, {_size(room)} free"
-    return Finding(topic, OK if room >= _LOW_DISK else NOTE, text)
+    return MachineFinding(topic, OK if room >= _LOW_DISK else NOTE, text)
 
 
-def sync_speed(folder: Path) -> Finding:
+def sync_speed(folder: Path) -> MachineFinding:
     """Measure how long the disk takes to keep a small write, as a database does for each answer."""
     # The journal of a database uses the same call (private/journal/sqlite_store.py).
     sync = getattr(os, "fdatasync", os.fsync)
@@ -205,18 +211,20 @@ def sync_speed(folder: Path) -> Finding:
             times.append(perf_counter() - start)
     typical = statistics.median(times)
     text = f"{typical * 1000:.2g} ms for a write that is kept: a database needs one for each answer"
-    return Finding("Sync", OK if typical < _SLOW_SYNC else NOTE, text)
+    return MachineFinding("Sync", OK if typical < _SLOW_SYNC else NOTE, text)
 
 
-def terminal() -> Finding:
+def terminal() -> MachineFinding:
     """Report whether the output can show Greek letters."""
     encoding = (sys.stdout.encoding or "ascii").lower()
     try:
         "ε ≤ ½ ± π".encode(encoding)
     except (UnicodeEncodeError, LookupError):
         text = f"{encoding} has no Greek letters: set PYTHONIOENCODING=utf-8"
-        return Finding("Terminal", NOTE, text)
-    return Finding("Terminal", OK, f"{encoding}, {shutil.get_terminal_size().columns} columns")
+        return MachineFinding("Terminal", NOTE, text)
+    return MachineFinding(
+        "Terminal", OK, f"{encoding}, {shutil.get_terminal_size().columns} columns"
+    )
 
 
 def _size(number: float) -> str:

@@ -103,7 +103,9 @@ def _kind(name: str, annotation: Any) -> tuple[str, str]:
         return "json", "uniform" if str in origins else ""
     if words:
         return ("numbers", " ".join(sorted(words))) if Sequence in origins else ("choice", "")
-    if Sequence in origins and Path not in origins:
+    if Path in origins:
+        return "file", ""
+    if Sequence in origins:
         return ("sets", "") if Sequence in nested else ("names", "")
     simple = {float: "number", int: "whole", bool: "flag", str: "text"}
     return next(found for kind, found in simple.items() if kind in origins), ""

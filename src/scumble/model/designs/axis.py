@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
+from scumble.model import stored
 from scumble.model.laws.distributions import NoiseLaw
 
 Floats = NDArray[np.float64]
@@ -108,7 +109,7 @@ class IdentityAxis:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> IdentityAxis:
-        return cls(int(data["size"]))
+        return cls(stored.whole(data["size"], 1))
 
 
 def cell_classes(size: int, fanouts: Sequence[int]) -> Integers:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.designs import kernels
+
 Integers = npt.NDArray[np.int64]
 
 
@@ -69,8 +71,6 @@ class Boxes:
         """Halve each box in every attribute of which it has more than one code. Returns the pieces
         and the box of each piece.
         """
-        from scumble.model.designs import kernels
-
         low, high, origin = kernels.halves(self.low, self.high)
         return Boxes(low, high), origin
 
@@ -97,8 +97,6 @@ class Boxes:
         If `summed` holds many tables, `before` has the indices of the table of each box, along the
         directions before those of the boxes.
         """
-        from scumble.model.designs import kernels
-
         self._refuse_outside(np.array(summed.shape[len(before) :]) - 1)
         total = np.zeros(len(self), summed.dtype)
         strides = strides_of(summed.shape)
@@ -114,8 +112,6 @@ class Boxes:
         """Return, for each box and each of its codes of attribute `axis`, the sum of the cells with
         this code; and the index at which the sums of each box begin.
         """
-        from scumble.model.designs import kernels
-
         self._refuse_outside(np.array(tensor.shape))
         lengths = self.high[axis] - self.low[axis] + 1
         starts = np.cumsum(lengths) - lengths

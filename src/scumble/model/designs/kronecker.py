@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scumble.model import stored
 from scumble.model.designs.axis import Axis, Floats, IdentityAxis, Integers
+from scumble.model.designs.design import Design, Extents
 from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ReleaseError
 from scumble.model.laws import noise_law_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, NoiseLaw
+from scumble.model.privacy.accounting import PrivacyUnit, cost_of_sums
+from scumble.model.privacy.stated_loss import StatedLoss, of_loss
 
 NUMBER = "number"  # the column of the file
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Design):
     """Measurements by the Kronecker product of the matrices of `axes`.
 
     `names` are the attributes of each axis; its cells are their combinations, the last attribute
@@ -49,6 +54,11 @@ class Product:
     def shape(self) -> tuple[int, ...]:
         """The number of cells along each axis."""
         return tuple(axis.size for axis in self.axes)
+
+    @property
+    def extents(self) -> Extents:
+        """The attributes of each axis, and how many combinations of values they have."""
+        return tuple(zip(self.names, self.shape, strict=True))
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -154,11 +164,18 @@ class Product:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Product:
         laws = [noise_law_from_dict(law) for law in data["laws"]]
-        return cls(
-            tuple(map(tuple, data["names"])),
-            tuple(axis_from_dict(each) for each in data["axes"]),
-            tuple(laws[place] for place in data["law of group"]),
+        found = cls(
+            stored.items(partial(stored.items, stored.text), data["names"]),
+            stored.items(axis_from_dict, data["axes"]),
+            tuple(laws[place] for place in stored.items(stored.whole, data["law of group"])),
         )
+        if len(found.names) != len(found.axes) or len(found.laws) != prod(found.groups):
+            raise ValueError("every axis has names, and every group of numbers a law")
+        return found
+
+    def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
+        gram = self.nonnegative_gram(self.laws)
+        return of_loss(cost_of_sums(self.laws, self.norms(), unit, nonnegative_gram=gram))
 
 
 def product_norms(axes: Sequence[Axis]) -> list[tuple[int, int]]:

@@ -7,14 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import stored
+from scumble.model.designs.design import Design, Extents
 from scumble.model.errors import ReleaseError
 from scumble.model.laws import NoiseLaw, noise_law_from_dict
+from scumble.model.privacy.accounting import PrivacyUnit, cost_of_sums
+from scumble.model.privacy.stated_loss import StatedLoss, of_loss
 from scumble.model.stored import DAMAGED, indices
 
 if TYPE_CHECKING:
@@ -25,7 +30,7 @@ _EXACT = 2.0**53  # below it sums of products of coefficients are exact, as inte
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(Design):
     """The design of a workload release: the merged cells, and the noise, independent for each row.
     Each row of the file names its sum: the numbers of its merged cells and their coefficients.
     """
@@ -41,6 +46,17 @@ class Matrix:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Matrix:
         return cls(MergedCells.from_dict(data), noise_law_from_dict(data["noise"]))
+
+    @property
+    def extents(self) -> Extents:
+        return self.merged.extents
+
+    def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
+        import pyarrow.parquet as pq
+
+        strategy, _ = from_table(pq.read_table(file), self.merged.cells)
+        gram = not strategy.signed
+        return of_loss(cost_of_sums([self.noise], strategy.norms(), unit, nonnegative_gram=gram))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +162,11 @@ class MergedCells:
     def shape(self) -> tuple[int, ...]:
         return tuple(block.classes for block in self.blocks)
 
+    @property
+    def extents(self) -> Extents:
+        """The attributes of each block, and how many combinations of values they have."""
+        return tuple((block.names, len(block.labels)) for block in self.blocks)
+
     def merge(self, counts: Integers) -> Integers:
         """Return the counts of the merged cells from those of the product of `names`."""
         tensor = counts.reshape([len(block.labels) for block in self.blocks])
@@ -163,8 +184,14 @@ class MergedCells:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergedCells:
-        blocks = [AttributeBlock(tuple(b["names"]), _labels(b["labels"])) for b in data["blocks"]]
-        return cls(tuple(blocks), _labels(data["labels"]))
+        blocks = tuple(
+            AttributeBlock(stored.items(stored.text, each["names"]), _labels(each["labels"]))
+            for each in data["blocks"]
+        )
+        found = cls(blocks, _labels(data["labels"]))
+        if len(found.labels) != prod(found.shape):
+            raise ValueError("every combination of classes has a merged cell")
+        return found
 
 
 def numbered_by_appearance(labels: npt.NDArray[Any]) -> Labels:
@@ -204,15 +231,20 @@ _MOST_LABELS = 1 << 28
 def _labels(runs: Sequence[Sequence[int]]) -> Labels:
     if sum(stored.whole(length) for _, _, length in runs) > _MOST_LABELS:
         raise ValueError("too many labels")
-    parts = [first + step * np.arange(length) for first, step, length in runs]
-    return np.concatenate(parts).astype(np.int64)
+    parts = [
+        stored.whole(first) + stored.whole(step) * np.arange(length) for first, step, length in runs
+    ]
+    found = np.concatenate(parts).astype(np.int64)
+    if set(np.unique(found).tolist()) != set(range(int(found.max()) + 1)):
+        raise ValueError("classes are numbered from 0 on")
+    return found
 
 
 # --- strategies: integer sums of cells that are measured in place of the questions ---------------
 #
 # The measurement is y = Ax + noise. Every question w is answered by w·x̂ with x̂ the least squares
-# estimate. With independent noise of variance v its error has the variance v · w'(A'A)⁻¹w,
-# whatever the data.
+# estimate. With independent noise of variance v its error has the variance v · w'(A'A)⁻¹w, whatever
+# the data.
 
 Floats = npt.NDArray[np.float64]
 

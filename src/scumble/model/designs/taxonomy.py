@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scumble.model import stored
 from scumble.model.designs.axis import Floats, Integers
 from scumble.model.designs.tree import FamilyGroups, LevelLeastSquares
 
@@ -61,8 +62,18 @@ class Taxonomy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Taxonomy:
-        families = tuple(tuple(map(int, sizes)) for sizes in data["families"])
-        return cls(tuple(map(int, data["order"])), families)
+        order = stored.items(stored.whole, data["order"])
+        families = stored.items(
+            partial(stored.items, partial(stored.whole, least=1)), data["families"]
+        )
+        if sorted(order) != list(range(len(order))) or not order:
+            raise ValueError("the leaves of a taxonomy are all codes")
+        below = len(order)
+        for sizes in families:
+            if sum(sizes) != below:
+                raise ValueError("every node of a taxonomy has a parent")
+            below = len(sizes)
+        return cls(order, families)
 
 
 def _depth(node: Any) -> int:
@@ -131,4 +142,8 @@ class TaxonomyTree:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TaxonomyTree:
-        return cls(Taxonomy.from_dict(data), tuple(map(float, data["weights"])))
+        taxonomy = Taxonomy.from_dict(data)
+        weights = stored.items(stored.weight, data["weights"])
+        if len(weights) != 1 + len(taxonomy.families) or not weights[0]:
+            raise ValueError("every level has a weight, and cells are measured")
+        return cls(taxonomy, weights)

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scumble.model import stored
 from scumble.model.designs.axis import Floats, Integers, cell_classes
 
 
@@ -92,8 +93,13 @@ class Tree:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Tree:
-        fanouts, weights = tuple(map(int, data["fanouts"])), tuple(map(float, data["weights"]))
-        return cls(int(data["size"]), fanouts, weights)
+        fanouts = stored.items(partial(stored.whole, least=1), data["fanouts"])
+        weights = stored.items(stored.weight, data["weights"])
+        if max(fanouts, default=1) > max(stored.whole(data["size"], 1), _LARGEST_FANOUT):
+            raise ValueError("a node has more children than there are cells")
+        if len(weights) != 1 + len(fanouts) or not weights[0]:
+            raise ValueError("every level has a weight, and cells are measured")
+        return cls(stored.whole(data["size"], 1), fanouts, weights)
 
 
 # --- from one level of a tree to the next --------------------------------------------------------
@@ -164,11 +170,11 @@ class FamilyGroups:
 
 # --- weighted least squares on a tree, in two passes ---------------------------------------------
 #
-# Every level of a tree was measured with noise of its own variance, 1/weight, or not at all
-# (weight 0). Upwards, the measurement of a node and the sum of its children's estimates are
-# averaged by their inverse variances. Downwards, the correction of the parent is distributed among
-# the children in proportion to their variances. The result is the weighted least squares estimate
-# (Hay, Rastogi, Miklau, Suciu, VLDB 2010, here for any fan-outs and any weights).
+# Every level of a tree was measured with noise of its own variance, 1/weight, or not at all (weight
+# 0). Upwards, the measurement of a node and the sum of its children's estimates are averaged by
+# their inverse variances. Downwards, the correction of the parent is distributed among the children
+# in proportion to their variances. The result is the weighted least squares estimate (Hay, Rastogi,
+# Miklau, Suciu, VLDB 2010, here for any fan-outs and any weights).
 
 
 class LevelLeastSquares:
@@ -237,6 +243,7 @@ def _there(level: Floats | None) -> Floats:
 
 Budget = Literal["uniform", "optimal"]
 
+_LARGEST_FANOUT = 10**6  # that Hierarchy takes
 _STEPS = 200  # iterations for the optimal shares; the last ones change nothing
 _GRAIN = 1 << 12  # shares are rounded to multiples of 1/4096, then scaled to add up to 1
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import isqrt, lcm
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scumble.model import stored
 from scumble.model.designs.axis import Floats, Integers, cell_classes
 from scumble.model.designs.taxonomy import Taxonomy
 
@@ -101,7 +102,7 @@ class Haar:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Haar:
-        return cls(int(data["size"]))
+        return cls(stored.whole(data["size"], 1))
 
 
 # --- nominal wavelets: the deviation of each node of a taxonomy from the mean of its siblings ----
@@ -111,6 +112,7 @@ class Haar:
 # level. Families of one child carry no information and are not measured.
 
 _FINEST = 1 << 16  # largest norm of a level that factors may cause
+_LARGEST_FACTOR = 1 << 40  # in a manifest; larger than any plan has
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,15 @@ class Nominal:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Nominal:
-        factors = tuple(tuple(map(int, each)) for each in data["factors"])
-        return cls(Taxonomy.from_dict(data), factors)
+        factors = stored.items(
+            partial(stored.items, partial(stored.whole, least=1)), data["factors"]
+        )
+        taxonomy = Taxonomy.from_dict(data)
+        if any(factor >= _LARGEST_FACTOR for each in factors for factor in each):
+            raise ValueError("a factor that no plan has")
+        if [len(each) for each in factors] != [len(each) for each in taxonomy.families]:
+            raise ValueError("every family has a factor")
+        return cls(taxonomy, factors)
 
 
 def _total(siblings: int) -> int:

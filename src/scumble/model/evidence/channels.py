@@ -12,12 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import stored
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
 
 Tensor = npt.NDArray[np.float64]
 
@@ -32,6 +38,9 @@ class UniformChannel:
     """
 
     kind: ClassVar[str] = "uniform"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+    main_promise: ClassVar[str] = "ε-LDP"
+    left_to_audit: ClassVar[frozenset[str]] = frozenset()
 
     attributes: tuple[str, ...]
     keep: Fraction
@@ -49,6 +58,14 @@ class UniformChannel:
         keep = float(self.keep)
         mean: Tensor = tensor.mean(axis=tuple(axes), keepdims=True)
         return (tensor - (1 - keep) * mean) / keep
+
+    def amplification(self, schema: Schema) -> Fraction | None:
+        """Return the largest P(shown | one value) / P(shown | another); None if unbounded."""
+        return _largest_ratio(_uniform_matrix(self.keep, schema.size(self.attributes)))
+
+    def success(self, schema: Schema) -> Fraction | None:
+        """Return the success of the best guess of a value."""
+        return self.keep + (1 - self.keep) / schema.size(self.attributes)
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "attributes": list(self.attributes), "keep": str(self.keep)}
@@ -68,12 +85,38 @@ class PartitionChannel:
     """
 
     kind: ClassVar[str] = "split"
+    left_to_audit: ClassVar[frozenset[str]] = frozenset({"restricted (ρ1, ρ2)-privacy"})
 
     attributes: tuple[str, ...]
     column: str
     domains: tuple[tuple[int, ...], ...]
     keeps: tuple[Fraction, ...]
     rows: tuple[int, ...] = ()
+
+    @property
+    def main_promise(self) -> str:
+        """The statement of a promise that a release must make; another if nothing is perturbed."""
+        whole = 1 in self.keeps
+        return "restricted (ρ1, ρ2)-privacy" if whole else "γ-amplification within a sub-table"
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        """The column with the part of each row, which questions may use like any other."""
+        numbers = IntegerRange(0, len(self.domains) - 1)
+        return (Attribute(self.column, "insensitive", numbers),)
+
+    def amplification(self, schema: Schema) -> Fraction | None:
+        """Return the largest ratio within a part; None if it is unbounded in one."""
+        pairs = zip(self.keeps, self.domains, strict=True)
+        ratios = [
+            _largest_ratio(_uniform_matrix(keep, len(domain))) if len(domain) > 1 else Fraction(1)
+            for keep, domain in pairs
+        ]
+        known = [ratio for ratio in ratios if ratio is not None]
+        return max(known) if len(known) == len(ratios) else None
+
+    def success(self, schema: Schema) -> None:
+        """Return None: it depends on the private table."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -106,11 +149,26 @@ class MultisetChannel:
     """
 
     kind: ClassVar[str] = "bag"
+    added: ClassVar[tuple[Attribute, ...]] = ()
+    left_to_audit: ClassVar[frozenset[str]] = frozenset()
 
     attributes: tuple[str, ...]
     layout: Literal["counts", "codes"]
     columns: tuple[str, ...]
     law: MultisetLaw
+
+    @property
+    def main_promise(self) -> str:
+        """The statement of a promise that a release must make."""
+        return self.law.main_promise
+
+    def amplification(self, schema: Schema) -> Fraction | None:
+        """Return the largest ratio of its law; None if it is unbounded."""
+        return self.law.amplification
+
+    def success(self, schema: Schema) -> Fraction | None:
+        """Return the success of the best guess of a value; None where that takes long."""
+        return self.law.success
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -127,7 +185,10 @@ class MultisetChannel:
             raise ValueError("unknown layout of multisets")
         columns = stored.items(stored.text, data["columns"])
         attributes = stored.items(stored.text, data["attributes"])
-        return cls(attributes, data["layout"], columns, multiset_law_from_dict(data["law"]))
+        law = multiset_law_from_dict(data["law"])
+        if len(columns) != (law.values if data["layout"] == "counts" else law.size):
+            raise ValueError("multisets have one column for each value, or for each member")
+        return cls(attributes, data["layout"], columns, law)
 
 
 Channel = UniformChannel | PartitionChannel | MultisetChannel
@@ -140,6 +201,26 @@ def channel_from_dict(data: Mapping[str, Any]) -> Channel:
     """Return the channel that a manifest holds as `data`."""
     found: Channel = _KINDS[data["kind"]].from_dict(data)
     return found
+
+
+Matrix = list[list[Fraction]]
+
+
+def _uniform_matrix(keep: Fraction, values: int) -> Matrix:
+    """Return P(shown | true) of two values; all others are like the second."""
+    other = (1 - keep) / values
+    return [[keep + other, other], [other, keep + other]]
+
+
+def _largest_ratio(matrix: Matrix) -> Fraction | None:
+    pairs = [
+        (one, other)
+        for column in zip(*matrix, strict=True)
+        for one, other in product(column, column)
+    ]
+    if any(other == 0 and one > 0 for one, other in pairs):
+        return None
+    return max((one / other for one, other in pairs if other), default=Fraction(1))
 
 
 # --- laws of multisets ---------------------------------------------------------------------------
@@ -160,6 +241,18 @@ class MultisetLaw(Protocol):
     @property
     def size(self) -> int:
         """The number of members of a multiset, the same for all rows."""
+
+    @property
+    def amplification(self) -> Fraction | None:
+        """The largest P(multiset | one value) / P(multiset | another); None if unbounded."""
+
+    @property
+    def success(self) -> Fraction | None:
+        """The success of the best guess of a value; None where `design` of the family has it."""
+
+    @property
+    def main_promise(self) -> str:
+        """The statement of a promise that a release must make."""
 
     def means(self) -> Floats:
         """Return E[c_v | x] in row x and column v."""
@@ -188,6 +281,7 @@ class SubsetLaw:
     """
 
     kind: ClassVar[str] = "subset"
+    main_promise: ClassVar[str] = "ε-LDP"
 
     values: int
     size: int
@@ -197,6 +291,19 @@ class SubsetLaw:
     def chance(self) -> Fraction:
         """The probability that the set holds a given value that is not the true one."""
         return (self.size - self.inclusion) / (self.values - 1)
+
+    @property
+    def amplification(self) -> Fraction | None:
+        """Of two values, a set can hold the one or the other."""
+        inside = self.inclusion / math.comb(self.values - 1, self.size - 1)
+        outside = (1 - self.inclusion) / math.comb(self.values - 1, self.size)
+        return _largest_ratio([[inside, outside], [outside, inside]])
+
+    @property
+    def success(self) -> Fraction:
+        """That of a value of the set, or of one outside it if that is likelier."""
+        inside = self.inclusion / self.size
+        return max(inside, (1 - self.inclusion) / (self.values - self.size))
 
     def means(self) -> Floats:
         away, home = float(self.chance), float(self.inclusion)
@@ -246,10 +353,14 @@ class PoolLaw:
     """
 
     kind: ClassVar[str] = "pool"
+    main_promise: ClassVar[str] = "(ε, δ)-LDP profile"
 
     weights: tuple[int, ...]
     size: int
     caps: tuple[int, ...] | None = None  # None: draws are never repeated
+
+    amplification: ClassVar[None] = None  # the true value is inside, so an absent one is excluded
+    success: ClassVar[None] = None  # a sum over multisets, in `design` of the family
 
     @property
     def values(self) -> int:
@@ -290,8 +401,11 @@ class PoolLaw:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PoolLaw:
+        weights = tuple(stored.whole(weight, 1) for weight in data["weights"])
         caps = None if data["caps"] is None else stored.items(stored.whole, data["caps"])
-        return cls(stored.items(stored.whole, data["weights"]), stored.whole(data["size"], 1), caps)
+        if caps is not None and len(set(zip(weights, caps, strict=True))) > len(set(weights)):
+            raise ValueError("values of one weight have one cap")
+        return cls(weights, stored.whole(data["size"], 1), caps)
 
 
 class _CappedBags:

@@ -3,40 +3,123 @@
 | kind         | content                                                                  |
 |--------------|--------------------------------------------------------------------------|
 | Records      | true rows, except for columns that went through a known channel          |
-| Tuples       | whole tuples, true and false, with their inclusion probabilities         |
-| Groups       | true rows without their sensitive values, which are published by group   |
-| Generalised  | true rows, in which groups of values stand for some values               |
 | Measurements | noisy linear counts of cells, with their design and the law of the noise |
-| Synthetic    | rows drawn at random by a known law, and the strata they were drawn in   |
 
-Each kind names its Parquet files inside the release folder and holds the public facts that an
-estimator needs to read them. `added` are columns that the mechanism made; questions may use them
-like any other column. `unchanged` are the columns that are published as they are, or None.
+These two are written by several families; other kinds are in `design` of the family that writes
+them. Each kind names its Parquet files inside the release folder and holds the public facts that an
+estimator needs to read them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from scumble.families import channel_design, evidence_class
 from scumble.model import stored
-from scumble.model.designs.registry import Design, design_from_dict
-from scumble.model.evidence.generalised import Generalised
+from scumble.model.designs.design import Design
+from scumble.model.designs.registry import design_from_dict
+from scumble.model.evidence.channels import Channel, channel_from_dict
+from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.privacy.computed import (
+    Computed,
+    compute_by_ratios,
+    compute_exposure,
+    exposure_by_ratio,
+    total_ratio,
+)
+from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.privacy.stated_loss import StatedLoss
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import IntegerRange
 
-if TYPE_CHECKING:  # a release has one of these kinds; the others need not be imported
-    from scumble.model.designs.sparse import Sparse
-    from scumble.model.evidence.channels import Channel
-    from scumble.model.evidence.parts import Parts
-    from scumble.model.evidence.presence import Presence
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
+
+
+class Evidence(ABC):
+    """What every kind of evidence says. Its fields and properties are those of a manifest, its
+    methods what shared code asks of it.
+    """
+
+    kind: ClassVar[str]
+    has_values: ClassVar[bool] = True  # whether columns of its files have the schema's values
+
+    if TYPE_CHECKING:  # fields of most kinds
+
+        @property
+        def columns(self) -> tuple[str, ...]: ...
+        @property
+        def rows(self) -> int | None:
+            """The number of rows that answers are about, if it is public."""
+
+    @property
+    @abstractmethod
+    def files(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]: ...
+
+    @property
+    @abstractmethod
+    def main_promises(self) -> frozenset[str]:
+        """The statements of promises of which a release must make one, about all that it shows."""
+
+    @property
+    def left_to_audit(self) -> frozenset[str]:
+        """The statements of promises of which no number is computed when a release is opened."""
+        return frozenset()
+
+    @property
+    def added(self) -> tuple[Attribute, ...]:
+        """Columns that the mechanism made; questions may use them like any other column."""
+        return ()
+
+    @property
+    def unchanged(self) -> tuple[str, ...] | None:
+        """The columns that are published as they are; None if it publishes no true rows."""
+        return None
+
+    @property
+    def missing(self) -> float:
+        """The rows of the table that are not among `rows`; infinite if that is not public."""
+        return 0
+
+    @property
+    def rows_refused(self) -> str | None:
+        """Why no synthetic rows are drawn from it; None if they are."""
+        return (
+            "This release publishes rows itself, perturbed ones. Synthetic rows are drawn from "
+            "releases of noisy counts, such as Synthesis, Marginals or Histogram."
+        )
+
+    def check_schema(self, schema: Schema) -> None:
+        """Raise ValueError if it was made for other numbers of values than the schema has."""
+        return
+
+    def find_sequence(self, sql: str) -> str | None:
+        """Return the column of sequences that a question is about, if it is to be read as a
+        question about strings; else None.
+        """
+        return None
+
+    def amplifications(self, schema: Schema) -> list[Fraction | None]:
+        """Return the amplification of each channel that perturbs rows; None in it: unbounded."""
+        return []
+
+    def compute_promise(self, promise: Guarantee, schema: Schema, folder: Path) -> Computed | None:
+        """Return the number of a promise that follows from the release in `folder`; None where
+        none is known.
+        """
+        return compute_by_ratios(promise, self.amplifications(schema))
 
 
 @dataclass(frozen=True)
-class Records:
+class Records(Evidence):
     """Published rows: true in every column except those that went through a channel."""
 
     kind: ClassVar[str] = "records"
@@ -63,10 +146,59 @@ class Records:
 
     @property
     def added(self) -> tuple[Attribute, ...]:
-        from scumble.model.evidence.channels import PartitionChannel
+        return tuple(attribute for channel in self.channels for attribute in channel.added)
 
-        split = [each for each in self.channels if isinstance(each, PartitionChannel)]
-        return tuple(_numbered(each.column, len(each.domains)) for each in split)
+    @property
+    def main_promises(self) -> frozenset[str]:
+        """That of all channels; none if there are several kinds, which no mechanism writes."""
+        stated = {channel.main_promise for channel in self.channels}
+        return frozenset(stated) if len(stated) == 1 else frozenset()
+
+    @property
+    def left_to_audit(self) -> frozenset[str]:
+        return frozenset().union(*(channel.left_to_audit for channel in self.channels))
+
+    def amplifications(self, schema: Schema) -> list[Fraction | None]:
+        return [channel.amplification(schema) for channel in self.channels]
+
+    def promised_channels(self, promise: Guarantee) -> tuple[Channel, ...]:
+        """Return the channels that a promise is about: all, or that of the attribute it numbers."""
+        number = promise.parameters.get("attribute")
+        if number is None:
+            return self.channels
+        if number not in range(1, len(self.channels) + 1):
+            raise ValueError("a promise is about an attribute of the release")
+        return (self.channels[int(number) - 1],)
+
+    def compute_promise(self, promise: Guarantee, schema: Schema, folder: Path) -> Computed | None:
+        """Return the number of a promise by the channels that it is about.
+
+        What a family alone knows of its channels is in its `design`.
+        """
+        channels = self.promised_channels(promise)
+        if not channels or any(each.name not in self.perturbed for each in schema.sensitive):
+            return None
+        kinds = {getattr(channel, "law", channel).kind for channel in self.channels}
+        own = channel_design(kinds.pop()) if len(kinds) == 1 else None
+        number: Computed | None = own.compute_promise(promise, channels) if own else None
+        if number is not None or promise.statement != "p-exposure":
+            return number or super().compute_promise(promise, schema, folder)
+        return self._compute_exposure(promise, channels, schema)
+
+    def _compute_exposure(
+        self, promise: Guarantee, channels: Sequence[Channel], schema: Schema
+    ) -> Computed:
+        """Return the success of the best guess of the value of one attribute: that of its channel,
+        or the largest one that the amplification of several allows.
+        """
+        [first, *others] = channels
+        success = None if others else first.success(schema)
+        names = [name for channel in channels for name in channel.attributes]
+        if success is None or len(names) > 1:
+            values = min(schema[name].size for name in names)
+            ratio = total_ratio([channel.amplification(schema) for channel in channels])
+            return compute_exposure(promise, exposure_by_ratio(ratio, values), values)
+        return compute_exposure(promise, success, schema.size(names))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -79,118 +211,17 @@ class Records:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Records:
-        from scumble.model.evidence.channels import channel_from_dict
-
         channels = tuple(map(channel_from_dict, data["channels"]))
-        return cls(_file(data["file"]), _names(data), channels, stored.whole(data["rows"]))
-
-
-@dataclass(frozen=True)
-class Tuples:
-    """True and false tuples of the product of `columns`; `presence` has their inclusion
-    probabilities.
-    """
-
-    kind: ClassVar[str] = "tuples"
-    unchanged: ClassVar[None] = None  # true rows are among false ones
-    added: ClassVar[tuple[Attribute, ...]] = ()
-
-    file: str
-    columns: tuple[str, ...]
-    presence: Presence
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (self.file,)
-
-    @property
-    def rows(self) -> int:
-        """The number of true rows, which is public since the probabilities depend on it."""
-        return self.presence.rows
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "file": self.file,
-            "columns": list(self.columns),
-            "presence": self.presence.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Tuples:
-        from scumble.model.evidence.presence import presence_from_dict
-
-        return cls(_file(data["file"]), _names(data), presence_from_dict(data["presence"]))
-
-
-@dataclass(frozen=True)
-class Groups:
-    """True rows with the number of their group in the column `group`; and, in the second file
-    `values`, the sensitive values of each group: the columns `group`, the attributes `sensitive`,
-    and how often each value occurs in `count`.
-    """
-
-    kind: ClassVar[str] = "groups"
-    added: ClassVar[tuple[Attribute, ...]] = ()
-
-    file: str
-    values: str
-    columns: tuple[str, ...]  # of the rows, and the sensitive ones
-    sensitive: tuple[str, ...]
-    group: str
-    count: str
-    rows: int
-    complete: bool = True  # False: rows with too frequent values were left out
-    left_out: int | None = None  # their number; None if it was not published
-
-    @property
-    def unchanged(self) -> tuple[str, ...]:
-        """The columns that are published as they are."""
-        return tuple(name for name in self.columns if name not in self.sensitive)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (self.file, self.values)
-
-    @property
-    def missing(self) -> float:
-        """The number of rows that were left out; infinite if it was not published."""
-        if self.complete:
-            return 0.0
-        return float("inf") if self.left_out is None else float(self.left_out)
-
-    def to_dict(self) -> dict[str, Any]:
-        known = {} if self.left_out is None else {"left_out": self.left_out}
-        return {
-            "kind": self.kind,
-            "file": self.file,
-            "values": self.values,
-            "columns": list(self.columns),
-            "sensitive": list(self.sensitive),
-            "group": self.group,
-            "count": self.count,
-            "rows": self.rows,
-            "complete": self.complete,
-            **known,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Groups:
         return cls(
-            _file(data["file"]),
-            _file(data["values"]),
-            _names(data),
-            stored.items(stored.text, data["sensitive"]),
-            stored.text(data["group"]),
-            stored.text(data["count"]),
+            stored.data_file(data["file"]),
+            stored.items(stored.text, data["columns"]),
+            channels,
             stored.whole(data["rows"]),
-            stored.flag(data["complete"]),
-            None if data.get("left_out") is None else stored.whole(data["left_out"]),
         )
 
 
 @dataclass(frozen=True)
-class Measurements:
+class Measurements(Evidence):
     """Noisy integers about the cells of the product of `columns`; `design` describes the sum of
     counts that each number measures, and its noise.
 
@@ -198,7 +229,6 @@ class Measurements:
     """
 
     kind: ClassVar[str] = "measurements"
-    unchanged: ClassVar[None] = None  # it publishes no rows
 
     file: str
     columns: tuple[str, ...]
@@ -206,14 +236,30 @@ class Measurements:
     rows: int | None = None
 
     @property
+    def main_promises(self) -> frozenset[str]:
+        return frozenset({"ε-DP", "(ε, δ)-DP"})
+
+    @property
     def files(self) -> tuple[str, ...]:
-        parts = _parts(self.design)
-        return (self.file,) if parts is None else parts.files
+        return self.design.files or (self.file,)
 
     @property
     def added(self) -> tuple[Attribute, ...]:
-        parts = _parts(self.design)
-        return () if parts is None else parts.added
+        return self.design.added
+
+    @property
+    def rows_refused(self) -> str | None:
+        return self.design.rows_refused
+
+    def check_schema(self, schema: Schema) -> None:
+        self.design.check_schema(schema, self.columns)
+
+    def find_sequence(self, sql: str) -> str | None:
+        return self.design.find_sequence(sql, self.columns)
+
+    def stated_loss(self, unit: PrivacyUnit, folder: Path) -> StatedLoss:
+        """Return the loss of one person by the noise that the release in `folder` states."""
+        return self.design.stated_loss(unit, folder / self.file)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -230,108 +276,20 @@ class Measurements:
         if rows is not None and rows > _EXACT:
             raise ValueError("more rows than answers can state exactly")
         design = design_from_dict(data["design"])
-        parts = _parts(design)
-        if parts is not None and data["file"] != parts.files[0]:
+        if design.files and data["file"] != design.files[0]:
             raise ValueError("the first file is not that of the first part")
-        if design.kind == "sparse" and rows not in (None, cast("Sparse", design).known_rows):
-            raise ValueError("the number of rows is not the total of the sparse cells")
-        return cls(_file(data["file"]), _names(data), design, rows)
-
-
-def _parts(design: Design) -> Parts | None:
-    """Return the design if it is one of several parts."""
-    return cast("Parts", design) if design.kind == "parts" else None
-
-
-@dataclass(frozen=True)
-class Synthetic:
-    """Rows of the columns `given` and `target`, drawn at random within strata.
-
-    A stratum is a combination of values of `given` that somebody has. The second file `strata` has
-    a row for each: the values, how many people have them (column `people`), how many rows were
-    drawn (`size`), and the prior balls of each value of `target` in parts of 1/`grid` (`prior`).
-    The law "polya urn" is that of `model/laws/polya_urn.py`.
-    """
-
-    kind: ClassVar[str] = "synthetic"
-    unchanged: ClassVar[None] = None  # no row is that of a person
-    added: ClassVar[tuple[Attribute, ...]] = ()
-
-    file: str
-    strata: str
-    given: tuple[str, ...]
-    target: tuple[str, ...]
-    people: str
-    size: str
-    prior: str
-    grid: int
-    rows: int  # people in the table
-    law: str = "polya urn"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*self.given, *self.target)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return (self.file, self.strata)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "law": self.law,
-            "file": self.file,
-            "strata": self.strata,
-            "given": list(self.given),
-            "target": list(self.target),
-            "people": self.people,
-            "size": self.size,
-            "prior": self.prior,
-            "grid": self.grid,
-            "rows": self.rows,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Synthetic:
+        design.check_rows(rows)
         return cls(
-            _file(data["file"]),
-            _file(data["strata"]),
-            stored.items(stored.text, data["given"]),
-            stored.items(stored.text, data["target"]),
-            stored.text(data["people"]),
-            stored.text(data["size"]),
-            stored.text(data["prior"]),
-            stored.whole(data["grid"]),
-            stored.whole(data["rows"]),
-            stored.one_of(data["law"], ("polya urn",)),
+            stored.data_file(data["file"]), stored.items(stored.text, data["columns"]), design, rows
         )
 
 
 _EXACT = 1 << 53  # up to here every whole number is a float
-
-Evidence = Records | Tuples | Groups | Generalised | Measurements | Synthetic
-_KINDS: Mapping[str, Any] = {
-    kind.kind: kind for kind in (Records, Tuples, Groups, Generalised, Measurements, Synthetic)
-}
+_SHARED: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Measurements)}
 
 
 def evidence_from_dict(data: Mapping[str, Any]) -> Evidence:
     """Return the evidence that a manifest holds as `data`."""
-    found: Evidence = _KINDS[data["kind"]].from_dict(data)
+    kind = data["kind"]
+    found: Evidence = (_SHARED.get(kind) or evidence_class(kind)).from_dict(data)
     return found
-
-
-def _file(name: Any) -> str:
-    """Return the name of a data file, which must be one inside the release folder."""
-    if not re.fullmatch(r"[a-z]+\.parquet", stored.text(name)):
-        raise ValueError("not the name of a data file")
-    return stored.text(name)
-
-
-def _names(data: Mapping[str, Any]) -> tuple[str, ...]:
-    return stored.items(stored.text, data["columns"])
-
-
-def _numbered(name: str, size: int) -> Attribute:
-    """Return the attribute of a column with the numbers 0 to `size - 1` that a mechanism made."""
-    return Attribute(name, "insensitive", IntegerRange(0, size - 1))

@@ -7,6 +7,7 @@ plus and minus the smallest half-width that covers at the given level.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from scumble.model import stored
@@ -30,17 +31,20 @@ __all__ = [
 ]
 
 
+_LARGEST = 1 << 62  # scale of a noise
+
+
 def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
     """Return the law that `to_dict` described as `data`."""
     kind = data.get("kind")
     if kind == "normal":
         return Normal(float(data["variance"]))
     if kind == "discrete laplace":
-        return DiscreteLaplace(stored.fraction(data["scale"]))
+        return DiscreteLaplace(_noise(data["scale"], _LARGEST))
     if kind == "discrete gaussian":
-        return DiscreteGaussian(stored.fraction(data["parameter"]))
+        return DiscreteGaussian(_noise(data["parameter"], _LARGEST**2))
     if kind == "key noise":
-        return KeyNoise(stored.fraction(data["scale"]), stored.fraction(data["delta"]))
+        return KeyNoise(_noise(data["scale"], _LARGEST), stored.fraction(data["delta"]))
     if kind == "noise sum":
         base = noise_law_from_dict(data["base"])
         return NoiseSum(base, {_weight(weight): count for weight, count in data["terms"]})
@@ -53,6 +57,14 @@ def noise_law_from_dict(data: Mapping[str, Any]) -> NoiseLaw:
     if not isinstance(law, NoiseLaw):
         raise ValueError("noise is discrete Laplace or discrete Gaussian")
     return law
+
+
+def _noise(value: Any, most: int) -> Fraction:
+    """Return the size of a noise, which numbers of 64 bits can hold."""
+    found = stored.fraction(value)
+    if found > most:
+        raise ValueError("the noise is larger than any count")
+    return found
 
 
 def _weight(value: Any) -> int | float:

@@ -5,7 +5,7 @@ conversions between zCDP and (ε, δ), and the calibration of Gaussian noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import Literal
 
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.laws.base import normal_cdf
-from scumble.model.laws.distributions import DiscreteGaussian
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,32 @@ class PrivacyUnit:
         if self.neighbours == "add_remove":
             return self.rows**2
         return self.rows**2 * (2 if nonnegative_gram else 4)
+
+
+def cost_of_sums(
+    laws: Sequence[NoiseLaw],
+    norms: Sequence[tuple[int, int]],
+    unit: PrivacyUnit,
+    *,
+    nonnegative_gram: bool,
+) -> PrivacyLoss:
+    """Return the privacy loss of groups of noisy sums of counts.
+
+    Group k has noise of `laws[k]`; the columns of its matrix have an L1 norm and a squared L2 norm
+    of at most `norms[k]`.
+
+    One person changes a group by at most `sensitivity` columns. Laplace noise of scale b then costs
+    ε = sensitivity · (L1 norm) / b for the group; Gaussian noise of parameter σ² costs ρ = squared
+    sensitivity · (squared L2 norm) / 2σ². The costs of groups add up.
+    """
+    square = unit.squared_sensitivity(nonnegative_gram=nonnegative_gram)
+    epsilon = rho = Fraction(0)
+    for law, (absolute, squares) in zip(laws, norms, strict=True):
+        if isinstance(law, DiscreteLaplace):
+            epsilon += unit.sensitivity * absolute / law.scale
+        else:
+            rho += square * squares / (2 * law.parameter)
+    return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
 
 
 class BudgetAccount:

@@ -104,4 +104,6 @@ class Sample:
         ]
         if (sizes[0] is None) != (sizes[1] is None) or (sizes[1] or 0) > (sizes[0] or 0):
             raise ValueError("a sample of a fixed size is a part of the people")
+        if sizes[0] is not None and sizes[1] != int(rate * sizes[0]):
+            raise ValueError("a sample has the size that its rate gives")
         return cls(rate, stored.whole(data["rows"], least=1), *sizes)

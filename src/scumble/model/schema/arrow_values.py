@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
-
-from scumble.model import arrow_compute as pc
 
 Unread = np.ndarray | None
 
@@ -87,7 +86,7 @@ def decode_text(values: pa.Array) -> tuple[pa.Array, Unread]:
         return pc.cast(raw, text), None
     except pa.ArrowInvalid:
         garbled = np.array([not _is_utf8(word) for word in raw.to_pylist()], bool)
-    return pc.cast(pc.if_else(pc.column(garbled), None, raw), text), garbled
+    return pc.cast(pc.if_else(pa.array(garbled), None, raw), text), garbled
 
 
 def integers(values: pa.Array) -> tuple[np.ndarray, Unread]:
@@ -167,9 +166,9 @@ def texts(values: pa.Array) -> tuple[pa.Array, Unread]:
         return pc.cast(values, pa.string()), None
     if types.is_floating(kind):
         whole, broken = integers(values)
-        text = pc.cast(pc.column(whole), pa.string())
+        text = pc.cast(pa.array(whole), pa.string())
         if broken is not None:
-            text = pc.if_else(pc.column(broken), pc.cast(values, pa.string()), text)
+            text = pc.if_else(pa.array(broken), pc.cast(values, pa.string()), text)
         return pc.if_else(pc.is_null(values), None, text), None
     if types.is_decimal(kind):
         found = [None if value is None else decimal_text(value) for value in values.to_pylist()]
@@ -202,7 +201,8 @@ def _numpy(values: pa.Array, filler: Any) -> np.ndarray:
     """Convert to numpy with nulls replaced by `filler`; without nulls, there is no copy."""
     if values.null_count:
         values = pc.fill_null(values, pa.scalar(filler, values.type))
-    return pc.to_numpy(values)
+    found: np.ndarray = values.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _all(values: pa.Array) -> np.ndarray:
@@ -226,12 +226,12 @@ def _rest(
     left = pc.is_valid(text)
     if done is not None:
         left = pc.and_(left, pc.invert(pc.fill_null(done, True)))
-    places = np.flatnonzero(pc.to_numpy(left))
+    places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
     if not len(places):
         return found, None
     unread = np.zeros(len(text), bool)
     found = found.copy()
-    for place, word in zip(places, pc.take(text, pc.column(places)).to_pylist(), strict=True):
+    for place, word in zip(places, pc.take(text, pa.array(places)).to_pylist(), strict=True):
         value = read(word)
         if value is None:
             unread[place] = True

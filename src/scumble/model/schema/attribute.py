@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
 from scumble.model.schema.domains import Bins, Category, Coded, Dates, Domain, lookup, put
+from scumble.model.schema.hierarchies import default_levels, read_rule, resolve
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.open_category import OpenCategory
@@ -190,8 +191,6 @@ class Attribute:
     @cached_property
     def levels(self) -> Levels:
         """The levels of its hierarchy; of one without, those of `default_levels`."""
-        from scumble.model.schema.hierarchies import default_levels, resolve
-
         domain = self._required_domain
         if self.hierarchy is None:
             return default_levels(domain, ordered=self.ordered, missing=self.missing)
@@ -265,12 +264,18 @@ class Attribute:
         """Encode each distinct value once."""
         codes, outside = (encode_words or self.encode_words)(values.dictionary)
         indices = values.indices
+        null, limits = len(values.dictionary), pc.min_max(indices)
+        least, most = limits["min"].as_py(), limits["max"].as_py()
+        if least is not None and not 0 <= least <= most < null:
+            # Arrow does not check the indices that it reads from a file.
+            indices = pc.cast(indices, pa.int64(), safe=False)
+            beyond = pc.or_(pc.less(indices, 0), pc.greater_equal(indices, null))
+            indices = pc.if_else(beyond, null + 1, indices)
+            codes, outside = np.append(codes, codes.dtype.type(0)), np.append(outside, True)
         if indices.null_count:
-            places = pc.to_numpy(pc.fill_null(pc.cast(indices, pa.int64()), len(codes) - 1))
-            strays = outside
-        else:
-            places, strays = pc.to_numpy(indices), outside[:-1]
-        found = outside[places] if strays.any() else np.zeros(len(places), bool)
+            indices = pc.fill_null(pc.cast(indices, pa.int64()), null)
+        places = indices.to_numpy()
+        found = outside[places] if outside.any() else np.zeros(len(places), bool)
         return lookup(codes, places), found
 
     def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -279,7 +284,7 @@ class Attribute:
         codes, outside = self._required_domain.encode(values)
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
-            nulls = pc.to_numpy(pc.is_null(values))
+            nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
             outside = outside & ~nulls if self.missing else outside | nulls
             codes = put(codes, nulls, self.size - 1)
         return put(codes, outside, 0) if outside.any() else codes, outside
@@ -368,8 +373,6 @@ class Attribute:
 def _read_hierarchy(name: object, table: Mapping[str, Any]) -> Rule | None:
     if "hierarchy" not in table:
         return None
-    from scumble.model.schema.hierarchies import read_rule
-
     try:
         return read_rule(table["hierarchy"])
     except SchemaError as error:

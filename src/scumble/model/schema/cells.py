@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.schema.attribute import Attribute
 
 Values = npt.NDArray[Any]
@@ -37,7 +37,7 @@ class CellAxis:
         if size > _KEPT_VALUES:
             return cls(size, names, lambda at: [attribute.decode(at.astype(kind))], domain=True)
         values = attribute.decode(np.arange(size).astype(kind))
-        return cls(size, names, lambda at: [pc.take(values, pc.column(at))], domain=True)
+        return cls(size, names, lambda at: [pc.take(values, pa.array(at))], domain=True)
 
     @classmethod
     def of_rows(cls, frame: pa.Table) -> CellAxis:
@@ -45,7 +45,7 @@ class CellAxis:
         return cls(
             frame.num_rows,
             tuple(frame.column_names),
-            lambda at: frame.take(pc.column(at)).combine_chunks().columns,
+            lambda at: frame.take(pa.array(at)).combine_chunks().columns,
         )
 
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
@@ -68,7 +68,7 @@ class Category:
             return self._encode_integers(values)
         codes, outside = self._encode_texts(values)
         if self.other is not None and outside.any():
-            filled = pc.to_numpy(pc.is_valid(values))
+            filled = pc.is_valid(values).to_numpy(zero_copy_only=False)
             codes = put(codes, outside & filled, self.values.index(self.other))
             outside = outside & ~filled
         return codes, outside
@@ -102,7 +102,7 @@ class Category:
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
         width = np.dtype(f"i{smallest_unsigned(2 * self.size).itemsize}")  # signed, as in pandas
-        places = pc.column(codes.astype(width, copy=False), nulls)
+        places = pa.array(codes.astype(width, copy=False), mask=nulls)
         if self.arrow_type == pa.int64():
             return pc.take(self.labels(), places)
         return pa.DictionaryArray.from_arrays(places, self.labels(), ordered=self.ordered)
@@ -145,7 +145,7 @@ class IntegerRange:
 
     def labels(self) -> pa.Array:
         """Return the value of every code."""
-        return pc.column(np.arange(self.low, self.high + 1, dtype=np.int64))
+        return pa.array(np.arange(self.low, self.high + 1, dtype=np.int64))
 
     def encode(self, values: pa.Array) -> Coded:
         """Return the codes of values of any type, and a mask of those outside the domain."""
@@ -156,7 +156,7 @@ class IntegerRange:
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
         numbers = codes.astype(np.uint64) + np.uint64(self.low % 2**64)
-        return pc.column(numbers.view(np.int64), nulls)
+        return pa.array(numbers.view(np.int64), mask=nulls)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Bins:
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
-        return pc.column(lookup(self.middles(), _known(codes, nulls)), nulls)
+        return pa.array(lookup(self.middles(), _known(codes, nulls)), mask=nulls)
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class Dates:
 
     def decode(self, codes: np.ndarray, nulls: np.ndarray | None) -> pa.Array:
         """Return the values of codes; null where the mask `nulls` is set."""
-        return pc.take(self.labels(), pc.column(codes, nulls))
+        return pc.take(self.labels(), pa.array(codes, mask=nulls))
 
     def _periods(self) -> np.ndarray:
         bounds = np.array([self.low, self.high], "M8[D]").astype(f"M8[{_UNITS[self.by]}]")
@@ -337,7 +337,8 @@ Domain = Category | IntegerRange | Bins | Boolean | Dates
 
 def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return `table[places]` without bounds checks; Arrow is several times faster than numpy."""
-    return pc.to_numpy(pc.take(pc.column(table), pc.column(places), boundscheck=False))
+    found: np.ndarray = pc.take(pa.array(table), pa.array(places), boundscheck=False).to_numpy()
+    return found
 
 
 def put(codes: np.ndarray, mask: np.ndarray, code: int) -> np.ndarray:
@@ -375,9 +376,9 @@ def _check_values(values: tuple[Any, ...]) -> None:
 def _codes_of_places(places: pa.Array, size: int) -> Coded:
     """Return codes given the positions in the list of labels; null means outside the domain."""
     if not places.null_count:
-        return pc.to_numpy(places).astype(smallest_unsigned(size)), np.zeros(len(places), bool)
-    outside = pc.to_numpy(pc.is_null(places))
-    return pc.to_numpy(pc.fill_null(places, 0)).astype(smallest_unsigned(size)), outside
+        return places.to_numpy().astype(smallest_unsigned(size)), np.zeros(len(places), bool)
+    outside = pc.is_null(places).to_numpy(zero_copy_only=False)
+    return pc.fill_null(places, 0).to_numpy().astype(smallest_unsigned(size)), outside
 
 
 def _ranks(edges: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from scumble.model.errors import SchemaError
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
 from scumble.model.schema.hierarchies import Branch, Intervals, Nested, Periods, Prefixes, Rule
 
@@ -103,8 +104,6 @@ def with_files(table: Mapping[str, Any], folder: Path | None) -> Mapping[str, An
     given = table.get("hierarchy")
     if not isinstance(given, str):
         return table
-    from scumble.model.schema.attribute import Attribute
-
     plain = Attribute.from_dict({k: v for k, v in table.items() if k != "hierarchy"})
     if folder is None:
         raise SchemaError(f"{plain}: a hierarchy file can be named in a schema file only.")

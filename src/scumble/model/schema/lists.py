@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
@@ -191,7 +191,7 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
         values = values.combine_chunks()
     values = arrow_values.unwrap(values)
     if isinstance(values, pa.DictionaryArray):
-        values = arrow_values.unwrap(pc.dictionary_decode(values))
+        values = arrow_values.unwrap(values.dictionary_decode())
     garbled = np.zeros(len(values), bool)
     if not is_list(values.type):
         values, wrong = arrow_values.decode_text(values)
@@ -202,7 +202,7 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
     flat = pc.list_flatten(values)
     if isinstance(flat, pa.DictionaryArray):
-        flat = pc.dictionary_decode(flat)
+        flat = flat.dictionary_decode()
     flat, wrong = arrow_values.decode_text(flat)
     if wrong is not None:
         garbled[np.repeat(np.arange(len(lengths)), lengths)[wrong]] = True
@@ -216,7 +216,7 @@ def split_lists(values: pa.Array | pa.ChunkedArray, separator: str) -> SplitList
     owners = np.repeat(np.arange(len(lengths)), lengths)
     left = np.bincount(owners[mask], minlength=len(lengths))
     gaps = (left > 0) & (left < lengths)  # an empty text is an empty list
-    return SplitLists(pc.filter_(flat, pc.column(mask)), left, garbled, gaps)
+    return SplitLists(pc.filter(flat, pa.array(mask)), left, garbled, gaps)
 
 
 LIST_MARK, _MEMBER = "\x01", "\x02"  # no domain has control characters
@@ -238,7 +238,7 @@ def _split_texts(values: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArra
     text, failed = arrow_values.texts(values)
     unread = np.zeros(len(values), bool)
     if failed is not None:
-        text = pc.if_else(pc.column(failed), None, text)
+        text = pc.if_else(pa.array(failed), None, text)
         unread = failed & pc.is_valid(values).to_numpy(zero_copy_only=False)
     by_space = separator.isspace()
     plain = pc.utf8_split_whitespace(text) if by_space else pc.split_pattern(text, separator)
@@ -248,7 +248,7 @@ def _split_texts(values: pa.Array, separator: str) -> tuple[pa.Array, npt.NDArra
     # The other texts are split in the same way, whether or not there are such lists among them.
     members = pc.split_pattern(pc.utf8_slice_codeunits(text, 1), _MEMBER)
     places = np.arange(len(text)) + len(text) * marked
-    return pc.take(pa.concat_arrays([plain, members]), pc.column(places)), unread
+    return pc.take(pa.concat_arrays([plain, members]), pa.array(places)), unread
 
 
 def is_list(kind: pa.DataType) -> bool:

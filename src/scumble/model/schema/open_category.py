@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.schema import arrow_values
 from scumble.model.schema.names import control_character
 

@@ -17,6 +17,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.cells import cell_values
 from scumble.model.schema.domains import Category
+from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
@@ -335,8 +336,6 @@ class Schema:
         place = None if folder is None else Path(folder)
         named: list[Mapping[str, Any]] = [{**table, "name": name} for name, table in tables.items()]
         if any("hierarchy" in table for table in named):
-            from scumble.model.schema.hierarchy_files import with_files
-
             named = [with_files(table, place) for table in named]
         return cls._read(named)
 
@@ -416,9 +415,9 @@ class Schema:
         columns that differ inside of a basket become sets, or with a column `order` sequences.
         `progress` is called with the number of rows read.
         """
-        from scumble.private.tables.infer import infer_schema  # the one import of a higher layer
+        from scumble.private.tables.infer import infer_attributes  # the one of a higher layer
 
-        return infer_schema(
+        attributes = infer_attributes(
             source,
             sensitive=sensitive,
             identifier=identifier,
@@ -431,6 +430,7 @@ class Schema:
             order=order,
             progress=progress,
         )
+        return cls(attributes)
 
 
 _NO_TOML = "The schema is not valid TOML"

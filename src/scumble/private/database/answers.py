@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -14,12 +14,13 @@ import numpy as np
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.plan import Piece
-from scumble.private.database.questions.question import Question
+from scumble.private.database.questions.amounts import Summand
+from scumble.private.database.questions.question import Group, Question
 from scumble.private.database.space import Boxes, Space
-from scumble.private.database.state import PastAnswer, batch_of
-from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Unknown
+from scumble.private.database.state import COUNT, PastAnswer, batch_of
+from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Scaled, Unknown, scaled
 from scumble.public.estimation.bounds import note_impossible
-from scumble.public.estimation.interval_laws import FiellerRatio, Scaled, clipped
+from scumble.public.estimation.interval_laws import FiellerRatio, clipped
 
 NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"
@@ -30,10 +31,12 @@ PARTLY = "no count was given out yet about some batches: what their size says, a
 NOTHING = "no value satisfies the condition"
 ALL = "the number of rows, which is not hidden"
 OTHER = "relaxed: value and limits are for the condition that was answered, not the one asked"
+MADE_OF = "made of the answers"
 TWICE = "the boxes that were really counted overlap: rows in several of them count as often"
 
 _LISTED = 20  # most boxes in the condition of an answer
 _MOVED = 3  # most boxes whose moved ends are in notes
+_TERMS = 6  # most earlier answers in the note of what a box is made of
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class EstimateBuilder:
     space: Space
     noise: Fraction
     rows: Sequence[int] | None
+    _laws: dict[object, NoiseSum] = field(default_factory=dict, init=False, compare=False)
 
     def read(
         self,
@@ -56,7 +60,7 @@ class EstimateBuilder:
     ) -> DatabaseEstimate | Estimates:
         """Return one estimate, or one for each group. `answers` are past answers by number."""
         found = [
-            (group.key, self.estimate(question, notes["pieces"], answers))
+            (group.key, self.estimate(question, group, notes["pieces"], answers))
             for group, notes in zip(question.groups, groups, strict=True)
         ]
         aliases = question.query.aliases
@@ -70,30 +74,43 @@ class EstimateBuilder:
         return Estimates(types, found, question.query.notes, aliases)
 
     def estimate(
-        self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
+        self,
+        question: Question,
+        group: Group,
+        pieces: Sequence[Piece],
+        answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate:
-        fields = self._status_fields(pieces)
+        by_number = _by_number(group, pieces)
+        # The condition of an average is that of its count, which comes last.
+        fields = self._status_fields(pieces, answers, by_number[-1])
         notes = (*question.query.notes, *fields.pop("notes"))
+        if question.summands[-1].amounts is not None and group.asked is not None:
+            fields["answered"] = self._sql(group.asked, disjoint=True)  # a sum is never relaxed
         if question.joint and fields["answered"]:
             boxes = [] if fields["answered"] == "TRUE" else [fields["answered"]]
             clauses = [*boxes, *(clause.sql for clause in question.joint)]
             fields["answered"] = " AND ".join(f"({clause})" for clause in clauses)
-        if not pieces:
+        if not len(group.boxes):
             empty = question.query.aggregate != "count"  # the sum or average of no rows is NULL
             law: Law = Unknown() if empty else Exact()
             return DatabaseEstimate(float("nan") if empty else 0.0, law, NOTHING, notes, **fields)
         parts = [
-            self._part(question, [piece for piece in pieces if piece["kind"] == kind], answers)
-            for kind in question.kinds
+            self._part(summand, each, answers)
+            for summand, each in zip(question.summands, by_number, strict=True)
         ]
         if question.query.aggregate == "mean":
-            ratio = _average(question, parts, pieces)
-            notes = (*notes, *ratio.notes)
-            return note_impossible(DatabaseEstimate(ratio.value, ratio, RATIO, notes, **fields))
+            weights = [
+                self._noise_weights(each, answers).times(float(summand.factor))
+                for summand, each in zip(question.summands, by_number, strict=True)
+            ]
+            (total, _), (count, _) = parts
+            of = question.summands[0]
+            ratio = Average(total, count, weights[0], weights[1], *of.limits)
+            return _averaged(ratio, float(of.offset), notes, fields)
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
         as_asked = fields["status"] != "relaxed" and isinstance(law, NoiseSum)
-        if as_asked and question.query.aggregate == "count":
+        if as_asked and (question.query.aggregate == "count" or _is_count(question)):
             most = sum(map(self._rows, {batch_of(piece) for piece in pieces}))
             law = CountLaw(law, math.inf if self.rows is None else most)
         return note_impossible(DatabaseEstimate(value, law, method, notes, **fields))
@@ -111,29 +128,42 @@ class EstimateBuilder:
                 weights[number] = weights.get(number, 0.0) + weight * times
         value += sum(weight * answers[number].value for number, weight in weights.items())
         law = self._law(weights, 1, _common_scale(weights.values()))
-        fields = self._status_fields([piece for _, pieces in parts for piece in pieces])
+        every = [piece for _, pieces in parts for piece in pieces]
+        fields = self._status_fields(every, answers)
         notes = tuple(fields.pop("notes"))
         return DatabaseEstimate(value, law, SUMMED, notes, **fields)
 
     def _part(
-        self, question: Question, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
+        self, summand: Summand, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
     ) -> tuple[float, Law]:
         """Return the sum over all batches, and its error law."""
         batches = _by_batch(pieces).values()
         known = [piece for each in batches if not _unanswered(each) for piece in each]
         value, law = self._sum(known, answers)
-        amounts = question.amounts.get(pieces[0]["kind"]) if pieces else None
-        if amounts is not None and amounts.scale > 1:
-            value, law = value / amounts.scale, Scaled(law, 1 / amounts.scale)
-        return self._with_unanswered(value, law, [each for each in batches if _unanswered(each)])
+        value, law = self._with_unanswered(
+            value, law, [each for each in batches if _unanswered(each)]
+        )
+        if summand.factor != 1:
+            value = value * summand.factor.numerator / summand.factor.denominator
+            law = law if isinstance(law, Exact) else Scaled(law, float(summand.factor))
+        return value, law
 
     def _sum(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> tuple[float, Law]:
-        """Return the weighted sum of past answers of one kind, whose noises have one scale."""
+        """Return a weighted sum of past answers."""
         weights = _weights(pieces)
         value: float = self._rows_in(pieces)
         value += sum(weight * answers[number].value for number, weight in weights.items())
-        times = max((answers[number].times for number in weights), default=1)
-        return float(value), self._law(weights, times)
+        scales = {answers[number].times for number in weights} or {1}
+        if len(scales) == 1:
+            return float(value), self._law(weights, scales.pop())
+        return float(value), MixedNoise(self._noise_weights(pieces, answers))
+
+    def _noise_weights(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> Weights:
+        found = Weights(0.0, 0.0, 0.0)
+        for number, weight in _weights(pieces).items():
+            variance = self._law({number: 1}, answers[number].times).stderr ** 2
+            found = found.plus(Weights(1.0, 1.0, variance).times(weight))
+        return found
 
     def _law(self, weights: Mapping[int, float], times: int, scale: int = 1) -> Law:
         """Return the law of a weighted sum of noises with `times` the scale of a count's.
@@ -148,12 +178,17 @@ class EstimateBuilder:
                 terms[size] = terms.get(size, 0) + 1
         if not terms:
             return Exact()
-        law = NoiseSum(DiscreteLaplace(self.noise * times), terms)
+        key = (times, *sorted(terms.items()))  # many groups have one law
+        law = self._laws.get(key)
+        if law is None:
+            law = self._laws[key] = NoiseSum(DiscreteLaplace(self.noise * times), terms)
         return law if scale == 1 else Scaled(law, 1 / scale)
 
     def _rows_in(self, pieces: Sequence[Piece]) -> int:
-        """Return the public number of rows of the pieces that are whole batches."""
-        return sum(self._rows(batch_of(piece)) for piece in pieces if "rows" in piece)
+        """Return the public numbers of rows in pieces, times their weights there."""
+        return sum(
+            piece["rows"] * self._rows(batch_of(piece)) for piece in pieces if "rows" in piece
+        )
 
     def _with_unanswered(
         self, value: float, law: Law, unanswered: Sequence[Sequence[Piece]]
@@ -182,13 +217,23 @@ class EstimateBuilder:
         sides = zip(self.space.sizes, box, strict=True)
         return float(np.prod([(high - low + 1) / size for size, (low, high) in sides]))
 
-    def _status_fields(self, pieces: Sequence[Piece]) -> dict[str, Any]:
+    def _status_fields(
+        self,
+        pieces: Sequence[Piece],
+        answers: Mapping[int, PastAnswer],
+        about: Sequence[Piece] | None = None,
+    ) -> dict[str, Any]:
+        """Return what is said of pieces. The condition is that of the pieces `about`."""
         kinds = {piece["status"] for piece in pieces}
         status = next((s for s in ("relaxed", "answered", "repeated") if s in kinds), "answered")
         moved = [piece for piece in pieces if piece["status"] == "relaxed" and piece["terms"]]
-        batches = _by_batch(pieces)
+        batches = _by_batch(pieces if about is None else about)
         other = [OTHER] if any(piece["error"] for piece in moved) else []
-        notes = [self._moved(piece, several=len(batches) > 1) for piece in moved[:_MOVED]]
+        notes = [
+            note
+            for piece in moved[:_MOVED]
+            for note in self._relaxed(piece, answers, several=len(batches) > 1)
+        ]
         regions = {number: self._regions(of_batch) for number, of_batch in batches.items()}
         overlap = [] if all(disjoint for _, disjoint in regions.values()) else [TWICE]
         conditions = {number: self._sql(*found) for number, found in regions.items()}
@@ -214,9 +259,17 @@ class EstimateBuilder:
         listed = map(self.space.sql, boxes) if len(boxes) <= _LISTED else ()
         return (" OR " if disjoint else " + ").join(listed)
 
-    def _moved(self, piece: Piece, *, several: bool) -> str:
-        """The note about the ends of attributes that relaxation moved."""
+    def _relaxed(
+        self, piece: Piece, answers: Mapping[int, PastAnswer], *, several: bool
+    ) -> list[str]:
+        """The notes about a relaxed piece: which ends moved, and which answers it is made of."""
         where = f"batch {batch_of(piece)}: " if several else ""
+        notes = [self._moved(piece)]
+        if len(piece["terms"]) > 1:
+            notes.append(self._made_of(piece["terms"], answers))
+        return [where + note for note in notes]
+
+    def _moved(self, piece: Piece) -> str:
         ends, others = [], []
         boxes = zip(self.space.attributes, piece["asked"], piece["region"], strict=True)
         for attribute, wanted, got in boxes:
@@ -228,7 +281,20 @@ class EstimateBuilder:
                 others.append(attribute.name)
         found = [f"moved {', '.join(ends)}"] if ends else []
         found += [f"counted other values of {', '.join(others)}"] if others else []
-        return where + (", ".join(found) or "exactly the box that was asked for")
+        return ", ".join(found) or "exactly the box that was asked for"
+
+    def _made_of(
+        self, terms: Sequence[tuple[int, float]], answers: Mapping[int, PastAnswer]
+    ) -> str:
+        """Return the boxes of answers with their signs and weights, the largest first."""
+        found = ""
+        ordered = sorted(terms, key=lambda term: (term[1] < 0, -abs(term[1])))
+        for number, weight in ordered[:_TERMS]:
+            sign, times = " - " if weight < 0 else " + ", f"{abs(weight):.3g} × "
+            box = self.space.sql(answers[number].box)
+            found += f"{sign}{times.removeprefix('1 × ')}({box})"
+        more = f" and {len(terms) - _TERMS} more" if len(terms) > _TERMS else ""
+        return f"{MADE_OF} {found.removeprefix(' + ')}{more}"
 
 
 def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
@@ -236,6 +302,33 @@ def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     for piece in pieces:
         found.setdefault(batch_of(piece), []).append(piece)
     return found
+
+
+def _by_number(group: Group, pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Return the pieces of each number of a group. Those of a batch lie together, in order."""
+    found: list[list[Piece]] = [[] for _ in group.parts]
+    for of_batch in _by_batch(pieces).values():
+        start = 0
+        for place, boxes in enumerate(group.parts):
+            found[place] += of_batch[start : start + len(boxes)]
+            start += len(boxes)
+    return found
+
+
+def _is_count(question: Question) -> bool:
+    """Whether a sum is a count of rows, as SUM(1) is."""
+    [summand] = question.summands
+    return summand.kind == COUNT and summand.factor == 1
+
+
+def _averaged(
+    ratio: Average, offset: float, notes: tuple[str, ...], fields: Mapping[str, Any]
+) -> DatabaseEstimate:
+    """Return an average, to which an offset is added."""
+    shifted = scaled(ratio.estimate(RATIO, notes), 1.0, offset)
+    least, most = (limit + offset for limit in ratio.limits)
+    given = DatabaseEstimate(shifted.value, shifted.law, RATIO, shifted.notes, **fields)
+    return note_impossible(given, least, most)
 
 
 def _unanswered(pieces: Sequence[Piece]) -> bool:
@@ -276,19 +369,6 @@ def _method(law: Law, question: Question, status: str) -> str:
     if status == "relaxed":
         return MADE
     return NOISY if question.query.aggregate == "count" else SUMMED
-
-
-def _average(
-    question: Question, parts: Sequence[tuple[float, Law]], pieces: Sequence[Piece]
-) -> Average:
-    (total, of_total), (count, of_count) = parts
-    sums, counts = (
-        len({n for piece in pieces if piece["kind"] == kind for n, _ in piece["terms"]})
-        for kind in question.kinds
-    )
-    least, most = question.amounts[question.kinds[0]].limits
-    variances = of_total.stderr**2, of_count.stderr**2
-    return Average(total, count, *variances, (sums, counts), least, most)
 
 
 def _weights(pieces: Sequence[Piece]) -> dict[int, float]:
@@ -439,23 +519,66 @@ _MARGIN = 1.01
 
 
 @dataclass(frozen=True)
+class Weights:
+    """Discrete Laplace noises in a weighted sum: Σ |w|, Σ w², and the variance of the sum."""
+
+    total: float
+    squares: float
+    variance: float
+
+    def times(self, factor: float) -> Weights:
+        square = factor * factor
+        return Weights(abs(factor) * self.total, square * self.squares, square * self.variance)
+
+    def plus(self, other: Weights) -> Weights:
+        return Weights(
+            self.total + other.total,
+            self.squares + other.squares,
+            self.variance + other.variance,
+        )
+
+    def reach(self, level: float) -> float:
+        """Return a bound that the sum keeps with probability `level`.
+
+        Discrete Laplace noise is a difference of two rounded-down exponential times, so it is
+        within 1 of Laplace noise of the same scale, which has at most 1/6 more variance. And a sum
+        of independent Laplace noises, measured by its standard deviation, reaches at a given level
+        as far as the normal law or as far as one Laplace noise, whichever is farther: at 91 %,
+        where the two cross, it is beyond both by less than a thousandth, for which there is a
+        margin.
+        """
+        normal = NormalDist().inv_cdf((1 + level) / 2)
+        laplace = -math.log(1 - level) / math.sqrt(2)
+        deviation = math.sqrt(self.variance + self.squares / 6)
+        return _MARGIN * max(normal, laplace) * deviation + self.total
+
+
+@dataclass(frozen=True)
+class MixedNoise:
+    """The law of a weighted sum of discrete Laplace noises of several scales."""
+
+    weights: Weights
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.weights.variance)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        reach = self.weights.reach(level)
+        return value - reach, value + reach
+
+
+@dataclass(frozen=True)
 class Average(FiellerRatio):
     """The law of `total / count`, each a sum of numbers with discrete Laplace noise.
 
     `least` and `most` are the limits of the values that are averaged.
-
-    Discrete Laplace noise is a difference of two rounded-down exponential times, so it is within 1
-    of Laplace noise of the same scale. And a sum of independent Laplace noises, measured by its
-    standard deviation, reaches at a given level as far as the normal law or as far as one Laplace
-    noise, whichever is farther: at 91 %, where the two cross, it is beyond both by less than a
-    thousandth, for which there is a margin.
     """
 
     total: float
     count: float
-    of_total: float  # variances
-    of_count: float
-    terms: tuple[int, int]  # how many noisy numbers make up the total, and the count
+    of_total: Weights
+    of_count: Weights
     least: float
     most: float
 
@@ -469,17 +592,11 @@ class Average(FiellerRatio):
 
     @property
     def count_variance(self) -> float:
-        return self.of_count
+        return self.of_count.variance
 
     def variance(self, ratio: float) -> float:
-        return self.of_total + ratio**2 * self.of_count
+        return self.of_total.plus(self.of_count.times(ratio)).variance
 
     def half_width(self, ratio: float, level: float) -> float:
         """A bound that the error of total - ratio · count keeps with probability `level`."""
-        of_total, of_count = self.terms
-        # Laplace noise of the same scale has at most 1/6 more variance than discrete noise.
-        variance = self.of_total + of_total / 6 + ratio * ratio * (self.of_count + of_count / 6)
-        normal = NormalDist().inv_cdf((1 + level) / 2)
-        laplace = -math.log(1 - level) / math.sqrt(2)
-        rounding = of_total + abs(ratio) * of_count
-        return _MARGIN * max(normal, laplace) * math.sqrt(variance) + rounding
+        return self.of_total.plus(self.of_count.times(ratio)).reach(level)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
 
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.notebook import html_list
+from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -20,19 +20,21 @@ from scumble.private.database.inspect import (
     history,
     links,
     own_summary,
+    plot_state,
     summary,
     usage,
     used_shares,
     verify_journal,
 )
-from scumble.private.database.plan import AnswerOptions, Prefer, Relax
-from scumble.private.database.questions.reader import Asked, QuestionReader, forecast
+from scumble.private.database.plan import AnswerKeywords, AnswerOptions
+from scumble.private.database.questions.reader import ParsedQuestions, QuestionReader, forecast
 from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
+from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.tables.rows import Outside
 from scumble.public.estimate import Estimate, Estimates
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reply:
+class AnswerReceipt:
     """An answer, its status, how many numbers were charged for it, and what remains.
 
     At most `limit` answers may cover one point; `used` of them cover the most popular one.
@@ -59,7 +61,7 @@ class Reply:
 class Prepared(NamedTuple):
     """A question that was read, and the request that it makes."""
 
-    asked: Asked
+    asked: ParsedQuestions
     request: Request
 
 
@@ -72,7 +74,11 @@ class Database:
     """
 
     def __init__(
-        self, journal: Journal, tables: Mapping[str, BoxCounter], seed: int | None = None
+        self,
+        journal: Journal,
+        tables: Mapping[str, BoxCounter],
+        seed: int | None = None,
+        journal_bytes: int | None = None,
     ) -> None:
         """Call `Database.create` or `Database.open`."""
         promise = journal.promise
@@ -80,7 +86,7 @@ class Database:
         self.schema = Schema.from_dict(promise["schema"])
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
-        self._session = Session(journal, self.terms, self.space, tables, seed)
+        self._session = Session(journal, self.terms, self.space, tables, seed, journal_bytes)
         self._questions = QuestionReader(self.schema, self.space)
 
     @classmethod
@@ -124,10 +130,9 @@ class Database:
         )
         known = tables.queryable_schema(tables.load_schema(schema), attributes)
         read = SourceTable(source, table, progress)
-        from scumble.private.ledger.ledger import charged_for_database
-
-        with charged_for_database(ledger, terms.claim(), known, seeded=terms.seeded):
-            made = tables.create_folder(folder, read, known, terms, outside)
+        place = tables.check_new(folder, known, terms)
+        with charged_for_database(ledger, terms.claim(), known, place, seeded=terms.seeded):
+            made = tables.create_folder(place, read, known, terms, outside)
         # The folder exists and can be opened: from here on the charge has to stay.
         return cls._begun(*made, seed)
 
@@ -141,12 +146,15 @@ class Database:
         batches: Sequence[Any] = (),
         table: str | None = None,
         seed: int | None = None,
+        journal_bytes: int | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """Open a database that was created before. Another table or schema is refused.
 
         The journal has the schema; a `schema` that is given must be the same. `batches` are all
-        rows that were appended, in order: sources, or pairs of a DuckDB file and a table.
+        rows that were appended, in order: sources, or pairs of a DuckDB file and a table. An
+        analyst who has written `journal_bytes` into the journal may write no more; without it there
+        is no limit.
         """
         if not isinstance(batches, (list, tuple)):
             allowed = "a list of what was appended, in its order"
@@ -154,31 +162,30 @@ class Database:
         expected = None if schema is None else tables.load_schema(schema)
         more = [SourceTable.of(batch, progress) for batch in batches]
         read = SourceTable(source, table, progress)
-        return cls._begun(*tables.open_folder(folder, read, more, expected), seed)
+        found = tables.open_folder(folder, read, more, expected)
+        return cls._begun(*found, seed, journal_bytes)
 
     @classmethod
-    def _begun(cls, journal: Journal, tables: Mapping[str, BoxCounter], seed: int | None) -> Self:
+    def _begun(
+        cls,
+        journal: Journal,
+        tables: Mapping[str, BoxCounter],
+        seed: int | None,
+        journal_bytes: int | None = None,
+    ) -> Self:
         try:
             if journal.promise["terms"]["seeded"] != (seed is not None):
                 raise ParameterError(
                     "A fixed seed is for databases that were created with one, and only for these."
                 )
-            return cls(journal, tables, seed)
+            return cls(journal, tables, seed, journal_bytes)
         except BaseException:
             journal.close()
             raise
 
+    @show_keywords(AnswerOptions)
     def answer(
-        self,
-        sql: str,
-        *,
-        key: str | None = None,
-        analyst: str | None = None,
-        relax: Relax = "regression",
-        prefer: Prefer = "near",
-        max_relaxation_error: float = math.inf,
-        weights: Mapping[str, float] | None = None,
-        tables: Mapping[str, Any] | None = None,
+        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
     ) -> Estimate | Estimates | EstimateTable:
         """Answer one question. The answer is charged and durable before it is returned.
 
@@ -187,54 +194,27 @@ class Database:
 
         A question that was answered before gets the same answer again, free of charge. `key` is an
         idempotency key: a request that is tried again with it, also after a crash, gets the stored
-        answer. `relax` says what happens when ε is used up: the best linear combination of earlier
-        answers ("regression"), the paper's sum of a few ("compound"), or a refusal ("refuse").
-        `prefer="exact"` takes the box of the question, where earlier answers add up to it, even if
-        a box nearby has a smaller error. A relaxation error above `max_relaxation_error` is
-        refused. `weights` is the cost of moving the limits of each attribute (1 by default).
+        answer. When ε is used up, and earlier answers add up to the box of the question, the answer
+        is their combination of least variance; at most 256 of them are considered. Else `relax`
+        says what happens: a box nearby by the best linear combination of earlier answers
+        ("regression"), or by the paper's sum of a few ("compound"), or a refusal ("refuse"). With
+        `prefer="near"` the box nearby comes first, since its error may be smaller. A relaxation
+        error above `max_relaxation_error` is refused. `weights` is the cost of moving the limits of
+        each attribute (1 by default).
         """
-        return self.reply(
-            sql,
-            key=key,
-            analyst=analyst,
-            relax=relax,
-            prefer=prefer,
-            max_relaxation_error=max_relaxation_error,
-            weights=weights,
-            tables=tables,
-        ).answer
+        return self.reply(sql, key=key, **keywords).answer
 
+    @show_keywords(AnswerOptions)
     def reply(
-        self,
-        sql: str,
-        *,
-        key: str | None = None,
-        analyst: str | None = None,
-        relax: Relax = "regression",
-        prefer: Prefer = "near",
-        max_relaxation_error: float = math.inf,
-        weights: Mapping[str, float] | None = None,
-        tables: Mapping[str, Any] | None = None,
-    ) -> Reply:
+        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
+    ) -> AnswerReceipt:
         """Answer one question as `answer` does, and say what was charged and what remains."""
-        with self._reading(sql, tables) as asked:
-            prepared = self._prepared(
-                asked, analyst, relax, prefer, max_relaxation_error, weights, key
-            )
+        with self._reading(sql, keywords, key) as prepared:
             [found] = self.reply_all([prepared])
         return _raised(found)
 
-    def cost(
-        self,
-        sql: str,
-        *,
-        analyst: str | None = None,
-        relax: Relax = "regression",
-        prefer: Prefer = "near",
-        max_relaxation_error: float = math.inf,
-        weights: Mapping[str, float] | None = None,
-        tables: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    @show_keywords(AnswerOptions)
+    def cost(self, sql: str, **keywords: Unpack[AnswerKeywords]) -> dict[str, Any]:
         """Return what `answer` would do, and its standard error. Nothing is charged or answered.
 
         `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. "new
@@ -242,52 +222,34 @@ class Database:
         `parts`: the status and the largest standard error of each. The error of an average depends
         on its value; it is the one for evenly spread rows.
         """
-        with self._reading(sql, tables) as asked:
-            prepared = self._prepared(asked, analyst, relax, prefer, max_relaxation_error, weights)
+        with self._reading(sql, keywords) as prepared:
             [found] = self.cost_all([prepared])
         return _raised(found)
 
-    def used_after(
-        self,
-        sql: str,
-        *,
-        analyst: str | None = None,
-        relax: Relax = "regression",
-        prefer: Prefer = "near",
-        max_relaxation_error: float = math.inf,
-        weights: Mapping[str, float] | None = None,
-        tables: Mapping[str, Any] | None = None,
-    ) -> int:
+    @show_keywords(AnswerOptions)
+    def used_after(self, sql: str, **keywords: Unpack[AnswerKeywords]) -> int:
         """Return how many answers would cover the most popular point after a question.
 
         Nothing is charged; "used" of `status` is the number before it. Where a histogram tracks the
         points, it is a bound.
         """
-        with self._reading(sql, tables) as asked:
-            prepared = self._prepared(asked, analyst, relax, prefer, max_relaxation_error, weights)
+        with self._reading(sql, keywords) as prepared:
             return self._session.used_after(prepared.request)
 
+    @show_keywords(AnswerOptions)
     def prepare(
-        self,
-        sql: str,
-        *,
-        key: str | None = None,
-        analyst: str | None = None,
-        relax: Relax = "regression",
-        prefer: Prefer = "near",
-        max_relaxation_error: float = math.inf,
+        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
     ) -> Prepared | None:
         """Return a question for `reply_all` and `cost_all`, with the parameters of `answer`.
 
-        None is returned for a question of which reading it or making its answer may take long:
-        those that are asked together would wait for it. Ask it by itself.
+        None is returned for a question of which reading it or making its answer may take long, or
+        which has side tables: those that are asked together would wait for it. Ask it by itself.
         """
-        asked = self._questions.quick(sql)
-        if asked is None:
-            return None
-        return self._prepared(asked, analyst, relax, prefer, max_relaxation_error, None, key)
+        options = take_options("answer", AnswerOptions, keywords)
+        asked = None if options.tables else self._questions.quick(_checked_text(sql))
+        return None if asked is None else self._prepared(asked, options, key)
 
-    def reply_all(self, prepared: Sequence[Prepared]) -> list[Reply | Exception]:
+    def reply_all(self, prepared: Sequence[Prepared]) -> list[AnswerReceipt | Exception]:
         """Answer questions as `reply` does, in one turn; an exception is in the place of its own.
 
         They are of several analysts: none is refused for another's sake.
@@ -319,10 +281,9 @@ class Database:
 
         Nothing of it depends on the table. A question that would be refused has one too.
         """
-        with self._reading(sql, None) as asked:
-            request = self._prepared(asked, analyst, "regression", "near", math.inf).request
-            outcome = _raised(self._session.preview([request])[0])
-            return asked.present(self._builder(outcome), outcome)
+        with self._reading(sql, {"analyst": analyst}) as prepared:
+            outcome = _raised(self._session.preview([prepared.request])[0])
+            return prepared.asked.present(self._builder(outcome), outcome)
 
     def append(
         self,
@@ -340,6 +301,13 @@ class Database:
         check_word("key", key)
         rows = tables.read_batch(self._journal, SourceTable(source, table, progress))
         return self._session.append(rows, key)
+
+    def reading(self) -> dict[str, Any]:
+        """Return how rows are read to be appended: the schema, and what is done with values outside
+        their domain; as JSON values for another process.
+        """
+        promise = self._journal.promise
+        return {"schema": promise["schema"], "outside": promise["outside"]}
 
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
         """Give an analyst a part of epsilon, raise or lower it, or end it (None).
@@ -407,8 +375,6 @@ class Database:
 
         Without attributes, it is the curve of the counts that were answered among those asked for.
         """
-        from scumble.private.database.inspect import plot_state
-
         entries = self._journal.entries(after=1)
         with self._session.state() as state:
             return plot_state(state, entries, one, other)
@@ -430,36 +396,38 @@ class Database:
         return html_list(f"Database of {', '.join(self.space.names)}", [str(self.guarantee)])
 
     def _prepared(
-        self,
-        asked: Asked,
-        analyst: str | None,
-        relax: Relax,
-        prefer: Prefer,
-        max_relaxation_error: float,
-        weights: Mapping[str, float] | None = None,
-        key: str | None = None,
+        self, asked: ParsedQuestions, options: AnswerOptions, key: str | None
     ) -> Prepared:
         """Return a question with its checked parameters."""
         check_word("key", key)
-        check_word("analyst", analyst)
-        options = AnswerOptions.read(relax, prefer, max_relaxation_error, weights, self.space.names)
-        request = Request(asked.text, asked.questions, options, key, analyst, asked.tables)
+        options = options.checked(self.space.names)
+        request = Request(asked.text, asked.questions, options, key, asked.tables)
         return Prepared(asked, request)
 
-    def _reply(self, prepared: Prepared, outcome: Outcome) -> Reply:
+    @contextmanager
+    def _reading(
+        self, sql: str, keywords: AnswerKeywords, key: str | None = None
+    ) -> Iterator[Prepared]:
+        """Read a question with the keyword arguments of `answer`, as long as it is used."""
+        options = take_options("answer", AnswerOptions, keywords)
+        with self._questions.reading(_checked_text(sql), options.tables) as asked:
+            yield self._prepared(asked, options, key)
+
+    def _reply(self, prepared: Prepared, outcome: Outcome) -> AnswerReceipt:
         answer = prepared.asked.present(self._builder(outcome), outcome)
-        return Reply(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
+        return AnswerReceipt(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
 
     def _builder(self, outcome: Outcome) -> EstimateBuilder:
         return EstimateBuilder(self.space, self.terms.noise, outcome.rows)
 
-    def _reading(self, sql: str, tables: Mapping[str, Any] | None) -> AbstractContextManager[Asked]:
-        if not isinstance(sql, str):
-            raise ParameterError.of("answer", "sql", "the text of a question", sql)
-        return self._questions.reading(sql, tables)
-
 
 Found = TypeVar("Found")
+
+
+def _checked_text(sql: object) -> str:
+    if not isinstance(sql, str):
+        raise ParameterError.of("answer", "sql", "the text of a question", sql)
+    return sql
 
 
 def _raised(found: Found | Exception) -> Found:

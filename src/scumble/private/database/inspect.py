@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -28,8 +28,17 @@ from scumble.private.database.state import (
 )
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.chain import out_of_order
-from scumble.private.journal.entries import ANSWER, APPEND, Entry
+from scumble.private.journal.entries import ANSWER, APPEND, REPEAT, Entry
 from scumble.private.journal.journal import Journal, Turn
+from scumble.public.plot import figures
+from scumble.public.plot.database import (
+    Answered,
+    Axis,
+    capacity,
+    fixed_volume,
+    least_volume,
+    popularity,
+)
 
 if TYPE_CHECKING:
     from scumble.public.plot.database import Axis, Bound
@@ -186,17 +195,17 @@ def history(journal: Journal) -> list[dict[str, Any]]:
     with portion(0, _READING):
         entries = journal.entries(after=1)
     with portion(_READING, 1):
-        return [
-            {
-                "number": entry.number,
-                "time": entry.time,
-                "analyst": entry.analyst,
-                "key": entry.key,
-                **_event(entry.unchanged()),
-            }
-            for entry in told(entries)
-            if entry.kind in (ANSWER, APPEND)
-        ]
+        events: dict[int, dict[str, Any]] = {}
+        for entry in told(entries):
+            if entry.kind in (ANSWER, APPEND, REPEAT):
+                events[entry.number] = {
+                    "number": entry.number,
+                    "time": entry.time,
+                    "analyst": entry.analyst,
+                    "key": entry.key,
+                    **_event(entry.unchanged(), events),
+                }
+        return list(events.values())
 
 
 def own_summary(state: DatabaseState, analyst: str) -> dict[str, Any]:
@@ -216,10 +225,13 @@ def links(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     return [{name: getattr(entry, name) for name in names} for entry in entries]
 
 
-def _event(entry: Entry) -> dict[str, Any]:
+def _event(entry: Entry, earlier: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     payload = entry.payload
     if entry.kind == APPEND:
         return {"status": "added", "batch": payload["batch"], "sql": "", "new numbers": 0}
+    if entry.kind == REPEAT:
+        sql = earlier[payload["entry"]]["sql"]
+        return {"status": payload["status"], "sql": sql, "new numbers": 0}
     return {
         "status": payload["status"],
         "sql": payload["sql"],
@@ -237,9 +249,6 @@ def plot_state(
     state: DatabaseState, entries: Iterable[Entry], one: str | None, other: str | None
 ) -> Figure:
     """Return the heat map over two attributes, or the capacity curve if none is named."""
-    from scumble.public.plot import figures
-    from scumble.public.plot.database import popularity
-
     if not figures.available():
         raise ScumbleError(figures.MISSING)
     if one is None and other is None:
@@ -261,8 +270,6 @@ def _place(space: Space, name: str | None) -> int:
 
 def _side(attribute: Attribute) -> Axis:
     """An axis of the plot: ticks at some codes, labelled with their values."""
-    from scumble.public.plot.database import Axis
-
     few = attribute.kind not in ("category", "boolean") or attribute.size > _NAMES
     last = attribute.size - 1
     step = max(1, attribute.size // _TICKS) if few else 1
@@ -287,8 +294,6 @@ def _curve(state: DatabaseState, entries: Iterable[Entry]) -> Figure:
 
     Each batch has a curve of its own, because the bound holds for one table.
     """
-    from scumble.public.plot.database import Answered, capacity
-
     answered: list[list[int]] = [[0] for _ in state.batches]
     volumes: set[Fraction] = set()
     for piece in _counts(entries):
@@ -322,8 +327,6 @@ def _volume(space: Space, box: Sequence[Sequence[int]]) -> Fraction:
 
 def _bounds(terms: DatabaseTerms, volumes: Collection[Fraction]) -> list[Bound]:
     """The bounds of lemma 3 for boxes of these volumes. It holds for any part of the answers."""
-    from scumble.public.plot.database import fixed_volume, least_volume
-
     loss = float(terms.epsilon * terms.noise)
     if not volumes or max(volumes) == 1:
         return []  # counting everything costs nothing, so that there is no bound

@@ -1,39 +1,42 @@
 """Plans of answers: which numbers are past answers, which are new, and which boxes are relaxed.
 
 A plan depends on earlier questions and answers, never on the table, and does not change the state.
+It is made on a snapshot, while others may ask and are answered.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from scumble.model.errors import ParameterError, PromiseError
+from scumble.private.database.questions.amounts import Amounts, Summand
+from scumble.private.database.questions.decomposition import rejoin_over
 from scumble.private.database.questions.question import Question
 from scumble.private.database.relaxation import (
     Combination,
     Compound,
     Distance,
+    candidates,
     combine,
-    nearest,
     relax,
 )
 from scumble.private.database.space import Box, Boxes
-from scumble.private.database.state import COUNT, Batch, DatabaseState, of_batch
+from scumble.private.database.state import COUNT, Batch, Snapshot, of_batch
+from scumble.private.database.trackers import Accepted
+from scumble.private.journal.entries import check_word
 
 
 @dataclass
 class AnswerPlan:
     """The decision about a question, batch by batch. Answers about batches add up."""
 
-    state: DatabaseState
-    analyst: str | None
+    snapshot: Snapshot
     options: AnswerOptions
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the journal needs an entry
@@ -44,38 +47,23 @@ class AnswerPlan:
         The questions are answered together or not at all: a piece that cannot be answered raises
         `PromiseError`.
         """
-        self.state.batches[0].quota(self.analyst)  # reject unknown analysts first
+        snapshot = self.snapshot
+        snapshot.batches[0].batch.quota(self.options.analyst)  # reject unknown analysts first
         found: list[dict[str, Any]] = [
             {"key": place, "pieces": []}
             for place in range(sum(len(each.groups) for each in questions))
         ]
-        batches = len(self.state.batches)
+        batches = len(snapshot.batches)
         left = max(MOST_RELAXED, batches)
         for number in range(1, batches + 1):
-            first = len(self.state.past_answers) + len(self.new)
-            part = BatchPlan(self.state, number, first, self.analyst, self.options, left)
-            pieces_of_groups = [each for question in questions for each in _pieces(part, question)]
-            for group, pieces in zip(found, pieces_of_groups, strict=True):
+            first = snapshot.past + len(self.new)
+            part = BatchPlan(snapshot, number, first, self.options, left)
+            for group, pieces in zip(found, part.pieces(questions), strict=True):
                 group["pieces"] += pieces
             left -= part.relaxed
             self.new += [(number, kind, box) for kind, box in part.new]
             self.changes = self.changes or part.changes
         return found
-
-
-def _meets(boxes: Boxes, box: Box) -> npt.NDArray[np.bool_]:
-    """Return which of some boxes meet a box."""
-    meet = (boxes[:, :, 0] <= box[:, 1]) & (box[:, 0] <= boxes[:, :, 1])
-    return np.asarray(meet.all(axis=1))
-
-
-def _pieces(plan: BatchPlan, question: Question) -> list[list[Piece]]:
-    """Return for each group of a question the pieces about one batch."""
-    strict = question.strict
-    return [
-        [plan.piece(kind, box, strict=strict) for kind in question.kinds for box in group.boxes]
-        for group in question.groups
-    ]
 
 
 Piece = dict[str, Any]
@@ -86,7 +74,7 @@ NO_SUMS = (
     "Ask for a count, or for another part."
 )
 REFUSED = "{} is used up for this part of {}, and relaxation is off."
-_MOST_PARTS = 2_000  # of a box that are looked at to find room
+_MOST_PARTS = 20_000  # of the boxes of a question that are looked at to find room, in a second
 MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
     f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
@@ -101,57 +89,144 @@ class BatchPlan:
     A piece is the answer for one box: the answers it is made of with their weights (`terms`), the
     box whose count they add up to (`region`), and its distance from the box of the question
     (`error`).
+
+    The boxes of one number of a question, for all groups, are disjoint: no point lies in more new
+    boxes than there are numbers. Where that leaves room, new boxes are not compared with each
+    other, and so a question by 10,000 groups is planned in one pass. Elsewhere they are in layers
+    of disjoint boxes.
     """
 
-    state: DatabaseState
+    snapshot: Snapshot
     number: int  # of the batch
     first: int  # the number of the next new answer
-    analyst: str | None
     options: AnswerOptions
     most_relaxed: int  # boxes that may be relaxed
     new: list[tuple[str, Box]] = field(default_factory=list)
     changes: bool = False  # whether the journal needs an entry
     relaxed: int = 0  # boxes that were relaxed
     _batch: Batch = field(init=False)
+    _past: Boxes = field(init=False)  # of all past counts
     _counts: list[int] = field(default_factory=list)  # indices of the new answers that are counts
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _relaxed_pieces: dict[bytes, Piece] = field(default_factory=dict)  # by box
-    _layers: list[int] = field(default_factory=list)  # of the new answers: see `_buy`
-    _boxes: Boxes = field(init=False)  # of the new answers; longer than needed
+    _layers: list[int] = field(default_factory=list)  # of the first new answers: see `_layer`
+    _asked: list[int] = field(default_factory=list)  # the number that each new answer is for
+    _answers: dict[int, int] = field(default_factory=dict)  # how many are for each number
+    _numbers: int = 0  # of all questions so far
+    _parts: Iterator[int] = field(default_factory=lambda: iter(range(_MOST_PARTS)))
+    _boxes: Accepted = field(init=False)  # of the new answers
 
     def __post_init__(self) -> None:
-        self._batch = self.state.batches[self.number - 1]
-        self._boxes = np.empty((16, *self.state.space.whole.shape), np.int64)
+        self._batch, self._past = self.snapshot.batches[self.number - 1]
+        self._boxes = Accepted(len(self.snapshot.state.space))
 
-    def piece(self, kind: str, box: Box, *, strict: bool) -> Piece:
-        """Return the piece for one box. With `strict` the box is not relaxed, but refused."""
-        state, batch = self.state, self._batch
-        if kind == COUNT and state.terms.sized and (box == state.space.whole).all():
+    def pieces(self, questions: Sequence[Question]) -> list[list[Piece]]:
+        """Return for each group of all questions the pieces about this batch.
+
+        Boxes for which there is no room are relaxed once all others are planned: what is planned
+        helps them, whether it comes before or after them in the questions.
+        """
+        found: list[list[Piece | None]] = []
+        waiting: list[tuple[list[Piece | None], int, Box]] = []
+        for question in questions:
+            first, strict = self._numbers, question.strict
+            self._numbers += len(question.summands)
+            for group in question.groups:
+                pieces: list[Piece | None] = []
+                for number, (summand, boxes) in enumerate(
+                    zip(question.summands, group.parts, strict=True), first
+                ):
+                    for box in boxes:
+                        piece = self.piece(summand, box, number, strict=strict)
+                        if piece is None:
+                            waiting.append((pieces, len(pieces), box))
+                        pieces.append(piece)
+                found.append(pieces)
+        self._relax_all([box for _, _, box in waiting])
+        for pieces, place, box in waiting:
+            pieces[place] = self._relaxed_pieces[box.tobytes()]
+        return [[piece for piece in pieces if piece is not None] for pieces in found]
+
+    def piece(self, summand: Summand, box: Box, number: int, *, strict: bool) -> Piece | None:
+        """Return the piece for one box; None if it is to be relaxed. With `strict` it is refused.
+
+        The box is disjoint from all others of its number.
+        """
+        state, kind = self.snapshot.state, summand.kind
+        if kind == COUNT and self._is_public(box):
             return {**self._piece(kind, box, "answered", {}), "rows": 1}  # public, hence free
-        number = batch.find(kind, box)
-        if number is None:
-            number = self._places.get((kind, box.tobytes()))
-        if number is not None:
-            return self._piece(kind, box, "repeated", {number: 1})
+        answer = self._find(kind, box, summand.amounts)
+        if answer is not None:
+            return self._piece(kind, box, "repeated", {answer: 1})
+        made = self._made_of_columns(summand, box)
+        if made is not None:
+            return made
         known = self._known_relaxed(box) if kind == COUNT and not strict else None
         if known is not None:
             return known
-        if self.admits(box):
-            return self._piece(kind, box, "answered", {self._buy(kind, box): 1})
+        if self.admits(box, number):
+            return self._piece(kind, box, "answered", {self._buy(kind, box, number): 1})
         if strict:
             raise PromiseError(NO_SUMS.format(self._what(box), self._where))
         if self.options.relax == "refuse" or not state.terms.relax:
             raise PromiseError(REFUSED.format(self._what(box), self._where))
-        known = batch.relaxed.get((self.options.name, box.tobytes()))
-        if known is not None and known["error"] <= self.options.most_error:
-            return known
-        self.relaxed += 1
+        return None
+
+    def _relax_all(self, boxes: Sequence[Box]) -> None:
+        """Relax boxes. Those that no count helps are tried again after more counts are planned."""
+        waiting = {box.tobytes(): box for box in boxes}
+        for name in waiting:
+            known = self._usable(self._batch.relaxed.get((self.options.name, name)))
+            if known is not None:
+                self._relaxed_pieces[name] = known
+        waiting = {name: box for name, box in waiting.items() if name not in self._relaxed_pieces}
+        self.relaxed += len(waiting)
         if self.relaxed > self.most_relaxed:
             raise PromiseError(TOO_MANY)
-        piece = {**self._relaxed(box), "manner": self.options.name}
-        self.changes = self.changes or bool(piece["terms"])
-        self._relaxed_pieces[box.tobytes()] = piece
-        return piece
+        before = -1
+        while waiting and len(self.new) > before:
+            before = len(self.new)
+            for name, box in list(waiting.items()):
+                piece = {**self._relaxed(box), "manner": self.options.name}
+                self._relaxed_pieces[name] = piece
+                if piece["terms"]:
+                    self.changes = True
+                    del waiting[name]
+
+    def _is_public(self, box: Box) -> bool:
+        """Whether the count of a box is the number of rows, which is not hidden."""
+        state = self.snapshot.state
+        return state.terms.sized and bool((box == state.space.whole).all())
+
+    def _find(self, kind: str, box: Box, amounts: Amounts | None = None) -> int | None:
+        """Return the number of the answer for exactly this box, given or planned, if any.
+
+        A sum of `amounts` may have been given for a wider box in which rows add no more.
+        """
+        for same in [box] if amounts is None else amounts.equal_boxes(box):
+            number = self._batch.find(kind, same)
+            if number is not None and number < self.snapshot.past:
+                return number
+        return self._places.get((kind, box.tobytes()))
+
+    def _made_of_columns(self, summand: Summand, box: Box) -> Piece | None:
+        """Return the sum of a + b by those of a and of b, if both were given for this box."""
+        terms: dict[int, float] = {}
+        rows = 0
+        for column in summand.columns:
+            codes = {} if column.amounts is None else column.amounts.codes
+            for part in rejoin_over(box[np.newaxis], codes):  # none where the column is 0
+                number = self._find(column.kind, part, column.amounts)
+                if number is not None:
+                    terms[number] = column.weight
+                elif column.kind == COUNT and self._is_public(box):
+                    rows = column.weight
+                else:
+                    return None
+        if not terms:
+            return None
+        piece = self._piece(summand.kind, box, "repeated", terms)
+        return {**piece, "rows": rows} if rows else piece
 
     def _known_relaxed(self, box: Box) -> Piece | None:
         """Return the relaxed piece that the same analyst got for a box, if any.
@@ -161,47 +236,67 @@ class BatchPlan:
         """
         if self.options.relax == "refuse":
             return None
-        past = self._batch.relaxed_for.get((self.analyst, self.options.name, box.tobytes()))
-        known = self._relaxed_pieces.get(box.tobytes(), past)
-        return None if known is None or known["error"] > self.options.most_error else known
+        analyst, name = self.options.analyst, self.options.name
+        return self._usable(self._batch.relaxed_for.get((analyst, name, box.tobytes())))
 
-    def admits(self, box: Box) -> bool:
-        """Whether one more answer for a box fits within ε, together with those planned."""
-        if self.state.terms.tracker == "disjoint" and self._meeting(box):
+    def _usable(self, past: Piece | None) -> Piece | None:
+        """Return a past relaxed piece if it is near enough, and was made before the snapshot."""
+        if past is None or past["error"] > self.options.max_relaxation_error:
+            return None
+        known = self.snapshot.past
+        return past if all(number < known for number, _ in past["terms"]) else None
+
+    def admits(self, box: Box, number: int | None = None) -> bool:
+        """Whether one more answer for a box fits within ε, together with those planned.
+
+        The box is disjoint from those of the number of a question that it is for, if any.
+        """
+        if self.snapshot.state.terms.tracker == "disjoint" and self._meeting(box):
             return False
-        known = (self._batch.tracker, self._batch.quota(self.analyst))
-        return all(self._fits(box, tracker.has_room) for tracker in known if tracker)
+        known = (self._batch.tracker, self._batch.quota(self.options.analyst))
+        return all(self._fits(box, tracker.has_room, number) for tracker in known if tracker)
 
-    def _fits(self, box: Box, has_room: HasRoom) -> bool:
+    def _fits(self, box: Box, has_room: HasRoom, number: int | None = None) -> bool:
         """Whether each point of a box has room for one more answer and those planned about it."""
-        return self._parts_fit(box, 0, self._meeting(box), has_room, iter(range(_MOST_PARTS)))
+        others = len(self._answers) - (number in self._answers)
+        if has_room(box[np.newaxis], 1 + others):
+            return True
+        if not others:
+            return False
+        return self._parts_fit(box, 0, self._meeting(box), has_room)
 
-    def _parts_fit(
-        self, box: Box, depth: int, planned: list[int], has_room: HasRoom, parts: Iterator[int]
-    ) -> bool:
+    def _parts_fit(self, box: Box, depth: int, planned: list[int], has_room: HasRoom) -> bool:
         """Whether there is room in a box that lies in `depth` planned boxes and meets `planned`.
 
         Where the number of layers is too large a bound of the others that a point lies in, the part
-        inside each planned box is looked at. `parts` counts them: if it ends, there is no room.
+        inside each planned box is looked at. When too many were, there is no room.
         """
-        layers = len({self._layers[at] for at in planned})
+        layers = len({self._layer(at) for at in planned})
         if has_room(box[np.newaxis], 1 + depth + layers):
             return True
-        if next(parts, None) is None or not has_room(box[np.newaxis], 1 + depth):
+        if not has_room(box[np.newaxis], 1 + depth):
             return False
         for place, at in enumerate(planned):
-            low, high = self._boxes[at].T
+            low, high = self._boxes.faces[:, :, at].T
             part = np.stack([np.maximum(box[:, 0], low), np.minimum(box[:, 1], high)], axis=1)
-            others = planned[place + 1 :]
-            meet = _meets(self._boxes[others], part)
-            inside = [other for other, yes in zip(others, meet, strict=True) if yes]
-            if not self._parts_fit(part, depth + 1, inside, has_room, parts):
+            inside = self._meeting(part, planned[place + 1 :])
+            if next(self._parts, None) is None:
+                return False
+            if not self._parts_fit(part, depth + 1, inside, has_room):
                 return False
         return True
 
-    def _meeting(self, box: Box) -> list[int]:
-        """Return the planned answers that meet a box."""
-        found: list[int] = np.flatnonzero(_meets(self._boxes[: len(self.new)], box)).tolist()
+    def _layer(self, at: int) -> int:
+        """Return the layer of a planned answer: the first without an earlier one that meets it."""
+        for new in range(len(self._layers), at + 1):
+            meeting = self._meeting(self.new[new][1])
+            taken = {self._layers[other] for other in meeting if other < new}
+            self._layers.append(next(layer for layer in count() if layer not in taken))
+        return self._layers[at]
+
+    def _meeting(self, box: Box, among: Sequence[int] | None = None) -> list[int]:
+        """Return the planned answers, all or some, that meet a box."""
+        found: list[int] = self._boxes.meeting(box, among).tolist()
         return found
 
     def _what(self, box: Box) -> str:
@@ -211,51 +306,51 @@ class BatchPlan:
 
     def ask(self, box: Box) -> int:
         """Plan a new count, and return its index among all counts."""
-        self._buy(COUNT, box)
-        return len(self._batch.boxes) + len(self._counts) - 1
+        self._buy(COUNT, box, ~len(self.new))  # it is for no number of a question
+        return len(self._past) + len(self._counts) - 1
 
     @property
     def boxes(self) -> Boxes:
         """The boxes of all counts, the planned ones last."""
         if not self._counts:
-            return self._batch.boxes
-        return np.concatenate([self._batch.boxes, self._boxes[self._counts]])
+            return self._past
+        return np.concatenate([self._past, self._boxes.boxes[self._counts]])
 
-    def _buy(self, kind: str, box: Box) -> int:
-        at, number = len(self.new), self.first + len(self.new)
-        # The boxes of one layer are disjoint: no point lies in more planned boxes than layers.
-        taken = {self._layers[other] for other in self._meeting(box)}
-        self._layers.append(next(layer for layer in count() if layer not in taken))
-        if at == len(self._boxes):
-            self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
-        self._boxes[at] = box
+    def _buy(self, kind: str, box: Box, number: int) -> int:
+        at, answer = len(self.new), self.first + len(self.new)
+        self._asked.append(number)
+        self._answers[number] = self._answers.get(number, 0) + 1
+        self._boxes.append(box, 1)
         if kind == COUNT:
             self._counts.append(at)
         self.new.append((kind, box))
-        self._places[kind, box.tobytes()] = number
+        self._places[kind, box.tobytes()] = answer
         self.changes = True
-        return number
+        return answer
 
     def _number(self, count: int) -> int:
         """Return the number, among all answers, of the count at an index."""
-        known = len(self._batch.boxes)
+        known = len(self._past)
         if count < known:
             return self._batch.number(count)
         return self.first + self._counts[count - known]
 
     def _relaxed(self, box: Box) -> Piece:
-        distance = Distance.over(self.state.space.sizes, self.options.weights)
-        if self.options.prefer == "exact":
+        weights = self.options.weights
+        distance = Distance.over(
+            self.snapshot.state.space.sizes, None if weights is None else [*weights.values()]
+        )
+        if self.options.prefer != "near":
             exact = self._combined(box, distance)
             if exact is not None:
                 return self._combination(box, box, 0.0, exact)
         start = len(self.new)
-        compound = relax(box, self, distance, self.state.terms.relax)
-        if compound is None or np.array_equal(compound.region, self.state.space.whole):
+        compound = relax(box, self, distance, self.snapshot.state.terms.relax)
+        if compound is None or np.array_equal(compound.region, self.snapshot.state.space.whole):
             # There are no counts to use, or only the public number of rows.
             self._forget(start)
             return self._piece(COUNT, box, "relaxed", {})
-        if compound.error > self.options.most_error:
+        if compound.error > self.options.max_relaxation_error:
             raise PromiseError(self._too_far(compound))
         if self.options.relax == "regression":
             better = self._combined(compound.region, distance)
@@ -270,6 +365,11 @@ class BatchPlan:
             del self._places[kind, box.tobytes()]
         del self.new[start:]
         del self._layers[start:]
+        for number in self._asked[start:]:
+            self._answers[number] -= 1
+        del self._asked[start:]
+        self._answers = {number: size for number, size in self._answers.items() if size}
+        self._boxes.forget(start)
         self._counts = [at for at in self._counts if at < start]
 
     def _combined(self, box: Box, distance: Distance) -> Combination | None:
@@ -277,7 +377,7 @@ class BatchPlan:
         boxes = self.boxes
         if not len(boxes):
             return None
-        return combine(box, boxes, nearest(distance(boxes, box)))
+        return combine(box, boxes, candidates(box, boxes, distance))
 
     def _combination(self, box: Box, region: Box, error: float, found: Combination) -> Piece:
         pairs = zip(found.answers, found.weights, strict=True)
@@ -285,17 +385,17 @@ class BatchPlan:
         return self._piece(COUNT, box, "relaxed", terms, region, error)
 
     def _too_far(self, compound: Compound) -> str:
-        nearest = self.state.space.sql(compound.region)
+        near = self.snapshot.state.space.sql(compound.region)
         return (
-            f"The promise is used up for this part of {self._where}. The nearest question that can "
-            f"be answered is SELECT COUNT(*) FROM t WHERE {nearest}, at a relaxation error of "
+            f"The promise is used up for this part of {self._where}. A question near it that can "
+            f"be answered is SELECT COUNT(*) FROM t WHERE {near}, at a relaxation error of "
             f"{compound.error:.3g}: allow that much by max_relaxation_error (on the command line, "
             "--max-relaxation-error)."
         )
 
     @property
     def _where(self) -> str:
-        return "the table" if len(self.state.batches) == 1 else f"batch {self.number}"
+        return "the table" if len(self.snapshot.batches) == 1 else f"batch {self.number}"
 
     def _piece(
         self,
@@ -307,12 +407,13 @@ class BatchPlan:
         error: float = 0.0,
     ) -> Piece:
         """Return a piece as the journal stores it."""
+        asked = box.tolist()
         return {
             "kind": kind,
-            "asked": box.tolist(),
+            "asked": asked,
             "status": status,
             "terms": [[number, weight] for number, weight in terms.items()],
-            "region": (box if region is None else region).tolist(),
+            "region": asked if region is None else region.tolist(),
             "error": error,
             **of_batch(self.number),
         }
@@ -324,52 +425,56 @@ Relax = Literal["regression", "compound", "refuse"]
 Prefer = Literal["near", "exact"]
 
 
-@dataclass(frozen=True)
-class AnswerOptions:
-    """What an analyst wants when ε is used up.
+class AnswerKeywords(TypedDict, total=False):
+    """The keyword arguments of `Database.answer` and the like, for type checkers."""
 
-    `relax` is the method of relaxation, `prefer` a near box or the box itself, `most_error` the
-    largest relaxation error, `weights` the cost of moving the limits of each attribute.
+    analyst: str | None
+    relax: Relax
+    prefer: Prefer | None
+    max_relaxation_error: float
+    weights: Mapping[str, float] | None
+    tables: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """Who asks, which public side tables there are, and what is wanted when ε is used up.
+
+    `relax` is the method of relaxation, `weights` the cost of moving the limits of each attribute.
+    With `prefer="near"`, earlier answers that add up to the box itself do not come first.
     """
 
+    analyst: str | None = None
     relax: Relax = "regression"
-    prefer: Prefer = "near"
-    most_error: float = math.inf
-    weights: tuple[float, ...] | None = None
+    prefer: Prefer | None = None
+    max_relaxation_error: float = math.inf
+    weights: Mapping[str, float] | None = None
+    tables: Mapping[str, Any] | None = None
 
-    @classmethod
-    def read(
-        cls,
-        relax: Relax,
-        prefer: Prefer,
-        error: float,
-        weights: Mapping[str, float] | None,
-        names: Sequence[str],
-    ) -> AnswerOptions:
-        """Return the options for these parameters, checked; raises `ParameterError`."""
-        if relax not in get_args(Relax):
-            raise ParameterError.of(
-                "answer", "relax", f"one of {', '.join(get_args(Relax))}", relax
-            )
-        if prefer not in get_args(Prefer):
-            raise ParameterError.of(
-                "answer", "prefer", f"one of {', '.join(get_args(Prefer))}", prefer
-            )
+    def checked(self, names: Sequence[str]) -> AnswerOptions:
+        """Return the options with a weight for each name, or none; raises `ParameterError`."""
+        check_word("analyst", self.analyst)
+        for name, choices in (("relax", get_args(Relax)), ("prefer", get_args(Prefer))):
+            given = getattr(self, name)
+            if given not in choices and not (name == "prefer" and given is None):
+                allowed = f"one of {', '.join(choices)}"
+                raise ParameterError.of("answer", name, allowed, getattr(self, name))
+        error, weights = self.max_relaxation_error, self.weights
         if not isinstance(error, (int, float)) or not error >= 0:
             raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
-        return cls(relax, prefer, float(error), None if weights is None else _read(weights, names))
+        for name, weight in (weights or {}).items():
+            if name not in names:
+                allowed = f"by names of {', '.join(names)}"
+                raise ParameterError.of("answer", "weights", allowed, name)
+            if not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
+                raise ParameterError.of("answer", "weights", "numbers from 0 on", weight)
+        if weights is not None:
+            weights = {name: float(weights.get(name, 1.0)) for name in names}
+        return replace(self, max_relaxation_error=float(error), weights=weights)
 
     @property
     def name(self) -> str:
         """The options that decide which relaxed answer a box gets, as text."""
-        weights = () if self.weights is None else self.weights
-        return " ".join([self.relax, self.prefer, *map(repr, weights)])
-
-
-def _read(weights: Mapping[str, float], names: Sequence[str]) -> tuple[float, ...]:
-    for name, weight in weights.items():
-        if name not in names:
-            raise ParameterError.of("answer", "weights", f"by names of {', '.join(names)}", name)
-        if not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
-            raise ParameterError.of("answer", "weights", "numbers from 0 on", weight)
-    return tuple(float(weights.get(name, 1.0)) for name in names)
+        # Journals have "near" where the analyst said nothing: that was the default before.
+        prefer = {None: "near", "near": "nearby", "exact": "exact"}[self.prefer]
+        return " ".join([self.relax, prefer, *map(repr, (self.weights or {}).values())])

@@ -119,11 +119,16 @@ class Distance:
         return found
 
     def __call__(self, boxes: Boxes, target: Box) -> Floats:
-        """Return the distance from the target of each box, or of one box."""
-        from scumble.private.database.relaxation_kernels import distances
+        """Return the distance from the target of each box, or of one box.
 
-        found: Floats = distances(boxes.reshape(-1, *target.shape), target, self.scales)
-        return found.reshape(boxes.shape[:-2])
+        It is always added up in the order of the axes, so that equal boxes have equal distances to
+        the last bit.
+        """
+        found: Floats = np.zeros(boxes.shape[:-2])
+        for axis, (low, high) in enumerate(target.tolist()):
+            starts, stops = boxes[..., axis, 0], boxes[..., axis, 1]
+            found += (np.abs(starts - low) + np.abs(stops - high)) * self.scales[axis]
+        return found
 
 
 class History(Protocol):
@@ -202,31 +207,86 @@ class _Search:
 
     def nearest(self) -> Compound:
         """Return the compound of the answer nearest to the target."""
-        from scumble.private.database.relaxation_kernels import nearest
-
-        first, error = nearest(self.boxes, self.faces, self.target, self.distance.scales)
-        return Compound(self.boxes[first].copy(), error, (first,))
+        totals = np.zeros(len(self.boxes))
+        for axis, (low, high) in enumerate(self.target.astype(np.float64).tolist()):
+            starts, stops = self.faces[axis, :, : len(totals)]
+            moved = np.abs(starts - low)
+            moved += np.abs(stops - high)
+            moved *= self.distance.scales[axis]
+            totals += moved
+        first = int(totals.argmin())
+        region = self.boxes[first].copy()
+        return Compound(region, float(self.distance(region, self.target)), (first,))
 
     def patched(self, compound: Compound) -> Compound | None:
         """Return the compound with the best patch; None if no patch lowers the error."""
-        from scumble.private.database.relaxation_kernels import best_patches
-
-        region, scales = compound.region, self.distance.scales
-        used = np.array(compound.plus + compound.minus, np.int64)
-        known, patches, errors = best_patches(
-            self.boxes, self.faces, region, self.target, scales, used, compound.error
-        )
+        known = self._patch_by_known(compound)
         # New patches are tried nearest first, and only those nearer than the best free one.
-        for (sign, axis, *ends), error in zip(patches.tolist(), errors.tolist(), strict=True):
-            box = _with(region, axis, ends[:2])
+        for error, sign, box, region in self._new_patches(compound.region):
+            if error >= (known or compound).error:
+                break
             if self.history.admits(box):
-                answer, new = self.history.ask(box), _with(region, axis, ends[2:])
-                return compound.with_answer(answer, sign, new, error, bought=True)
-        answer, sign, axis, *ends, error = known
-        if answer < 0:
+                answer = self.history.ask(box)
+                return compound.with_answer(answer, sign, region, error, bought=True)
+        return known
+
+    def _patch_by_known(self, compound: Compound) -> Compound | None:
+        """Return the compound with the past answer that brings its region nearest to the target,
+        added or subtracted; None if none brings it nearer.
+        """
+        region = compound.region
+        near = self._neighbours(region)
+        for answer in compound.plus + compound.minus:
+            near = near[near != answer]
+        sides = self.boxes[near] != region
+        differ = sides[:, :, 0] | sides[:, :, 1]
+        exact = np.count_nonzero(differ, axis=1) == 1  # columns may be rounded, boxes are not
+        near, axes = near[exact], differ[exact].argmax(axis=1)
+        if not len(near):
             return None
-        changed = _with(region, axis, ends)
-        return compound.with_answer(int(answer), int(sign), changed, float(error))
+        (low, high), (first, last) = region[axes].T, self.boxes[near, axes].T
+        after, before = first == high + 1, last == low - 1
+        lower, upper = (first == low) & (last < high), (last == high) & (first > low)
+        signs = (after | before).astype(np.int64) - (lower | upper)
+        regions, places = np.repeat(region[np.newaxis], len(near), axis=0), np.arange(len(near))
+        regions[places, axes, 0] = np.where(before, first, np.where(lower, last + 1, low))
+        regions[places, axes, 1] = np.where(after, last, np.where(upper, first - 1, high))
+        errors = np.where(signs != 0, self.distance(regions, self.target), np.inf)
+        best = int(errors.argmin())
+        error = float(errors[best])
+        if error >= compound.error:
+            return None
+        return compound.with_answer(int(near[best]), int(signs[best]), regions[best], error)
+
+    def _neighbours(self, region: Box) -> npt.NDArray[np.intp]:
+        """Return the answers that differ from the region on one axis only."""
+        faces = self.faces[:, :, : len(self.boxes)]
+        differ = faces != region.astype(np.float64)[:, :, np.newaxis]
+        axes = (differ[:, 0] | differ[:, 1]).sum(axis=0, dtype=np.int16)
+        return np.flatnonzero(axes == 1)
+
+    def _new_patches(self, region: Box) -> list[tuple[float, int, Box, Box]]:
+        """Return the boxes that would move one face of the region to the target's, nearest first:
+        the distance, the sign, the box, and the new region.
+        """
+        boxes, regions, signs = [], [], []
+        ends = zip(region.tolist(), self.target.tolist(), strict=True)
+        for axis, ((low, high), (first, last)) in enumerate(ends):
+            if first != low and first <= high:
+                signs.append(1 if first < low else -1)
+                boxes.append(_with(region, axis, sorted([first, low])))
+                boxes[-1][axis, 1] -= 1
+                regions.append(_with(region, axis, [first, high]))
+            if last != high and last >= low:
+                signs.append(1 if last > high else -1)
+                boxes.append(_with(region, axis, sorted([last, high])))
+                boxes[-1][axis, 0] += 1
+                regions.append(_with(region, axis, [low, last]))
+        if not regions:
+            return []
+        errors = self.distance(np.array(regions), self.target)
+        order = np.argsort(errors, kind="stable").tolist()
+        return [(float(errors[at]), signs[at], boxes[at], regions[at]) for at in order]
 
 
 def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:
@@ -241,11 +301,14 @@ def _with(box: Box, axis: int, ends: Sequence[int]) -> Box:
 # unbiased answer for a box exactly if the weighted indicators of the answered boxes add up to its
 # indicator at every point; among all such weights those of the least Σ w² have the least variance
 # (Gauss-Markov). Volumes of intersections are enough to find them: with G the volumes of the
-# intersections of the answered boxes with each other and g with the box in question, they solve G
-# w = g. Whether they add up to the box at every point is then checked cell by cell, so rounding
+# intersections of the answered boxes with each other and g with the box in question, they solve G w
+# = g. Whether they add up to the box at every point is then checked cell by cell, so rounding
 # cannot hide a bias.
 
-MOST = 256  # nearest answers that are considered
+MOST = 256  # answers that are considered
+_MOST_AXES = 6  # whose corners are compared: 64 corners of each box
+_MOST_ROUNDS = 20
+_MULTIPLIER = -7046029254386353131
 _MOST_CELLS = 1_000_000
 _ROUNDING = 1e-7  # of a weight
 _NEAR = 1e-6  # of the volume of the target
@@ -267,62 +330,135 @@ class Combination:
         return float(sum(weight * weight for weight in self.weights))
 
 
-def nearest(distances: Floats) -> npt.NDArray[np.intp]:
-    """Return the indices of the `MOST` least distances, in order; ties by index."""
-    if len(distances) <= MOST:
-        return np.argsort(distances, kind="stable")
-    farthest = np.partition(distances, MOST - 1)[MOST - 1]  # faster than sorting all of them
-    near = np.flatnonzero(distances <= farthest)
-    return near[np.argsort(distances[near], kind="stable")][:MOST]
+def candidates(target: Box, boxes: Boxes, distance: Distance) -> npt.NDArray[np.intp]:
+    """Return the indices of at most `MOST` boxes of which the target may be made, nearest first.
+
+    Boxes with the fewest ends at which no side of the target lies come first, and among equals the
+    nearest. Two boxes that add up to the target have one such end each, and so have two whose
+    difference it is.
+    """
+    others = np.zeros(len(boxes), np.int64)
+    for axis, (low, high) in enumerate(target.tolist()):
+        starts, stops = boxes[:, axis, 0], boxes[:, axis, 1]
+        others += (starts != low) & (starts != high + 1)
+        others += (stops != high) & (stops != low - 1)
+    distances = distance(boxes, target)
+    chosen = np.sort(np.lexsort((distances, others))[:MOST])
+    return chosen[np.argsort(distances[chosen], kind="stable")]
 
 
-def combine(target: Box, boxes: Boxes, near: npt.NDArray[np.intp]) -> Combination | None:
-    """Return the unbiased combination of least variance of the answers `near` (indices).
+def combine(target: Box, boxes: Boxes, chosen: npt.NDArray[np.intp]) -> Combination | None:
+    """Return the unbiased combination of least variance of the answers `chosen` (indices).
 
     None if no combination of them is the target.
     """
-    chosen = near[:MOST]
     # Answers for the same box are replaced by their mean.
     distinct, which, times = np.unique(
         boxes[chosen], axis=0, return_inverse=True, return_counts=True
     )
-    weights = _weights(distinct, times, target)
-    if weights is None:
+    needed = _linked(distinct, target)
+    found = _weights(distinct[needed], times[needed], target) if len(needed) else None
+    if found is None:
         return None
+    weights = np.zeros(len(distinct))
+    weights[needed] = found
     shares = (weights / times)[which.reshape(-1)]
     kept = np.abs(shares) > 0
     return Combination(tuple(chosen[kept].tolist()), tuple(shares[kept].tolist()))
 
 
+def _linked(boxes: Boxes, target: Box) -> npt.NDArray[np.intp]:
+    """Return the indices of the boxes that may be in a combination; none if there is none.
+
+    If weighted boxes add up to the target, so do their corners, with alternating signs. So a box
+    with a corner that neither another box nor the target has gets no weight, and there is no
+    combination if the target has such a corner. This holds for corners on some of the axes, too.
+    Corners are compared by a hash: two that collide keep a box that is not needed.
+    """
+    every = np.concatenate([boxes, target[np.newaxis]])
+    axes = np.flatnonzero((every != target).any(axis=(0, 2)))[:_MOST_AXES]
+    corners = np.zeros((1, len(every)), np.int64)
+    for axis in axes:
+        corners *= _MULTIPLIER  # modulo 2^64
+        corners = np.concatenate([corners + every[:, axis, 0], corners + every[:, axis, 1] + 1])
+    kept = np.arange(len(every))
+    for _ in range(_MOST_ROUNDS):
+        _, which, times = np.unique(corners, return_inverse=True, return_counts=True)
+        shared = np.asarray((times[which].reshape(corners.shape) > 1).all(axis=0))
+        if not shared[-1]:
+            return kept[:0]
+        if shared.all():
+            break
+        kept, corners = kept[shared], corners[:, shared]
+    return kept[:-1]
+
+
 def _weights(boxes: Boxes, times: npt.NDArray[np.intp], target: Box) -> Floats | None:
     """Return the weights of least variance for boxes answered `times` times each, if any."""
-    from scumble.private.database.relaxation_kernels import intersections
-
-    volumes = intersections(_scaled(np.concatenate([boxes, target[np.newaxis]])))
+    volumes = _intersect(_scaled(np.concatenate([boxes, target[np.newaxis]])))
     spread = np.sqrt(times)  # the mean of several answers has a smaller variance
     among = volumes[:-1, :-1] * np.outer(spread, spread)
-    with_target, whole = volumes[:-1, -1] * spread, float(volumes[-1, -1])
+    with_target, volume = volumes[:-1, -1] * spread, float(volumes[-1, -1])
     # The first is much faster, and nearly always precise enough, if only to refuse.
     for solve in (_refined, _decomposed):
         found = solve(among, with_target)
         if found is None:
             continue
-        off = abs(whole - float(found @ with_target))  # squared, from the target, over all points
-        if off > _NEAR * whole and whole > _SMALL:
+        off = abs(volume - float(found @ with_target))  # squared, from the target, over all points
+        if off > _NEAR * volume and volume > _SMALL:
             return None
         weights: Floats = found * spread
-        weights[np.abs(weights) <= _ROUNDING] = 0
+        whole = np.rint(weights)  # nearly always, and then the law of the error is exact
+        weights = np.where(np.abs(weights - whole) <= _ROUNDING, whole, weights)
         if _adds_up(boxes, weights, target):
             return weights
     return None
 
 
+# Systems have a few hundred answers. A library would start threads for these, which takes longer
+# than the work on a busy machine, and all other questions wait meanwhile.
+
+
 def _refined(among: Floats, with_target: Floats) -> Floats | None:
     """The minimum-norm solution by a regularised Cholesky factorization, refined."""
-    from scumble.private.database.relaxation_kernels import refined
+    factor = _factorize(among)
+    if factor is None:
+        return None
+    found = np.zeros(len(among))
+    for _ in range(_ROUNDS):
+        rest = with_target.copy()
+        for column, weight in zip(among, found, strict=True):
+            rest -= column * weight
+        found += _solve(factor, rest)
+    return found
 
-    found, definite = refined(among, with_target, _SLIGHT, _ROUNDS)
-    return found if definite else None
+
+def _factorize(matrix: Floats) -> Floats | None:
+    """Return the Cholesky factor of a matrix whose diagonal is raised slightly; None if it is not
+    positive definite even so.
+    """
+    factor = matrix.copy()
+    factor[np.diag_indices(len(matrix))] += (_SLIGHT * matrix.diagonal()).max(initial=0.0)
+    for column in range(len(matrix)):
+        if factor[column, column] <= 0:
+            return None
+        factor[column, column] = np.sqrt(factor[column, column])
+        below = factor[column + 1 :, column]
+        below /= factor[column, column]
+        factor[column + 1 :, column + 1 :] -= np.multiply.outer(below, below)
+    return factor  # what lies above the diagonal is not part of it
+
+
+def _solve(factor: Floats, wanted: Floats) -> Floats:
+    """Solve a system by its Cholesky factor and the transpose."""
+    found = wanted.copy()
+    for row in range(len(found)):
+        found[row] /= factor[row, row]
+        found[row + 1 :] -= factor[row + 1 :, row] * found[row]
+    for row in range(len(found) - 1, -1, -1):
+        found[row] /= factor[row, row]
+        found[:row] -= factor[row, :row] * found[row]
+    return found
 
 
 def _decomposed(among: Floats, with_target: Floats) -> Floats | None:
@@ -359,3 +495,13 @@ def _scaled(boxes: Boxes) -> npt.NDArray[np.float64]:
     longest = (sides[:, :, 1] - sides[:, :, 0]).max(axis=0)
     found: npt.NDArray[np.float64] = sides / longest[np.newaxis, :, np.newaxis]
     return found
+
+
+def _intersect(sides: Floats) -> Floats:
+    """Return the volumes of the intersections of all pairs of boxes, given by half-open sides."""
+    volumes = np.ones((len(sides), len(sides)))
+    for axis in range(sides.shape[1]):
+        starts, stops = sides[:, axis].T
+        overlap = np.minimum.outer(stops, stops) - np.maximum.outer(starts, starts)
+        volumes *= np.maximum(overlap, 0.0)
+    return volumes

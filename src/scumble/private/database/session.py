@@ -18,21 +18,29 @@ from scumble.private.database.plan import AnswerOptions, AnswerPlan
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Box, Space
-from scumble.private.database.state import COUNT, DatabaseState, PastAnswer, write_quota
+from scumble.private.database.state import (
+    COUNT,
+    DatabaseState,
+    PastAnswer,
+    Snapshot,
+    question_of,
+    write_quota,
+)
 from scumble.private.database.tables import BoxCounter, NewBatch, missing_batch
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.journal.entries import ANSWER, Entry
+from scumble.private.journal.entries import ANSWER, REPEAT, Entry
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
 _SPARE = 256
+_FEW = 100  # numbers that are planned faster than a turn takes
 
 
 @dataclass(frozen=True)
 class Request:
-    """Questions that are answered together, the options of their analyst, and an idempotency key.
+    """Questions that are answered together, with their options, and an idempotency key.
 
     `text` is the SQL of all of them, `tables` a digest of the public side tables that it reads.
     """
@@ -41,17 +49,43 @@ class Request:
     questions: Sequence[Question]
     options: AnswerOptions
     key: str | None = None
-    analyst: str | None = None
     tables: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many numbers are asked for."""
+        parts = (part for each in self.questions for group in each.groups for part in group.parts)
+        return sum(map(len, parts))
+
+    @property
+    def manner(self) -> list[str]:
+        """The options that the journal has of an answer."""
+        return [self.options.name, str(self.options.max_relaxation_error)]
+
+    @property
+    def question(self) -> list[str]:
+        """What is asked, as `question_of` has it of an entry."""
+        return [self.text, self.tables, *self.manner]
 
     @cached_property
     def amounts(self) -> dict[str, Amounts]:
         """What rows add to sums, by kind; equal kinds have equal amounts."""
-        return {kind: found for each in self.questions for kind, found in each.amounts.items()}
+        summands = [summand for each in self.questions for summand in each.summands]
+        return {each.kind: each.amounts for each in summands if each.amounts is not None}
 
     def noise_factor(self, kind: str) -> int:
         """Return the scale of the noise of a number, in scales of a count."""
         return 1 if kind == COUNT else self.amounts[kind].largest
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A request, and what was planned for it before its turn, or why that was refused."""
+
+    request: Request
+    plan: AnswerPlan | None = None
+    groups: Sequence[dict[str, Any]] = ()
+    refusal: ScumbleError | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +113,7 @@ class Session:
     """The state that follows from the journal, the private tables and the noise.
 
     `tables` has the rows of every batch, by the fingerprint that the journal has of them.
+    `journal_bytes` is how much one analyst may write into the journal.
 
     A decision depends on the journal and the question alone. The table is counted afterwards, still
     within the turn: a table of cumulative counts takes microseconds for it, and a million rows take
@@ -94,46 +129,76 @@ class Session:
         space: Space,
         tables: Mapping[str, BoxCounter],
         seed: int | None,
+        journal_bytes: int | None,
     ) -> None:
         self.terms, self.space = terms, space
+        self._most = journal_bytes
         self._journal = journal
         self._first: str = journal.promise["data"]
         self._tables = dict(tables)
         self._noise = Keystream(seed)
         self._spare: list[int] = []
         self._state = DatabaseState(terms, space)
-        self._committer: GroupCommit[Request, Outcome] = GroupCommit(journal, self._decide)
+        self._committer: GroupCommit[Submitted, Outcome] = GroupCommit(journal, self._decide)
 
     def submit(self, requests: Sequence[Request]) -> Sequence[Outcome | Exception]:
         """Return the outcomes of requests once they are durable, or why they are refused."""
-        return self._committer.submit_all(requests)
+        return self._committer.submit_all([self._planned_ahead(each) for each in requests])
+
+    def _planned_ahead(self, request: Request) -> Submitted:
+        """Plan a request for many numbers before its turn, so that others need not wait for it."""
+        if request.size <= _FEW:
+            return Submitted(request)
+        try:
+            return Submitted(request, *self._plan(request, self._now()))
+        except ScumbleError as refusal:  # unless its key has an answer
+            return Submitted(request, refusal=refusal)
+
+    def _plan(self, request: Request, now: Snapshot) -> tuple[AnswerPlan, list[dict[str, Any]]]:
+        """Return a plan of a request, and the pieces of its groups; raises why it is refused.
+
+        A plan sees room that others took since its snapshot, and not the answers that they got for
+        it, which may be those that are asked for: it is made once more then.
+        """
+        plan = AnswerPlan(now, request.options)
+        try:
+            return plan, plan.groups(request.questions)
+        except ScumbleError:
+            now = self._now()
+            if plan.snapshot.is_current(now.state):
+                raise
+        plan = AnswerPlan(now, request.options)
+        return plan, plan.groups(request.questions)
 
     def preview(self, requests: Sequence[Request]) -> list[Outcome | Exception]:
         """Return the outcomes that requests would have. Nothing is counted, charged or written.
 
         Numbers that would be new have the values for rows that are spread evenly over all points.
         """
-        with self.state() as state:
-            return [self._preview_one(state, request) for request in requests]
+        now = self._now()
+        return [self._preview_one(now, request) for request in requests]
 
-    def _preview_one(self, state: DatabaseState, request: Request) -> Outcome | Exception:
-        plan = AnswerPlan(state, request.analyst, request.options)
+    def _preview_one(self, now: Snapshot, request: Request) -> Outcome | Exception:
         try:
-            self._refuse_without_rows()
-            groups = plan.groups(request.questions)
+            self._refuse_without_rows(now)
+            plan, groups = self._plan(request, now)
+            if plan.changes:
+                self._refuse_writing(request.options.analyst)
         except ScumbleError as refusal:  # of one request; the turn has not failed
             return refusal
+        now = plan.snapshot
+        rows = [table.rows for table in self._batches(now)]
         new = [
             PastAnswer(
                 kind,
                 box,
-                self._expected(batch, kind, box, request),
+                self._expected(rows[batch - 1], kind, box, request),
                 request.noise_factor(kind),
                 batch,
             )
             for batch, kind, box in plan.new
         ]
-        return self._outcome_of(groups, new, len(new))
+        return self._outcome_of(now, groups, new, len(new))
 
     def used_after(self, request: Request) -> int:
         """Return how many answers would cover the most popular point after a request.
@@ -141,16 +206,22 @@ class Session:
         Nothing is charged: its answers are added to copies of the trackers. A request that would be
         refused adds none.
         """
-        with self.state() as state:
-            plan = AnswerPlan(state, request.analyst, request.options)
-            try:
-                plan.groups(request.questions)
-            except PromiseError:
-                return state.used()
-            trackers = {n: deepcopy(state.batches[n - 1].tracker) for n, _, _ in plan.new}
+        now = self._now()
+        used = now.state.used()
+        try:
+            plan, _ = self._plan(request, now)
+            batches = plan.snapshot.batches
+            trackers = {n: deepcopy(batches[n - 1].batch.tracker) for n, _, _ in plan.new}
             for number, _, box in plan.new:
                 trackers[number].add(box[np.newaxis])
-            return max(state.used(), *(each.largest() for each in trackers.values()), 0)
+        except PromiseError:  # or others took the room since it was planned
+            return now.state.used()
+        return max(used, *(each.largest() for each in trackers.values()), 0)
+
+    def _now(self) -> Snapshot:
+        """Return the present state, as it is on disk; the turn at the journal is over then."""
+        with self.state() as state:
+            return state.snapshot()
 
     def append(self, rows: NewBatch, key: str | None) -> int:
         """Append a batch of rows, and return its number once it is durable."""
@@ -189,71 +260,109 @@ class Session:
             self._catch_up(turn)
             yield self._state
 
-    def _decide(self, turn: Turn, requests: Sequence[Request]) -> list[Outcome | Exception]:
+    def _decide(self, turn: Turn, submitted: Sequence[Submitted]) -> list[Outcome | Exception]:
         self._catch_up(turn)
-        return [self._decide_one(turn, request) for request in requests]
+        return [self._decide_one(turn, each) for each in submitted]
 
-    def _decide_one(self, turn: Turn, request: Request) -> Outcome | Exception:
+    def _decide_one(self, turn: Turn, submitted: Submitted) -> Outcome | Exception:
+        request, now = submitted.request, self._state.snapshot()
         try:
-            self._refuse_without_rows()
+            self._refuse_without_rows(now)
             stored = None if request.key is None else turn.find(request.key)
             if stored is not None:
-                return self._stored(stored, request)
-            plan = AnswerPlan(self._state, request.analyst, request.options)
-            groups = plan.groups(request.questions)
+                return self._stored(now, turn, stored, request)
+            if submitted.refusal is not None:
+                return submitted.refusal
+            plan, groups = submitted.plan, submitted.groups
+            if plan is None or not plan.snapshot.is_current(self._state):
+                plan = AnswerPlan(now, request.options)
+                groups = plan.groups(request.questions)
+            writes = plan.changes or request.key is not None
+            if writes:
+                self._refuse_writing(request.options.analyst)
         except ScumbleError as refusal:  # nothing has changed; other requests of this turn go on
             return refusal
         new = self._new_answers(plan, request)
-        outcome = self._outcome_of(groups, new, len(new))
-        if plan.changes or request.key is not None:
-            payload = {
+        outcome = self._outcome_of(now, groups, new, len(new))
+        if not writes:
+            return outcome
+        first = None if plan.changes else self._same_answer(turn, request, groups)
+        payload: dict[str, Any] = {"status": outcome.status}
+        if first is None:
+            payload |= {
                 "sql": request.text,
                 **({"tables": request.tables} if request.tables else {}),
-                "manner": [request.options.name, str(request.options.most_error)],
-                "status": outcome.status,
+                "manner": request.manner,
                 "groups": groups,
                 "new": [each.to_dict() for each in new],
             }
-            entry = turn.append(ANSWER, payload, request.key, request.analyst)
-            self._state.learn(entry, payload)
+        else:
+            payload["entry"] = first
+        kind = ANSWER if first is None else REPEAT
+        entry = turn.append(kind, payload, request.key, request.options.analyst)
+        self._state.learn(entry, payload)
         return replace(outcome, used=self._state.used())
 
-    def _stored(self, entry: Entry, request: Request) -> Outcome:
-        payload = entry.payload
-        question = (payload.get("sql"), payload.get("manner"), entry.analyst)
-        options = [request.options.name, str(request.options.most_error)]
-        same = question == (request.text, options, request.analyst)
-        if not same or payload.get("tables", "") != request.tables:
+    def _refuse_writing(self, analyst: str | None) -> None:
+        """Raise `PromiseError` if an analyst has filled the journal as far as one may."""
+        if self._most is not None and self._state.written.get(analyst, 0) >= self._most:
+            raise PromiseError(
+                f"The journal holds {self._most:,} bytes of this analyst, the most that one may "
+                "write. Ask what was answered before without an idempotency key, which writes "
+                "nothing, or let the owner raise the limit (limits.journal). Nothing was charged."
+            )
+
+    def _same_answer(
+        self, turn: Turn, request: Request, groups: Sequence[Mapping[str, Any]]
+    ) -> int | None:
+        """Return the number of the entry that has all of a repeated answer, if there is one."""
+        number = self._state.answer_to(request.options.analyst, request.question)
+        if number is None or _repeated(turn.entry(number).payload["groups"]) != groups:
+            return None
+        return number
+
+    def _stored(self, now: Snapshot, turn: Turn, entry: Entry, request: Request) -> Outcome:
+        """Return the outcome of an earlier request, which the entry has or refers to."""
+        first = turn.entry(entry.payload["entry"]) if entry.kind == REPEAT else entry
+        payload = first.payload
+        same = first.kind == ANSWER and question_of(payload) == request.question
+        if not same or entry.analyst != request.options.analyst:
             allowed = "a new one for another question, analyst, side table or way to relax"
             raise ParameterError.of("answer", "key", allowed, request.key)
-        groups = payload["groups"]
+        groups, new = payload["groups"], payload["new"]
+        if first is not entry:
+            groups, new = _repeated(groups), []
         if not _fits(groups, request.questions):
             raise LedgerError(
                 f"The answer with the key {request.key!r} was made by another version of scumble. "
                 "Ask the question without the key: what was answered before is free of charge."
             )
-        return self._outcome_of(groups, (), len(payload["new"]))
+        return self._outcome_of(now, groups, (), len(new))
 
     def _outcome_of(
-        self, groups: Sequence[Mapping[str, Any]], new: Sequence[PastAnswer], bought: int
+        self,
+        now: Snapshot,
+        groups: Sequence[Mapping[str, Any]],
+        new: Sequence[PastAnswer],
+        bought: int,
     ) -> Outcome:
         """Return an outcome with the answers that it is made of. New ones are numbered after all
         past answers.
         """
-        past = self._state.past_answers
+        past = now.state.past_answers
         pieces = [piece for group in groups for piece in group["pieces"]]
         numbers = {
-            number: past[number] if number < len(past) else new[number - len(past)]
+            number: past[number] if number < now.past else new[number - now.past]
             for piece in pieces
             for number, _ in piece["terms"]
         }
-        rows = [table.rows for table in self._batches()] if self.terms.sized else None
-        return Outcome(groups, numbers, bought, rows, self._state.used())
+        rows = [table.rows for table in self._batches(now)] if self.terms.sized else None
+        return Outcome(groups, numbers, bought, rows, now.state.used())
 
     def _new_answers(self, plan: AnswerPlan, request: Request) -> list[PastAnswer]:
         """Return the new answers of a plan: true counts and sums, with noise."""
         values = [0] * len(plan.new)
-        tables = self._batches()
+        tables = self._batches(plan.snapshot)
         for batch, kind in dict.fromkeys((batch, kind) for batch, kind, _ in plan.new):
             places = [place for place, of in enumerate(plan.new) if of[:2] == (batch, kind)]
             boxes = np.array([plan.new[place][2] for place in places])
@@ -281,11 +390,11 @@ class Session:
             self._spare = self._draw_noise(times, _SPARE)
         return [self._spare.pop()]
 
-    def _expected(self, batch: int, kind: str, box: Box, request: Request) -> int:
+    def _expected(self, rows: int, kind: str, box: Box, request: Request) -> int:
         if not self.terms.sized:
             return 0
-        sides = [int(high - low) + 1 for low, high in box]
-        count = self._batches()[batch - 1].rows * prod(sides) // self.space.points
+        sides: list[int] = [high - low + 1 for low, high in box.tolist()]
+        count = rows * prod(sides) // self.space.points
         return count if kind == COUNT else round(count * request.amounts[kind].mean(box))
 
     def _catch_up(self, turn: Turn) -> None:
@@ -295,13 +404,14 @@ class Session:
         for entry in turn.new_entries():
             self._state.learn(entry)
 
-    def _batches(self) -> list[BoxCounter]:
+    def _batches(self, now: Snapshot) -> list[BoxCounter]:
         """The tables of all batches, in order."""
-        return [self._tables[data] for data in (self._first, *self._state.added)]
+        added = now.state.added[: len(now.batches) - 1]
+        return [self._tables[data] for data in (self._first, *added)]
 
-    def _refuse_without_rows(self) -> None:
+    def _refuse_without_rows(self, now: Snapshot) -> None:
         """Raise `LedgerError` if another program appended rows that this one was not given."""
-        for place, data in enumerate(self._state.added):
+        for place, data in enumerate(now.state.added[: len(now.batches) - 1]):
             if data not in self._tables:
                 raise missing_batch(place + 2)
 
@@ -312,10 +422,20 @@ def status_of(groups: Sequence[Mapping[str, Any]]) -> str:
     return next((s for s in ("relaxed", "answered", "repeated") if s in found), "answered")
 
 
+def _repeated(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the pieces of an answer as they are when it is repeated: nothing in it is new."""
+
+    def again(piece: Mapping[str, Any]) -> Mapping[str, Any]:
+        charged = piece["status"] == "answered" and "rows" not in piece
+        return {**piece, "status": "repeated"} if charged else piece
+
+    return [{**group, "pieces": [again(piece) for piece in group["pieces"]]} for group in groups]
+
+
 def _fits(groups: Sequence[Mapping[str, Any]], questions: Sequence[Question]) -> bool:
     """Whether stored pieces are those of these questions, for one batch or several."""
     wanted = [
-        [(kind, box.tolist()) for kind in question.kinds for box in group.boxes]
+        [(summand.kind, box.tolist()) for summand, box in question.numbers(group)]
         for question in questions
         for group in question.groups
     ]

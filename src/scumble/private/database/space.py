@@ -13,7 +13,7 @@ from scumble.model.errors import ParameterError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema
-from scumble.public.sql_words import sql_literal, sql_name
+from scumble.public.sql.names import sql_literal, sql_name
 
 Boxes = NDArray[np.int64]  # (n, d, 2): closed intervals of codes, one for each attribute
 Box = NDArray[np.int64]  # (d, 2): one of them

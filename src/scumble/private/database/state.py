@@ -8,10 +8,11 @@ the bound holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.database.trackers import Tracker, make_tracker
 from scumble.private.journal.chain import out_of_order
-from scumble.private.journal.entries import ANSWER, APPEND, QUOTA, Entry, check_word
+from scumble.private.journal.entries import ANSWER, APPEND, QUOTA, REPEAT, Entry, check_word
 from scumble.private.journal.journal import Turn
 
 STATUSES = ("answered", "repeated", "relaxed")
+_FIELDS = 300  # bytes of an entry beside its text: time, names, hashes
 
 
 class DatabaseState:
@@ -43,11 +45,20 @@ class DatabaseState:
         self.quotas: dict[str, Fraction | None] = dict(terms.quotas)
         self.batches = [Batch(terms, space, self.quotas)]
         self.added: list[str] = []  # fingerprints of the batches after the first
+        self.entries = 0  # that were learned
+        self.written: dict[str | None, int] = {}  # bytes of the journal, by each analyst
+        self._asked: dict[str | None, dict[bytes, int]] = {}  # entries by analyst and question
+
+    def snapshot(self) -> Snapshot:
+        """Return the present state, for a plan that is made while others write."""
+        batches = tuple(BatchSnapshot(batch, batch.boxes) for batch in self.batches)
+        return Snapshot(self, self.entries, len(self.past_answers), batches)
 
     def learn(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> None:
         """Apply one entry. `payload` is what its text was made of, where that is at hand."""
-        if entry.kind == ANSWER:
-            self._answered(entry.payload if payload is None else payload, entry.analyst)
+        self.entries += 1
+        if entry.kind in (ANSWER, REPEAT):
+            self._answered(entry, entry.payload if payload is None else payload)
         elif entry.kind == APPEND:
             if wrong := out_of_order(entry, len(self.batches) + 1):
                 raise LedgerError(
@@ -63,6 +74,13 @@ class DatabaseState:
                 f"does not know, {entry.kind!r}. Upgrade scumble."
             )
 
+    def answer_to(self, analyst: str | None, question: Sequence[str]) -> int | None:
+        """Return the number of the last entry with all of an analyst's answer to a question.
+
+        It is None if the analyst's quota was changed since: then relaxed pieces are forgotten.
+        """
+        return self._asked.get(analyst, {}).get(_digest(question))
+
     def used(self) -> int:
         """Return the largest popularity of any point in any batch. A person is in one batch."""
         return max(batch.tracker.largest() for batch in self.batches)
@@ -77,10 +95,18 @@ class DatabaseState:
 
     def _set_quota(self, analyst: str, part: str | None) -> None:
         self.quotas[analyst] = None if part is None else stored.fraction(part)
+        self._asked.pop(analyst, None)
         for batch in self.batches:
             batch.set_quota(analyst, self.quotas[analyst])
 
-    def _answered(self, payload: Mapping[str, Any], analyst: str | None) -> None:
+    def _answered(self, entry: Entry, payload: Mapping[str, Any]) -> None:
+        analyst = entry.analyst
+        own = self.usage.setdefault(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
+        own[payload["status"]] += 1
+        self.written[analyst] = self.written.get(analyst, 0) + len(entry.text) + _FIELDS
+        if entry.kind == REPEAT:
+            return
+        own["numbers"] += len(payload["new"])
         for item in payload["new"]:
             answer = PastAnswer.from_dict(item)
             self.batches[answer.batch - 1].add(answer, len(self.past_answers), analyst)
@@ -92,9 +118,41 @@ class DatabaseState:
                     batch = self.batches[batch_of(piece) - 1]
                     batch.relaxed[piece["manner"], asked.tobytes()] = piece
                     batch.relaxed_for[analyst, piece["manner"], asked.tobytes()] = piece
-        own = self.usage.setdefault(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
-        own[payload["status"]] += 1
-        own["numbers"] += len(payload["new"])
+        self._asked.setdefault(analyst, {})[_digest(question_of(payload))] = entry.number
+
+
+def question_of(payload: Mapping[str, Any]) -> list[str]:
+    """Return what was asked in an entry: the SQL, the digest of its side tables, the options."""
+    return [payload["sql"], payload.get("tables", ""), *payload["manner"]]
+
+
+def _digest(question: Sequence[str]) -> bytes:
+    return hashlib.blake2b(repr(list(question)).encode(), digest_size=16).digest()
+
+
+class BatchSnapshot(NamedTuple):
+    """A batch, and the boxes of the counts about it at the time of a snapshot."""
+
+    batch: Batch
+    boxes: Boxes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state at one moment: what was learned by then stays readable while others write.
+
+    Numbers of past answers from `past` on are not part of it. Only trackers go on: a plan sees room
+    that others took meanwhile as taken. `is_current` says that nothing was learned since, so that a
+    plan is what would be planned now.
+    """
+
+    state: DatabaseState
+    entries: int
+    past: int
+    batches: tuple[BatchSnapshot, ...]
+
+    def is_current(self, state: DatabaseState) -> bool:
+        return self.state is state and self.entries == state.entries
 
 
 class Batch:
@@ -136,10 +194,11 @@ class Batch:
 
     def quota(self, analyst: str | None) -> Tracker | None:
         """Return the tracker of an analyst; None for one without a quota who may ask."""
-        if analyst in self.of_analysts:
-            return self.of_analysts[analyst]
+        found = None if analyst is None else self.of_analysts.get(analyst)
+        if found is not None:
+            return found
         if self._terms.quotas:
-            allowed = f"one of {', '.join(self.of_analysts)}, who have quotas"
+            allowed = f"one of {', '.join(list(self.of_analysts))}, who have quotas"
             raise ParameterError.of("Database", "analyst", allowed, analyst)
         return None
 
@@ -148,8 +207,9 @@ class Batch:
         # What was relaxed for want of room may be answered now.
         for name in [each for each in self.relaxed_for if each[0] == analyst]:
             del self.relaxed_for[name]
-        self.of_analysts.pop(analyst, None)
-        if part is not None:
+        if part is None:
+            self.of_analysts.pop(analyst, None)
+        else:  # in one step: others may plan meanwhile
             self.of_analysts[analyst] = self._covered(analyst, self._terms.limit_of(part))
 
     def allows(self, analyst: str, limit: int) -> bool:

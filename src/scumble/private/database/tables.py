@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from scumble.model import errors
-from scumble.model.errors import LedgerError, ParameterError, PromiseError
+from scumble.model.errors import LedgerError, ParameterError, PromiseError, SourceError
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
 from scumble.private.database.questions.amounts import Amounts
@@ -22,13 +24,21 @@ from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.state import DatabaseState
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import APPEND, Entry, check_word
-from scumble.private.journal.journal import Journal, Turn
-from scumble.private.journal.store import refuse_existing, resolve
+from scumble.private.journal.journal import Journal, Turn, refuse_existing
+from scumble.private.journal.store import Place, resolve
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import sort_keys
+from scumble.public.archive.files import sync
 
 Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """A file that `BoxCounter.save` wrote: the rows of a table as codes."""
+
+    path: Path
 
 
 @dataclass(frozen=True)
@@ -47,17 +57,25 @@ class SourceTable:
         return cls(batch, None, progress)
 
     def read(self, schema: Schema, outside: Outside) -> BoxCounter:
+        if isinstance(self.source, CodedRows):
+            return BoxCounter.load(self.source.path, schema)
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
         return BoxCounter.over(rows, _names(schema))
 
 
-def create_folder(
-    folder: str | Path, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
-) -> tuple[Journal, dict[str, BoxCounter]]:
-    """Create the folder of a database. Everything that can be refused is refused before."""
-    refuse_existing(resolve(folder))
+def check_new(folder: str | Path, schema: Schema, terms: DatabaseTerms) -> Place:
+    """Return where a database is to be created. What can be refused without its rows is refused."""
+    place = resolve(folder)
+    refuse_existing(place)
     DatabaseState(terms, Space(schema, _names(schema)))
+    return place
+
+
+def create_folder(
+    place: Place, table: SourceTable, schema: Schema, terms: DatabaseTerms, outside: Outside
+) -> tuple[Journal, dict[str, BoxCounter]]:
+    """Create the folder of a database, at a place that was checked."""
     counter = table.read(schema, outside)
     # The key of the fingerprints. Somebody with a fingerprint, its key and all rows but one could
     # try out the last one. So the key is not in the journal, which auditors may get.
@@ -69,7 +87,7 @@ def create_folder(
         "outside": outside,
         "data": counter.fingerprint(key),
     }
-    return Journal.create(folder, promise, secret=key), {promise["data"]: counter}
+    return Journal.create(place, promise, secret=key), {promise["data"]: counter}
 
 
 def open_folder(
@@ -253,6 +271,7 @@ Integers = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 23  # of a table of cumulative counts: 64 MiB
 _MOST_CORNERS = 1 << 10  # of a box; with more, comparing all rows is faster
+_PIECE = 1 << 20  # rows that are looked at together: what a question takes does not grow with rows
 _HALF = 1 << 26  # amounts are added up in two halves, which no number of rows makes overflow
 
 
@@ -264,9 +283,13 @@ class BoxCounter:
     the rows.
     """
 
-    def __init__(self, columns: Iterable[Codes], sizes: Iterable[int]) -> None:
+    def __init__(
+        self, columns: Iterable[Codes], sizes: Iterable[int], *, ordered: bool = False
+    ) -> None:
+        """`ordered` says that the rows are in the order of their codes."""
         self._columns = list(columns)
         self._sizes = tuple(sizes)
+        self._ordered = ordered
         self.rows = len(self._columns[0])
         small = prod(size + 1 for size in self._sizes) <= MOST_CELLS
         self._cumulative = self._cumulated() if small else None
@@ -283,11 +306,51 @@ class BoxCounter:
         ]
         return cls(columns, [attribute.size for attribute in attributes])
 
+    @classmethod
+    def load(cls, path: Path, schema: Schema) -> BoxCounter:
+        """Map the rows that `save` wrote: the system reads them as they are needed, and they take
+        as much memory as it can spare.
+        """
+        attributes = [schema[name] for name in _names(schema)]
+        try:
+            batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+            kinds = [pa.from_numpy_dtype(each.code_type) for each in attributes]
+            if batch.schema != pa.schema(zip(_names(schema), kinds, strict=True)):
+                raise ValueError("it has other columns")
+            columns = [column.to_numpy() for column in batch.columns]
+        except (OSError, ValueError, pa.ArrowException):
+            raise LedgerError(f"{path} cannot be read. Restore it from a copy.") from None
+        return cls(columns, [each.size for each in attributes], ordered=True)
+
+    def save(self, path: Path, schema: Schema, most: int) -> None:
+        """Write the rows in the order of their codes into a new file that only this user can read.
+
+        Raises `SourceError` if they take more than `most` bytes.
+        """
+        if sum(column.nbytes for column in self._columns) > most:
+            raise SourceError(
+                "The rows of this table would take more of the disk than is left for tables. "
+                "Delete others first, or keep fewer columns."
+            )
+        keys = CellKeys(self._sizes)
+        ordered = keys.unpack(
+            sort_keys(keys.pack(self._columns), reuse=True), [c.dtype for c in self._columns]
+        )
+        batch = pa.record_batch(ordered, names=_names(schema))
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+            out.write_batch(batch)
+        sync(path)
+        sync(path.parent)
+
     def counts(self, boxes: Boxes) -> list[int]:
         """Return the number of rows in each box."""
         table = self._cumulative
         if table is None or 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum()) > _MOST_CORNERS:
-            return [int(np.count_nonzero(self._inside(box))) for box in boxes]
+            return [
+                sum(int(np.count_nonzero(self._inside(box, part))) for part in self._pieces())
+                for box in boxes
+            ]
         cells = table.reshape(-1)
         return [
             sum(map(cells.item, added)) - sum(map(cells.item, taken))
@@ -297,29 +360,46 @@ class BoxCounter:
     def sums(self, boxes: Boxes, amounts: Amounts) -> list[int]:
         """Return for each box the sum of the amounts of its rows, times their scale."""
         high, low = np.divmod(amounts.values, _HALF)
-        cells = np.zeros(self.rows, np.int64)
-        for axis, size in zip(amounts.axes, amounts.sizes, strict=True):
-            cells = cells * size + self._columns[axis]
-        high_of_rows, low_of_rows = high[cells], low[cells]
-        found = []
-        for box in boxes:
-            inside = self._inside(box)  # a factor; the time of a selection would depend on its size
-            halves = (int((part * inside).sum()) for part in (high_of_rows, low_of_rows))
-            found.append(next(halves) * _HALF + next(halves))
+        found = [0] * len(boxes)
+        for part in self._pieces():
+            cells = np.zeros(part.stop - part.start, np.int64)
+            for axis, size in zip(amounts.axes, amounts.sizes, strict=True):
+                cells = cells * size + self._columns[axis][part]
+            high_of_rows, low_of_rows = high[cells], low[cells]
+            for place, box in enumerate(boxes):
+                # A factor: the time of a selection would depend on its size.
+                inside = self._inside(box, part)
+                found[place] += int((high_of_rows * inside).sum()) * _HALF
+                found[place] += int((low_of_rows * inside).sum())
         return found
 
     def fingerprint(self, key: bytes) -> str:
         """Return a keyed digest of the rows, whatever their order."""
-        keys = sort_keys(CellKeys(self._sizes).pack(self._columns))
         digest = hashlib.blake2b(repr(self._sizes).encode(), key=key, digest_size=16)
-        digest.update(np.ascontiguousarray(keys).data)
+        if self._ordered:
+            for part in self._pieces():
+                digest.update(self._keys(part).data)
+        else:
+            keys = sort_keys(self._keys(slice(0, self.rows)), reuse=True)
+            digest.update(np.ascontiguousarray(keys).data)
         return digest.hexdigest()
 
-    def _inside(self, box: Box) -> npt.NDArray[np.bool_]:
-        inside = np.ones(self.rows, bool)
+    def _keys(self, part: slice) -> npt.NDArray[np.uint64]:
+        """Return some rows as single integers, or several of them, by which rows are ordered."""
+        return CellKeys(self._sizes).pack([column[part] for column in self._columns])
+
+    def _pieces(self, least: int = 0) -> Iterator[slice]:
+        """Yield all rows in pieces, in their order."""
+        size = max(least, _PIECE)
+        for start in range(0, self.rows, size):
+            yield slice(start, min(start + size, self.rows))
+
+    def _inside(self, box: Box, part: slice) -> npt.NDArray[np.bool_]:
+        """Return which of some rows are in a box."""
+        inside = np.ones(part.stop - part.start, bool)
         for column, size, (low, high) in zip(self._columns, self._sizes, box.tolist(), strict=True):
             if (low, high) != (0, size - 1):
-                inside &= (column >= low) & (column <= high)
+                inside &= (column[part] >= low) & (column[part] <= high)
         return inside
 
     def _corners(self, box: list[list[int]]) -> tuple[list[int], list[int]]:
@@ -339,10 +419,12 @@ class BoxCounter:
 
     def _cumulated(self) -> Integers:
         """The counts of rows below each point, with zeros at the start of each axis."""
-        flat = np.ravel_multi_index([c.astype(np.intp) for c in self._columns], self._sizes)
-        cells = np.bincount(flat, minlength=prod(self._sizes)).reshape(self._sizes)
+        total = prod(self._sizes)
+        cells = np.zeros(total, np.int64)
+        for part in self._pieces(total):
+            cells += np.bincount(self._keys(part).view(np.int64), minlength=total)
         table = np.zeros([size + 1 for size in self._sizes], np.int64)
-        table[(slice(1, None),) * len(self._sizes)] = cells
+        table[(slice(1, None),) * len(self._sizes)] = cells.reshape(self._sizes)
         for axis in range(len(self._sizes)):
             np.cumsum(table, axis=axis, out=table)
         return table

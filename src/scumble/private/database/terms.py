@@ -21,6 +21,8 @@ from scumble.model.privacy.guarantee import (
     read_positive,
 )
 from scumble.private.journal.entries import check_word
+from scumble.private.ledger.cost import ReleaseClaim
+from scumble.public.manifest import SEEDED
 
 if TYPE_CHECKING:
     from scumble.private.ledger.cost import ReleaseClaim
@@ -116,8 +118,6 @@ class DatabaseTerms:
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee. That of a seeded database begins with a warning."""
-        from scumble.public.release import SEEDED
-
         warning = (SEEDED,) if self.seeded else ()
         gamma = gamma_above_epsilon(self.epsilon)
         end = posterior_at_most(Fraction(1, 10), gamma)
@@ -145,8 +145,6 @@ class DatabaseTerms:
 
     def claim(self) -> ReleaseClaim:
         """Return the loss of all answers together, as an owner's ledger charges it."""
-        from scumble.private.ledger.cost import ReleaseClaim
-
         return ReleaseClaim(PrivacyLoss(self.epsilon), "replace")
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,147 +1,25 @@
-"""Inner loops of the exact and the histogram tracker, compiled where that pays."""
+"""Inner loops of the histogram tracker, compiled by numba at the first call.
+
+Buckets are in blocks of neighbours. A block has the least box around its buckets (`hulls`), the
+units that cover all of it (`own`, to be added to each of its counters) and its largest counter
+(`top`, with `own`). A search skips the blocks that it does not meet or need not open, and compares
+the others a whole block at a time.
+"""
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scumble.model.compiled import kernel
-from scumble.private.database import numpy_forms
-from scumble.private.database.numpy_forms import APART, BLOCKS, INSIDE
 
 Array = Any
 
-# --- the exact tracker ----------------------------------------------------------------------------
-#
-# The points are the leaves of a tree: level k has one node for every choice of the first k codes.
-# `own` counts boxes that cover all of a node and were added there. `top` is the largest popularity
-# below a node, without the boxes added above it. A box is followed down to the level of the last
-# axis that it restricts, where it covers whole nodes, in runs.
-
-
-def _covered(*arguments: Any) -> int:
-    """Return the number of nodes that a box covers at the level of the last axis it restricts."""
-    sizes, order, given = arguments[3:6]
-    box, last = _ordered.function(given, order, sizes)
-    return prod((box[:last, 1] - box[:last, 0] + 1).tolist())
-
-
-def _opened(top: Array, *others: Any) -> int:
-    """Return the number of nodes to compare with `most`: none where the root is not above it."""
-    return 0 if top[0] <= others[-1] else _covered(top, *others)
-
-
-@kernel(numpy_form=numpy_forms.exact_fits, steps=_opened, nanoseconds=1)
-def exact_fits(
-    top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, most: int
-) -> bool:
-    """Whether no point of the box is more popular than `most`."""
-    box, last = _ordered(given, order, sizes)
-    if top[0] <= most or last == 0:
-        return bool(top[0] <= most)
-    at, above = np.zeros(last, np.int64), np.zeros(last, np.int64)
-    row = np.zeros(last, np.int64)
-    level = 0
-    at[0], above[0] = box[0, 0], np.int64(own[0])
-    while level >= 0:
-        if level == last - 1:
-            begin = starts[last] + row[level] * sizes[level] + box[level, 0]
-            if above[level] + _highest(top, begin, box[level, 1] - box[level, 0] + 1) > most:
-                return False
-        elif at[level] <= box[level, 1]:
-            child = row[level] * sizes[level] + at[level]
-            node = starts[level + 1] + child
-            at[level] += 1
-            if above[level] + np.int64(top[node]) > most:
-                above[level + 1] = above[level] + np.int64(own[node])
-                level += 1
-                row[level], at[level] = child, box[level, 0]
-            continue
-        level -= 1
-    return True
-
-
-@kernel(numpy_form=numpy_forms.exact_cover, steps=_covered, nanoseconds=1)
-def exact_cover(
-    top: Array, own: Array, starts: Array, sizes: Array, order: Array, given: Array, units: Any
-) -> None:
-    """Add units (of the type of `top`) to every point of the box.
-
-    Popularity never falls, so that a new maximum of a node is found among the changed children.
-    """
-    box, last = _ordered(given, order, sizes)
-    if last == 0:
-        top[0] += units
-        own[0] += units
-        return
-    at, highest = np.zeros(last, np.int64), np.zeros(last, np.int64)
-    row = np.zeros(last, np.int64)
-    level = 0
-    at[0] = box[0, 0]
-    while level >= 0:
-        if level == last - 1:
-            begin, length = row[level] * sizes[level] + box[level, 0], box[level, 1] - box[level, 0]
-            if last < len(sizes):
-                _raise_points(own, starts[last] + begin, length + 1, units)
-            highest[level] = _raise_points(top, starts[last] + begin, length + 1, units)
-        elif at[level] <= box[level, 1]:
-            row[level + 1] = row[level] * sizes[level] + at[level]
-            at[level] += 1
-            level += 1
-            at[level], highest[level] = box[level, 0], 0
-            continue
-        node = starts[level] + row[level]
-        reached = np.int64(own[node]) + highest[level]
-        if reached > top[node]:
-            top[node] = reached
-        level -= 1
-        if level >= 0:
-            highest[level] = max(highest[level], np.int64(top[node]))
-
-
-@kernel
-def _ordered(given: Array, order: Array, sizes: Array) -> tuple[Array, int]:
-    """Return a box in the order of the tree, and the number of axes up to the last restricted."""
-    box = np.empty((len(order), 2), np.int64)
-    last = 0
-    for level in range(len(order)):
-        box[level] = given[order[level]]
-        if box[level, 0] > 0 or box[level, 1] < sizes[level] - 1:
-            last = level + 1
-    return box, last
-
-
-@kernel
-def _highest(top: Array, begin: int, length: int) -> Any:
-    run = top[begin : begin + length]
-    found = run[0]
-    for place in range(len(run)):
-        found = max(found, run[place])
-    return np.int64(found)
-
-
-@kernel
-def _raise_points(counts: Array, begin: int, length: int, units: Any) -> Any:
-    """Add to a run and return its maximum. Computed in the type of the counts, for SIMD."""
-    run = counts[begin : begin + length]
-    found = run[0]
-    for place in range(len(run)):
-        run[place] += units
-        found = max(found, run[place])
-    return np.int64(found)
-
-
-# --- the index of the histogram's buckets ---------------------------------------------------------
-#
-# Buckets are in blocks of neighbours. A block has the least box around its buckets (`hulls`), the
-# units that cover all of it (`own`, to be added to each of its counters) and its largest counter
-# (`top`, with `own`). A search skips the blocks that it does not meet or need not open, and
-# compares the others a whole block at a time.
-
+APART, INSIDE = 0, 2  # how a block lies to a box; 1 if it meets it
+BLOCKS, BUCKETS = range(2)  # places in `sizes`
+NARROW = 4096  # codes of an axis that are counted one by one, not by faces of boxes
 WIDTH = 64  # buckets in a block
-BUCKETS = 1  # a place in `sizes`, after BLOCKS
 _SMALL = 1 << 16  # a limit that no 10,000 boxes of one question take beyond 32 bits
 
 
@@ -190,7 +68,7 @@ def empty_index(whole: Array, buckets: int, limit: int) -> Index:
     )
 
 
-@kernel(numpy_form=numpy_forms.buckets_fit)
+@kernel
 def buckets_fit(index: Index, box: Array, most: int) -> bool:
     """Whether no bucket that meets the box has a counter above `most`."""
     narrow = box.astype(index.faces.dtype)
@@ -206,7 +84,7 @@ def buckets_fit(index: Index, box: Array, most: int) -> bool:
     return True
 
 
-@kernel(numpy_form=numpy_forms.cover_buckets)
+@kernel
 def cover_buckets(index: Index, box: Array, units: int, most: int, due: Array) -> int:
     """Add units to every bucket that meets the box.
 
@@ -292,7 +170,7 @@ def _raise_buckets(counts: Array, block: int, touched: Array, units: int) -> Any
     return np.int64(highest)
 
 
-@kernel(uncompiled=True)
+@kernel
 def divide(index: Index, block: int) -> None:
     """Divide a full block in two along one axis."""
     faces, counts, names = index.faces[block], index.counts[block], index.names[block]
@@ -317,7 +195,7 @@ def divide(index: Index, block: int) -> None:
     _finish(index, other, moved)
 
 
-@kernel(numpy_form=numpy_forms.lower_half)
+@kernel
 def _lower_half(faces: Array, axis: int) -> Array:
     """Mark the half of the buckets of a full block with the lower centres along an axis."""
     centres = np.empty(WIDTH, np.int64)
@@ -326,7 +204,7 @@ def _lower_half(faces: Array, axis: int) -> Array:
     return centres < np.sort(centres)[WIDTH // 2]
 
 
-@kernel(numpy_form=numpy_forms.extent)
+@kernel
 def _extent(faces: Array, half: Array, side: bool, whole: Array) -> float:
     """Return a measure of how likely a box that restricts two axes meets the block of one half.
 
@@ -358,7 +236,7 @@ def _move(
     index.where[names[slot]] = block * WIDTH + place
 
 
-@kernel(numpy_form=numpy_forms.finish)
+@kernel
 def _finish(index: Index, block: int, used: int) -> None:
     """Clear unused slots, and find the least box and the largest counter of a block."""
     for axis in range(len(index.whole)):
@@ -375,10 +253,228 @@ def _finish(index: Index, block: int, used: int) -> None:
     settle(index, block)
 
 
-@kernel(numpy_form=numpy_forms.settle)
+@kernel
 def settle(index: Index, block: int) -> None:
     """Find the largest counter of a block."""
     highest = np.int64(0)
     for slot in range(WIDTH):
         highest = max(highest, np.int64(index.counts[block, slot]))
     index.top[block] = index.own[block] + highest
+
+
+# --- splitting buckets as in the paper ------------------------------------------------------------
+#
+# Boxes are columns here, `[axis, side, box]`, so that many are compared at a time.
+
+
+@kernel
+def split(
+    index: Index,
+    boxes: Array,
+    units: Array,
+    accepted: int,
+    due: Array,
+    late: int,
+    most: int,
+    helpful: bool,
+) -> None:
+    """Split the first `late` buckets of `due`, and their parts while these are above `most`.
+
+    The first `accepted` of `boxes` and `units` are in use. With `helpful`, splitting ends at the
+    first bucket whose counter no cut can lower.
+    """
+    known, loads = _meeting(_hull(index, due, late), boxes, units, accepted)
+    while late and index.sizes[BUCKETS] < len(index.where):
+        late -= 1
+        name = due[late]
+        bucket = _box(index, name)
+        near, weights = _meeting(bucket, known, loads, len(loads))
+        core, partial, empty = _core(bucket, near)
+        if not partial:
+            if helpful:
+                break
+        elif empty:
+            axis, line = _best(bucket, near, weights)
+            other = index.sizes[BUCKETS]
+            before, after = _cut(index, name, axis, line, near, weights)
+            if before > most:
+                due[late] = name
+                late += 1
+            if after > most:
+                due[late] = other
+                late += 1
+        else:
+            _carve(index, name, bucket, core, near, weights)
+
+
+@kernel
+def _box(index: Index, name: int) -> Array:
+    """The box of a bucket."""
+    block, slot = index.where[name] // WIDTH, index.where[name] % WIDTH
+    found = np.empty((len(index.whole), 2), np.int64)
+    for axis in range(len(found)):
+        found[axis, 0] = index.faces[block, axis, 0, slot]
+        found[axis, 1] = index.faces[block, axis, 1, slot]
+    return found
+
+
+@kernel
+def _hull(index: Index, due: Array, late: int) -> Array:
+    """The least box around the buckets that are due."""
+    hull = _box(index, due[0])
+    for place in range(1, late):
+        bucket = _box(index, due[place])
+        for axis in range(len(hull)):
+            hull[axis, 0] = min(hull[axis, 0], bucket[axis, 0])
+            hull[axis, 1] = max(hull[axis, 1], bucket[axis, 1])
+    return hull
+
+
+@kernel
+def _meeting(bucket: Array, boxes: Array, units: Array, accepted: int) -> tuple[Array, Array]:
+    """Return the accepted boxes that meet a bucket, and their units."""
+    meets = np.ones(accepted, np.bool_)
+    for axis in range(len(bucket)):
+        low, high = bucket[axis, 0], bucket[axis, 1]
+        starts, stops = boxes[axis, 0], boxes[axis, 1]
+        for place in range(len(meets)):
+            meets[place] &= (starts[place] <= high) & (stops[place] >= low)
+    found, size = np.empty(accepted + 1, np.int32), 0
+    for place in range(accepted):
+        found[size] = place
+        size += meets[place]
+    near, weights = np.empty((len(bucket), 2, size), np.int64), np.empty(size, np.int64)
+    for place in range(size):
+        weights[place] = units[found[place]]
+        for axis in range(len(bucket)):
+            near[axis, 0, place] = boxes[axis, 0, found[place]]
+            near[axis, 1, place] = boxes[axis, 1, found[place]]
+    return near, weights
+
+
+@kernel
+def _core(bucket: Array, near: Array) -> tuple[Array, bool, bool]:
+    """Return the intersection of a bucket with all boxes that meet it (the core).
+
+    Also whether it is less than the bucket, because some boxes meet the bucket in part, and whether
+    it is empty.
+    """
+    core = np.empty_like(bucket)
+    less = empty = False
+    for axis in range(len(bucket)):
+        starts, stops = near[axis, 0], near[axis, 1]
+        low, high = bucket[axis, 0], bucket[axis, 1]
+        for place in range(len(starts)):
+            low = max(low, starts[place])
+            high = min(high, stops[place])
+        core[axis, 0], core[axis, 1] = low, high
+        less |= low > bucket[axis, 0] or high < bucket[axis, 1]
+        empty |= low > high
+    return core, less, empty
+
+
+@kernel
+def _carve(
+    index: Index, name: int, bucket: Array, core: Array, near: Array, weights: Array
+) -> None:
+    """Cut along the faces of the core until one bucket is exactly the core."""
+    for axis in range(len(core)):
+        for side in range(2):
+            if bucket[axis, side] != core[axis, side]:
+                if index.sizes[BUCKETS] == len(index.where):
+                    return
+                other = index.sizes[BUCKETS]
+                _cut(index, name, axis, core[axis, side] + side, near, weights)
+                if side == 0:
+                    name = other  # the core lies above the line
+
+
+@kernel
+def _cut(
+    index: Index, name: int, axis: int, line: int, near: Array, weights: Array
+) -> tuple[Any, Any]:
+    """Cut a bucket in two, and return their counters: the units of the boxes that meet each.
+
+    All boxes in `near` meet the bucket, so that only the axis of the cut decides.
+    """
+    before, after = _beside(near[axis], weights, line)
+    if index.names[index.where[name] // WIDTH, WIDTH - 1] >= 0:
+        divide(index, index.where[name] // WIDTH)
+    block, slot = index.where[name] // WIDTH, index.where[name] % WIDTH
+    other, free = index.sizes[BUCKETS], 0
+    while index.names[block, free] >= 0:
+        free += 1
+    index.sizes[BUCKETS] += 1
+    index.names[block, free], index.where[other] = other, block * WIDTH + free
+    for each in range(len(index.whole)):
+        index.faces[block, each, 0, free] = index.faces[block, each, 0, slot]
+        index.faces[block, each, 1, free] = index.faces[block, each, 1, slot]
+    index.faces[block, axis, 1, slot] = line - 1
+    index.faces[block, axis, 0, free] = line
+    index.counts[block, slot] = before - index.own[block]
+    index.counts[block, free] = after - index.own[block]
+    settle(index, block)
+    return before, after
+
+
+@kernel
+def _beside(near: Array, weights: Array, line: int) -> tuple[Any, Any]:
+    """Return the units of the intervals that begin before a line, and that end at it or after."""
+    starts, stops = near[0], near[1]
+    before = after = np.int64(0)
+    for place in range(len(weights)):
+        before += weights[place] * (starts[place] < line)
+        after += weights[place] * (stops[place] >= line)
+    return before, after
+
+
+@kernel
+def _best(bucket: Array, near: Array, weights: Array) -> tuple[Any, Any]:
+    """Return the cut with the least sum of the two counters; ties by the larger, then the first."""
+    best, larger, best_axis, best_line = np.int64(-1), np.int64(0), 0, np.int64(0)
+    for axis in range(len(bucket)):
+        low, high = bucket[axis, 0], bucket[axis, 1]
+        lines = _lines(near[axis], low, high)
+        begun, ended = _units_by_line(lines, near[axis], weights)
+        left, right = begun[0], begun.sum()
+        for place in range(1, len(lines) - 1):
+            right -= ended[place]
+            if (begun[place] or ended[place]) and lines[place] <= high:
+                total, most = left + right, max(left, right)
+                if best < 0 or total < best or (total == best and most < larger):
+                    best, larger, best_axis, best_line = total, most, axis, lines[place]
+            left += begun[place]
+    return best_axis, best_line
+
+
+@kernel
+def _lines(near: Array, low: int, high: int) -> Array:
+    """Return where an axis of a bucket may be cut, and its two ends.
+
+    These are all codes if there are few, else the faces of the boxes, possibly with duplicates.
+    """
+    if high - low < NARROW:
+        return np.arange(low, high + 2)
+    boxes = near.shape[1]
+    lines = np.empty(2 * boxes + 2, np.int64)
+    for place in range(boxes):
+        lines[2 * place] = max(near[0, place], low)
+        lines[2 * place + 1] = min(near[1, place], high) + 1
+    lines[-2], lines[-1] = low, high + 1
+    lines.sort()
+    return lines
+
+
+@kernel
+def _units_by_line(lines: Array, near: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the units of the boxes that begin, and that end, at every line (first duplicate)."""
+    begun, ended = np.zeros(len(lines), np.int64), np.zeros(len(lines), np.int64)
+    low, after = lines[0], lines[-1]
+    narrow = after - low <= NARROW
+    for place in range(len(weights)):
+        start, stop = max(near[0, place], low), min(near[1, place] + 1, after)
+        first = start - low if narrow else np.searchsorted(lines, start)
+        last = stop - low if narrow else np.searchsorted(lines, stop)
+        begun[first] += weights[place]
+        ended[last] += weights[place]
+    return begun, ended

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from math import prod
+import threading
+from collections.abc import Sequence
+from copy import copy, deepcopy
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError, PromiseError
+from scumble.private.database import tracker_kernels
 from scumble.private.database.space import Box, Boxes, Counts, Space
 
 Kind = Literal["auto", "exact", "histogram", "disjoint"]
@@ -20,7 +24,8 @@ class Tracker(Protocol):
     """Bounds the popularity of points: the sum of the units of the accepted boxes that cover each.
 
     It may over-estimate, and never under-estimates. It sees boxes and units, and no data: its
-    decisions, and the time they take, depend on the questions only. One thread at a time.
+    decisions, and the time they take, depend on the questions only. One thread at a time adds
+    boxes; others may ask meanwhile whether there is room, and are told so with or without them.
     """
 
     limit: int
@@ -69,79 +74,47 @@ def make_tracker(kind: Kind, space: Space, limit: int, buckets: int = 100_000) -
 
 
 class ExactTracker:
-    """One counter for every point. No tracker with the same limit can accept more.
-
-    The counters form a tree with one level for each attribute, the attribute with most values last.
-    A box that does not restrict the last attributes is counted at the level above them. A node with
-    a maximum below the limit is not opened.
-    """
+    """One counter for every point. No tracker with the same limit can accept more."""
 
     def __init__(self, space: Space, limit: int) -> None:
         self.space, self.limit = space, limit
-        self._order = np.argsort(space.sizes, kind="stable")
-        self._sizes = np.array(space.sizes, np.int64)[self._order]
-        levels = [
-            prod(space.sizes[axis] for axis in self._order[:k]) for k in range(len(space) + 1)
-        ]
-        self._starts = np.concatenate([[0], np.cumsum(levels[:-1])]).astype(np.int64)
         kinds = (np.uint16, np.uint32, np.int64)
         kind = next(kind for kind in kinds if limit <= np.iinfo(kind).max)
-        self._top = np.zeros(sum(levels), kind)
-        self._own = np.zeros(sum(levels[:-1]), kind)
+        # The attribute with most values is last in memory: long lines are read fastest.
+        order = np.argsort(space.sizes, kind="stable")
+        counts = np.zeros([space.sizes[axis] for axis in order], kind)
+        self._counts: Any = counts.transpose(np.argsort(order))
+        self._largest = 0
 
     def has_room(self, boxes: Boxes, units: int = 1) -> bool:
         return all(self._fits(box, units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
-        from scumble.private.database.tracker_kernels import exact_cover
-
         for box in boxes:
             if not self._fits(box, units):  # a counter must not overflow
                 raise PromiseError("There is no room for these boxes.")
-            amount = self._top.dtype.type(units)
-            exact_cover(self._top, self._own, self._starts, self._sizes, self._order, box, amount)
+            points = self._points(box)
+            points += self._counts.dtype.type(units)
+            self._largest = max(self._largest, int(points.max()))
 
     def largest(self) -> int:
-        return int(self._top[0])
+        return self._largest
 
     def popularity(self, one: int, other: int) -> Counts:
         found = self.space.matrix(one, other)
-        kept = [level for level, axis in enumerate(self._order) if axis in (one, other)]
-        turned = self._order[kept[0]] != one
-        # One slice of the first attribute at a time, so that the space is not copied.
-        for code in range(self._sizes[0]):
-            part = self._below(code, kept)
-            target = found.T if turned else found
-            if kept[0] == 0:
-                target[code] = part
-            else:
-                np.maximum(target, part, out=target)
+        rest = tuple(axis for axis in range(len(self.space)) if axis not in (one, other))
+        highest = self._counts.max(axis=rest)
+        found[:] = highest if one < other else highest.T
         return found
 
-    def _below(self, code: int, kept: list[int]) -> Any:
-        """The largest popularity where the first attribute has this code, by the `kept` levels."""
-        part: Any = None
-        for level in range(len(self._sizes), 0, -1):
-            shape = (*self._sizes[1:level],)
-            values = self._top if level == len(self._sizes) else self._own
-            size = prod(map(int, shape))
-            begin = int(self._starts[level]) + code * size
-            noted = values[begin : begin + size].astype(np.int64).reshape(shape)
-            if part is None:
-                part = noted
-            else:
-                part = part + noted.reshape(shape + (1,) * (part.ndim - noted.ndim))
-            if level > 1 and level - 1 not in kept:
-                part = part.max(axis=level - 2)
-        return part + int(self._own[0])
-
     def _fits(self, box: Box, units: int) -> bool:
-        from scumble.private.database.tracker_kernels import exact_fits
-
+        """Whether no point of the box is more popular than the limit without the units."""
         most = self.limit - units
-        return bool(
-            exact_fits(self._top, self._own, self._starts, self._sizes, self._order, box, most)
-        )
+        return self._largest <= most or int(self._points(box).max()) <= most
+
+    def _points(self, box: Box) -> Any:
+        """Return the counters of a box, as a view."""
+        return self._counts[tuple(slice(low, high + 1) for low, high in box.tolist())]
 
 
 class HistogramTracker:
@@ -159,26 +132,35 @@ class HistogramTracker:
     """
 
     def __init__(self, space: Space, limit: int, buckets: int) -> None:
-        from scumble.private.database.tracker_kernels import empty_index
-
         self.space, self.limit = space, limit
         self._accepted = Accepted(len(space.names))
-        self._index = empty_index(space.whole, buckets, limit)
+        self._index = tracker_kernels.empty_index(space.whole, buckets, limit)
         self._due = np.empty(buckets + 1, np.int64)
+        self._lock = threading.Lock()  # also whoever asks for room may split buckets
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HistogramTracker:
+        made = copy(self)
+        with self._lock:
+            made._accepted, made._index = deepcopy((self._accepted, self._index), memo)
+        made._due, made._lock = np.empty_like(self._due), threading.Lock()
+        return made
 
     def has_room(self, boxes: Boxes, units: int = 1) -> bool:
-        return all(self._fits(box, units) for box in boxes)
+        with self._lock:
+            return all(self._fits(box, units) for box in boxes)
 
     def add(self, boxes: Boxes, units: int = 1) -> None:
-        for box in boxes:
-            self._accepted.append(box, units)
-            self._cover(box, units, self.limit - units, helpful=False)
+        with self._lock:
+            for box in boxes:
+                self._accepted.append(box, units)
+                self._cover(box, units, self.limit - units, helpful=False)
 
     def largest(self) -> int:
         # Disjoint boxes of one question may meet one bucket, and take its counter over the limit,
         # which is then still a bound for every point: each lies in one of the boxes only.
-        blocks, _ = self._index.sizes
-        return min(int(self._index.top[:blocks].max()), self.limit)
+        with self._lock:
+            blocks, _ = self._index.sizes
+            return min(int(self._index.top[:blocks].max()), self.limit)
 
     def popularity(self, one: int, other: int) -> Counts:
         boxes, counters = self.buckets()
@@ -186,31 +168,44 @@ class HistogramTracker:
 
     def buckets(self) -> tuple[Boxes, Counts]:
         """Return the boxes of all buckets, and their counters."""
-        index = self._index
-        block, slot = np.divmod(index.where[: index.sizes[1]], index.names.shape[1])
-        boxes = index.faces[block, :, :, slot].astype(np.int64)
-        return boxes, index.counts[block, slot] + index.own[block]
+        with self._lock:
+            index = self._index
+            block, slot = np.divmod(index.where[: index.sizes[1]], index.names.shape[1])
+            boxes = index.faces[block, :, :, slot].astype(np.int64)
+            return boxes, index.counts[block, slot] + index.own[block]
 
     def _fits(self, box: Box, units: int) -> bool:
-        from scumble.private.database.tracker_kernels import buckets_fit
-
         most = self.limit - units
-        if buckets_fit(self._index, box, most):
+        if self._is_below(box, most):
             return True
         if units == 1 or most < 0:
             return False  # a bucket without room for one unit was split when it was filled
         self._cover(box, 0, most, helpful=True)
-        return bool(buckets_fit(self._index, box, most))
+        return self._is_below(box, most)
+
+    def _is_below(self, box: Box, most: int) -> bool:
+        """Whether no bucket that meets the box has a counter above `most`."""
+        if self._is_whole():
+            return bool(self._index.top[0] <= most)
+        return bool(tracker_kernels.buckets_fit(self._index, box, most))
 
     def _cover(self, box: Box, units: int, most: int, *, helpful: bool) -> None:
         """Add units, then split buckets above `most`; if `helpful`, only while a split may help."""
-        from scumble.private.database.split_kernels import split
-        from scumble.private.database.tracker_kernels import cover_buckets
+        index, known = self._index, self._accepted
+        if self._is_whole():
+            index.counts[0, 0] += units
+            index.top[0] += units
+            self._due[0], late = 0, int(index.top[0] > most)
+        else:
+            late = tracker_kernels.cover_buckets(index, box, units, most, self._due)
+        if late and index.sizes[1] < len(index.where):
+            tracker_kernels.split(
+                index, known.faces, known.units, len(known), self._due, late, most, helpful
+            )
 
-        late = cover_buckets(self._index, box, units, most, self._due)
-        if late and self._index.sizes[1] < len(self._index.where):
-            known = self._accepted
-            split(self._index, known.faces, known.units, len(known), self._due, late, most, helpful)
+    def _is_whole(self) -> bool:
+        """Whether no bucket was split yet: every box meets the one bucket, without a search."""
+        return bool(self._index.sizes[1] == 1)
 
 
 class DisjointTracker:
@@ -237,8 +232,7 @@ class DisjointTracker:
         return highest(known.boxes, known.units[: len(known)], one, other, self.space)
 
     def _meets(self, box: Box) -> bool:
-        starts, stops = self._accepted.boxes[..., 0], self._accepted.boxes[..., 1]
-        return bool(((starts <= box[:, 1]) & (stops >= box[:, 0])).all(axis=1).any())
+        return bool(len(self._accepted.meeting(box)))
 
 
 class Accepted:
@@ -265,6 +259,22 @@ class Accepted:
     def boxes(self) -> Boxes:
         """The accepted boxes, in order."""
         return np.moveaxis(self.faces, 2, 0)[: self._count]
+
+    def forget(self, count: int) -> None:
+        """Drop all boxes but the first ones."""
+        self._count = count
+
+    def meeting(self, box: Box, among: Sequence[int] | None = None) -> NDArray[np.intp]:
+        """Return which boxes, of all or of some, meet a box."""
+        faces = self.faces[:, :, : self._count]
+        found = None if among is None else np.array(among, np.intp)
+        for axis in np.argsort(box[:, 1] - box[:, 0]).tolist():  # a narrow side leaves few
+            low, high = box[axis].tolist()
+            starts, stops = faces[axis] if found is None else faces[axis][:, found]
+            meet = np.flatnonzero((starts <= high) & (stops >= low))
+            found = meet if found is None else found[meet]
+        assert found is not None  # noqa: S101  (there is always an axis)
+        return found
 
 
 def highest(boxes: Boxes, counts: Counts, one: int, other: int, space: Space) -> Counts:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,12 +20,9 @@ import numpy.typing as npt
 from scumble.model.parameters import whole
 
 if TYPE_CHECKING:
-    # What reads tables is slow to import, and mechanisms check their parameters without it.
     from scumble.model.privacy.accounting import PrivacyUnit
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.lists import EncodedLists
-    from scumble.model.schema.schema import Schema
-    from scumble.private.engines.workers import Executor
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.counter import Counts, Occupied
     from scumble.private.tables.key_pairs import KeyCounter
@@ -142,85 +138,6 @@ class Engine(Protocol):
         ...
 
 
-class EngineCounter:
-    """The counts of an engine, as the meter reads them (`CellCounter`)."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.counted = 0
-
-    @property
-    def schema(self) -> Schema:
-        return self._engine.rows.schema
-
-    @property
-    def selects(self) -> bool:
-        from scumble.private.tables.counter import RowCounter
-
-        return RowCounter(self._engine.rows).selects
-
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        found = self._engine.count([*sets, ()], unit)
-        self.counted = int(found.pop()[0])  # the cell of no attributes has all rows
-        return found
-
-    def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
-        found = self._engine.occupied(names, unit)
-        self.counted = int(found.counts.sum())
-        return found
-
-    def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
-        return (lists for [lists] in self._engine.lists([name], unit))
-
-    def paired_lists(
-        self, names: Sequence[str], unit: PrivacyUnit
-    ) -> Iterator[Sequence[EncodedLists]]:
-        return self._engine.lists(names, unit)
-
-    def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        return self._engine.keys(names, unit)
-
-
 def check_jobs(owner: str, jobs: int) -> None:
     """Raise ParameterError unless `jobs` is a number of processes that may be asked for."""
     whole(owner, "jobs", jobs, least=1, most=MOST_JOBS)
-
-
-@contextmanager
-def release_noise(
-    rows: Rows, seed: int | None, jobs: int, cluster: Executor | None = None
-) -> Iterator[Keystream]:
-    """Give the keystream of a new release, while `jobs` processes or a cluster may work on the
-    rows.
-
-    The operating system chooses its key. It is destroyed at the end of the block, when the files of
-    the release are complete or have failed: nobody can draw the same noise again.
-    """
-    from scumble.private.sampling.source import Keystream
-
-    noise = Keystream(seed)
-    try:
-        if jobs == 1:
-            rows.workers = cluster
-            yield noise
-            return
-        from scumble.private.engines import workers
-
-        with workers.Workers(jobs) as rows.workers:
-            yield noise
-    finally:
-        rows.workers = None
-        noise.destroy()
-
-
-def open_engine(rows: Rows, noise: Keystream) -> Engine:
-    """Return the engine for these rows: that of several processes if they have workers, else this
-    process.
-    """
-    from scumble.private.engines.local import LocalEngine
-
-    if rows.workers is None:
-        return LocalEngine(rows, noise)
-    from scumble.private.engines.pool import PoolEngine
-
-    return PoolEngine(rows, noise, rows.workers)

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import ScumbleError
 from scumble.private.tables.persons.limit import (
     RowLimit,
@@ -44,7 +44,7 @@ Note = Callable[[Any], None]
 Places = npt.NDArray[np.uint32]
 
 
-class Seen(NamedTuple):
+class PersonCounts(NamedTuple):
     """What reading a unit has shown, for the progress and the remarks of the owner, and for the
     comparison with another pass.
     """
@@ -143,7 +143,7 @@ class IdentifiersJob:
     parts: int
     staging: Path
 
-    def run(self, content: UnitOfPeople, note: Note) -> tuple[list[Section], Seen]:
+    def run(self, content: UnitOfPeople, note: Note) -> tuple[list[Section], PersonCounts]:
         print_ = PeopleFingerprint(content.fingerprint)
         limit, known = RowLimit(self.person, self.most), TextCounts({}, self.most)
         rows, people, parts, first = [], [], [], 0
@@ -151,7 +151,7 @@ class IdentifiersJob:
             names = limit.canonical(batch.column(self.person))
             print_.watch(names)
             kept = np.flatnonzero(known.keep(names)[0])
-            people.append(pc.take(names, pc.column(kept)))
+            people.append(pc.take(names, pa.array(kept)))
             parts.append(parts_of(people[-1], self.parts))
             rows.append((first + kept).astype(np.uint32))
             first += len(names)
@@ -159,7 +159,7 @@ class IdentifiersJob:
         path = self.staging / f"people{content.unit.number}-{secrets.token_hex(4)}"
         sections = self._cut(rows, people, parts)
         written = write_sections(path, content.key, sections)
-        return written, Seen(first, frozenset(), {}, {self.person: print_.result()})
+        return written, PersonCounts(first, frozenset(), {}, {self.person: print_.result()})
 
     def _cut(
         self, rows: list[Places], people: list[pa.Array], parts: list[npt.NDArray[Any]]
@@ -169,7 +169,7 @@ class IdentifiersJob:
         places = np.concatenate([np.empty(0, np.uint32), *rows])
         part = np.concatenate([np.empty(0, np.int64), *parts])
         order = np.argsort(part, kind="stable")
-        names, places = pc.take(names, pc.column(order)), places[order]
+        names, places = pc.take(names, pa.array(order)), places[order]
         ends = np.cumsum(np.bincount(part, minlength=self.parts)).tolist()
         for begin, end in pairwise([0, *ends]):
             columns = [pa.array(places[begin:end]), names[begin:end]]

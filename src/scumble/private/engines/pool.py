@@ -2,7 +2,8 @@
 
 Workers read the units of Parquet files themselves. Of other sources the driver, which is the
 process that publishes, reads blocks and sends them. What cannot be divided (the rows of each person
-in the order of the table) is done in the driver. The result is that of one process, bit for bit.
+in the order of the table) is done in the driver, and so is the writing: it merges the sorted runs
+that workers leave. The result is that of one process, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,9 +50,7 @@ from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
 from scumble.private.tables.rows import Rows
-from scumble.private.tables.sorted_keys import Keys, sort_keys
-from scumble.private.tables.sorting.row_groups import RowGroupFile
-from scumble.private.tables.sorting.runs import StoredRun, cut_at_ranks
+from scumble.private.tables.sorted_keys import Keys, Run, StoredRun, merge_sorted, sort_keys
 from scumble.private.tables.source import Unit
 
 if TYPE_CHECKING:
@@ -60,8 +58,6 @@ if TYPE_CHECKING:
     from scumble.private.tables.key_pairs import KeyCounter
 
 _SHUFFLE = ("people", "staging")  # the unit and the purpose of the key of files in between
-_GROUPS = 2  # the least number of row groups that a task writes
-_RANGES = 64  # the largest number of tasks that write a file
 # A value is read, encoded, perturbed and sorted in 13 to 20 ns (Uniform, six columns). Whether the
 # first worker is started before a unit is done is decided by this.
 _VALUE_SECONDS = 10e-9
@@ -75,7 +71,7 @@ class PoolEngine:
         self._noise = noise
         self._workers = workers
         self._fingerprints = Fingerprints()
-        self._reading = tasks.Reading(rows.schema, rows.outside, rows.reveal)
+        self._reading = tasks.ReadSettings(rows.schema, rows.outside, rows.reveal)
         self._staging: StagingFolder | None = None
         self._runs: dict[Output, list[StoredRun]] = {}
         self._surplus: dict[tuple[str, int], dict[int, list[Section]]] = {}
@@ -227,34 +223,17 @@ class PoolEngine:
 
     def sort(self, output: Output) -> int:
         try:
-            found = self._sorted(output, self._runs.pop(output))
+            runs = self._runs.pop(output)
+            pieces = merge_sorted([Run(run) for run in runs], writer.CHUNK)
+            writer.write_sorted(
+                output.path, output.attributes, pieces, compression=output.compression
+            )
         except BaseException:
             self._clear()
             raise
         if not self._runs:
             self._clear()
-        return found
-
-    def _sorted(self, output: Output, runs: list[StoredRun]) -> int:
-        """Write all runs of an output as one file. Workers write its row groups, this process puts
-        them together.
-        """
-        rows = sum(len(run) for run in runs)
-        if not rows:
-            writer.write_sorted(output.path, output.attributes, (), compression=output.compression)
-            return 0
-        waiting: dict[int, Path] = {}
-        following = 0
-        with RowGroupFile(output.path) as file:
-            job = tasks.WriteJob(runs[0].path.parent, output, writer.CHUNK)
-            for done, path in self._workers.run(job, _ranges(runs, rows)):
-                waiting[done.number] = path
-                while following in waiting:
-                    path = waiting.pop(following)
-                    file.add(path)
-                    path.unlink()
-                    following += 1
-        return rows
+        return sum(len(run) for run in runs)
 
     def _read(
         self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
@@ -381,18 +360,3 @@ def _accept(staging: Path, runs: Iterable[StoredRun]) -> None:
 def _without_attempt(path: Path) -> str:
     """Return the name of a file of rows without that of the attempt."""
     return path.name.partition("-")[2]
-
-
-def _ranges(runs: list[StoredRun], rows: int) -> list[Task]:
-    """Return tasks that write a few row groups each, in their order."""
-    size = writer.CHUNK * max(_GROUPS, -(-rows // (writer.CHUNK * _RANGES)))
-    cuts = cut_at_ranks(runs, [*range(0, rows, size), rows])
-    bare = [replace(run, samples=run.samples[:0]) for run in runs]
-
-    def task(number: int, begins: Sequence[int], ends: Sequence[int]) -> Task:
-        parts = zip(bare, begins, ends, strict=True)
-        wanted = [(run, begin, end) for run, begin, end in parts if begin < end]
-        path = runs[0].path.with_suffix(f".range{number}")
-        return Task(number, lambda: tasks.RangeToWrite(wanted, path))
-
-    return [task(number, *pair) for number, pair in enumerate(pairwise(cuts))]

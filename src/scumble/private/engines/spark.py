@@ -9,22 +9,32 @@ which must be encrypted, and reach no closure, configuration or log.
 from __future__ import annotations
 
 import pickle
+import queue
+import secrets
+import subprocess
+import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from scumble._version import __version__
-from scumble.model.errors import ParameterError, setting
-from scumble.private.engines import spark_task, spark_wait
-from scumble.private.engines.spark_frame import SparkFrame
+from scumble.model.errors import ParameterError, ScumbleError, SourceError, setting
+from scumble.private.engines import spark_task
 from scumble.private.engines.spark_task import packed
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.worker import Failure
 from scumble.private.engines.workers import ATTEMPTS, Job, Task
+from scumble.private.tables import source
+from scumble.private.tables.files import ParquetFiles
 from scumble.private.tables.frames import is_spark
+from scumble.private.tables.source import Source, Unit, check_distinct
 
 # Tasks are sent in waves, each of which is one job of Spark.
 _FIRST_WAVE = 16  # tasks at most, while nobody knows how long an answer is
@@ -121,7 +131,6 @@ class SparkExecutor:
         """Look whether the workers have what they need, before anything is read or charged."""
         self._stack.enter_context(self._staging)
         try:
-            spark_wait.begin_beats(self._staging.path)
             self._parallelism = self._cores()
             number = min(self._parallelism, _PROBES)
             list(self.run(spark_task.Probe(), [Task(each, lambda: None) for each in range(number)]))
@@ -186,8 +195,7 @@ class SparkExecutor:
             self._parallelism = self._cores()  # there may be more executors by now
             return found
 
-        signs = spark_wait.TaskSigns(self._staging.path)
-        return spark_wait.answer_of(self._context, signs, answers)
+        return call_spark(self._context, answers)
 
     def _cores(self) -> int:
         return max(1, int(self._context.defaultParallelism))
@@ -244,3 +252,214 @@ class _Run:
         """Raise the error of the first task that has one."""
         if self._failures:
             raise self._failures[min(self._failures)]
+
+
+# --- a DataFrame of Spark -------------------------------------------------------------------------
+#
+# A Spark DataFrame as a source: it is computed once, into private files that are the units.
+#
+# The plan of a DataFrame can give its rows in another order whenever it is run, and noise is drawn
+# for rows in an order. So Spark writes the rows to Parquet files in the staging folder first.
+
+
+class SparkFrame(Source):
+    """The rows of a DataFrame. Of its columns, those of `wanted` are written."""
+
+    description = "The Spark DataFrame"
+
+    def __init__(self, frame: Any, wanted: Iterable[str], staging: StagingFolder) -> None:
+        self.columns = check_distinct(self.description, frame.columns)
+        self._frame, self._wanted, self._staging = frame, set(wanted), staging
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns of the files."""
+        self.require(columns)
+        return self._files.batches(columns)
+
+    def unit_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches of the files."""
+        self.require(columns)
+        return self._files.unit_batches(columns)
+
+    def units(self) -> list[Unit] | None:
+        """Return the units of the files: each has at most the rows of one unit."""
+        return self._files.units()
+
+    @cached_property
+    def _files(self) -> ParquetFiles:
+        """Run the plan, and write its rows."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        folder = self._staging.path / "rows"
+        names = [name for name in self.columns if name in self._wanted]
+        chosen = self._frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
+        written = chosen.write.option("maxRecordsPerFile", source.UNIT_ROWS)
+        context = self._frame.sparkSession.sparkContext
+
+        def write() -> bool:
+            try:
+                written.parquet(folder.as_uri())
+            except (PySparkException, Py4JJavaError):  # may quote values, and is not kept
+                if java_ended(context):
+                    raise
+                return False
+            return True
+
+        if not call_spark(context, write):
+            raise SourceError(
+                f"{self.description} cannot be computed. The message of Spark may quote values: "
+                "frame.count() shows it."
+            )
+        return ParquetFiles(self.description, sorted(folder.glob("*.parquet")))
+
+
+# --- calls of Spark that end ----------------------------------------------------------------------
+#
+# Calls of Spark that end: with an answer, or with one sentence.
+#
+# Java that runs out of memory can lose one thread of Spark and go on without it. Then a job never
+# ends, and a call of Java does not return. So Spark is called in a thread of its own, and another
+# one asks Java how many tasks of the session have begun and ended. If that stays the same for too
+# long, or Java does not answer, the call is given up.
+
+_Answer = TypeVar("_Answer")
+
+PATIENCE = 1800  # seconds in which no task of the session begins or ends
+_ASK_SECONDS = 5  # between two questions to Java
+_WAKE_SECONDS = 0.2  # how long a signal may wait
+_CANCEL_SECONDS = 10  # that Java may take to cancel tasks
+_LOST = "a worker ended several times at one part of the table, perhaps for lack of memory"
+_STOPPED = "its session was stopped, or its master cannot be reached"
+_GONE = (
+    "the Java process of the session ended, perhaps for lack of memory; a larger "
+    "spark.driver.memory may help"
+)
+_SILENT = (
+    "no task began or ended for {} minutes, because no core was free, a task hangs, or the Java "
+    "process of the session lost a message for lack of memory"
+)
+# What a message of Spark contains, and the reason that is given.
+_REASONS = (
+    (
+        "No module named 'scumble",
+        "its workers have no scumble; install the same version for the Python of PYSPARK_PYTHON",
+    ),
+    ("VERSION_MISMATCH", "its workers have another Python; PYSPARK_PYTHON names the one to use"),
+    ("SparkContext was shut down", _STOPPED),
+    ("stopped SparkContext", _STOPPED),
+    ("Python worker exited unexpectedly", _LOST),
+    ("ExecutorLostFailure", _LOST),
+    ("maxResultSize", "counts of so many cells need a larger spark.driver.maxResultSize"),
+    ("OutOfMemoryError", _GONE),
+)
+
+
+class _SilenceError(Exception):
+    """No task began or ended for too long."""
+
+
+def call_spark(context: Any, call: Callable[[], _Answer]) -> _Answer:
+    """Return what `call` returns, which may use the context.
+
+    If it raises an error of Spark, which may quote values and keys, or if no task of the session
+    begins or ends for too long, ScumbleError has one sentence. The jobs of this call are cancelled
+    then, and after any other exception, such as that of Ctrl-C.
+    """
+    from pyspark import InheritableThread
+
+    box: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    tag = f"scumble-{secrets.token_hex(8)}"
+
+    def work() -> None:
+        try:
+            context.addJobTag(tag)  # of this thread, which ends with the call
+            box.put((call(), None))
+        except BaseException as error:
+            box.put((None, error))
+
+    thread = InheritableThread(target=work, daemon=True)  # with the properties of this one
+    try:
+        thread.start()
+        answer, error = _await_answer(box, context)
+    except BaseException:
+        _cancel(context, tag, thread)
+        raise
+    if error is None:
+        found: _Answer = answer
+        return found
+    _cancel(context, tag, thread)
+    # Raised outside of any except clause, so that no exception keeps the error of Spark.
+    raise _explain(error, context)
+
+
+def _await_answer(
+    box: queue.SimpleQueue[tuple[Any, BaseException | None]], context: Any
+) -> tuple[Any, BaseException | None]:
+    """Return what the thread puts into the box, or `_SilenceError` if nothing moves for too long.
+
+    Java is asked by another thread, since it may never answer.
+    """
+    changed, ended = [time.monotonic()], threading.Event()
+
+    def watch() -> None:
+        last = None
+        while not ended.wait(min(_ASK_SECONDS, PATIENCE / 3)):
+            with suppress(Exception):  # a question that fails tells nothing
+                if (stages := _stages(context)) != last:
+                    last, changed[0] = stages, time.monotonic()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        while time.monotonic() - changed[0] <= PATIENCE:
+            with suppress(queue.Empty):
+                return box.get(timeout=_WAKE_SECONDS)
+        return None, _SilenceError()
+    finally:
+        ended.set()
+
+
+def _stages(context: Any) -> list[Any]:
+    """Return the active stages of the session, with the numbers of their tasks."""
+    tracker = context.statusTracker()
+    return [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+
+
+def _cancel(context: Any, tag: str, call: threading.Thread) -> None:
+    """Cancel the jobs of a call until it has ended: it may be about to begin one."""
+
+    def cancel() -> None:
+        while call.is_alive():
+            with suppress(Exception):  # Spark itself may have ended
+                context.cancelJobsWithTag(tag)
+            call.join(_WAKE_SECONDS)
+
+    thread = threading.Thread(target=cancel, daemon=True)  # Java may never answer
+    thread.start()
+    thread.join(_CANCEL_SECONDS)
+
+
+def _explain(error: BaseException, context: Any) -> BaseException:
+    """Return the exception with a sentence for an error of Spark, and any other as it is."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, (PySparkException, Py4JError, OSError, EOFError, _SilenceError)):
+        return error
+    text = str(error)
+    reason = next((given for sign, given in _REASONS if sign in text), "see the logs of Spark")
+    if isinstance(error, _SilenceError):
+        reason = _SILENT.format(round(PATIENCE / 60, 1))
+    if java_ended(context):
+        reason = _GONE
+    return ScumbleError(f"The Spark cluster could not do its work: {reason}.")
+
+
+def java_ended(context: Any) -> bool:
+    """Return whether the Java process that this process started is gone."""
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1)  # its connections close a little before it ends
+    return process.poll() is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pickle
 import secrets
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,6 @@ import pyarrow as pa
 
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.private.engines.spark_wait import BEAT_SECONDS, beat
 from scumble.private.engines.worker import Failure, keep_freed_memory, prepare_arrow
 
 UNSENT = (
@@ -66,22 +64,13 @@ def _done(order: Order) -> tuple[str, Any]:
         except Exception:  # what cannot be unpickled can raise anything
             raise ParameterError(UNSENT) from None
 
-        staging, last = Path(order.staging), time.monotonic()
-
         def note(told: Any) -> None:
-            nonlocal last
-            if time.monotonic() > last + BEAT_SECONDS:
-                beat(staging)
-                last = time.monotonic()
             if told is not None:
                 _keep(Path(order.notes), told)
 
-        beat(staging)
         return "done", job.run(content, note)
     except Exception as error:
         return "failure", Failure.of(error)
-    finally:
-        beat(Path(order.staging))
 
 
 def _check(order: Order) -> None:

@@ -21,16 +21,21 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
-from scumble.private.engines.engine import Codes, Kernel, Output, RangeKernel
+from scumble.private.engines.engine import Codes, Kernel, RangeKernel
 from scumble.private.engines.fingerprints import Fingerprinter
-from scumble.private.engines.persons import LimitedUnit, Note, PeopleFingerprint, Seen, packed
+from scumble.private.engines.persons import (
+    LimitedUnit,
+    Note,
+    PeopleFingerprint,
+    PersonCounts,
+    packed,
+)
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
-from scumble.private.tables.sorting.runs import SAMPLE, Run, StoredRun, merge_sorted
-from scumble.private.tables.source import UNIT_ROWS, Source, Unit
+from scumble.private.tables.sorted_keys import Keys, StoredRun, packed_rows, sort_keys
+from scumble.private.tables.source import Source, Unit
 
 UnitOrLimited = Unit | LimitedUnit
 _SHORT = 1 << 10  # bytes of an answer that is a path
@@ -62,14 +67,14 @@ class Block(Unit):
 
 
 @dataclass(eq=False, repr=False)
-class Reading:
+class ReadSettings:
     """How the rows of a unit are read: the settings of `Rows`."""
 
     schema: Schema
     outside: Outside
     reveal: bool
 
-    def rows(self, content: UnitOrLimited, note: Note) -> tuple[Rows, Callable[[], Seen]]:
+    def rows(self, content: UnitOrLimited, note: Note) -> tuple[Rows, Callable[[], PersonCounts]]:
         """Return the rows of a unit, and a function that returns what reading them has shown."""
         unit = content.unit if isinstance(content, LimitedUnit) else content
         last = [unit.first]
@@ -85,10 +90,10 @@ class Reading:
             people = {content.person: PeopleFingerprint(content.fingerprint)}
             rows = content.limited(rows, people[content.person])
 
-        def seen() -> Seen:
+        def seen() -> PersonCounts:
             columns = frozenset(rows.outside_columns)
             found = {name: each.result() for name, each in people.items()}
-            return Seen(last[0] - unit.first, columns, dict(rows.outside_counts), found)
+            return PersonCounts(last[0] - unit.first, columns, dict(rows.outside_counts), found)
 
         return rows, seen
 
@@ -97,7 +102,7 @@ class Reading:
 class CountJob:
     """Counts the cells of sets of attributes in a unit."""
 
-    reading: Reading
+    reading: ReadSettings
     sets: tuple[tuple[str, ...], ...]
     releases_lock: ClassVar[bool] = True
 
@@ -105,7 +110,9 @@ class CountJob:
     def answer_bytes(self) -> int:
         return sum(8 * self.reading.schema.cell_keys(each).size for each in self.sets)
 
-    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Counts | Occupied], Seen]:
+    def run(
+        self, content: UnitOrLimited, note: Note
+    ) -> tuple[list[Counts | Occupied], PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         found = RowCounter(rows).counts(self.sets, _ROW)
         return [_shorter(counts) for counts in found], seen()
@@ -123,11 +130,11 @@ def _shorter(counts: Counts) -> Counts | Occupied:
 class OccupiedJob:
     """Finds the non-empty cells of a product of attributes in a unit."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
-    def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, Seen]:
+    def run(self, content: UnitOrLimited, note: Note) -> tuple[Occupied, PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return RowCounter(rows).occupied(self.names, _ROW), seen()
 
@@ -136,11 +143,11 @@ class OccupiedJob:
 class CodesJob:
     """Returns the codes of a unit."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
-    def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], Seen]:
+    def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return list(rows.batches(self.names)), seen()
 
@@ -149,11 +156,11 @@ class CodesJob:
 class SortedRowsJob:
     """Returns the packed keys of a unit, sorted."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
-    def run(self, content: Unit, note: Note) -> tuple[Keys, Seen]:
+    def run(self, content: Unit, note: Note) -> tuple[Keys, PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return sort_keys(packed_rows(rows, self.names), reuse=True), seen()
 
@@ -162,10 +169,12 @@ class SortedRowsJob:
 class ListsJob:
     """Returns the lists of a unit; several of a row belong together."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
 
-    def run(self, content: UnitOrLimited, note: Note) -> tuple[list[Sequence[EncodedLists]], Seen]:
+    def run(
+        self, content: UnitOrLimited, note: Note
+    ) -> tuple[list[Sequence[EncodedLists]], PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return list(RowCounter(rows).all_lists(self.names, _ROW)), seen()
 
@@ -174,11 +183,11 @@ class ListsJob:
 class KeysJob:
     """Returns the people of a unit and their keys."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     person: str | None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], Seen]:
+    def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], PersonCounts]:
         from scumble.private.tables.key_pairs import key_tables
 
         rows, seen = self.reading.rows(content, note)
@@ -190,14 +199,14 @@ class KeysJob:
 class UnitCellsJob:
     """Finds the non-empty cells of a unit, and its fingerprint."""
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     others: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
     def run(
         self, content: tuple[Unit, bytes], note: Note
-    ) -> tuple[Occupied, dict[str, bytes] | None, Seen]:
+    ) -> tuple[Occupied, dict[str, bytes] | None, PersonCounts]:
         unit, key = content
         rows, seen = self.reading.rows(unit, note)
         print_ = Fingerprinter(key, [*self.names, *self.others])
@@ -225,20 +234,19 @@ class MapJob:
     the runs of each output.
     """
 
-    reading: Reading
+    reading: ReadSettings
     names: tuple[str, ...]
     kernel: Kernel
     outputs: tuple[tuple[Attribute, ...], ...]
     staging: Path
     seconds: float = 0.0  # that a unit takes at least
-    followers: ClassVar[int] = 1  # `WriteJob`
     releases_lock: ClassVar[bool] = True
 
     @property
     def answer_bytes(self) -> int:
-        return sum(map(_run_bytes, self.outputs))
+        return _SHORT * len(self.outputs)
 
-    def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], Seen]:
+    def run(self, content: UnitToMap, note: Note) -> tuple[list[list[StoredRun]], PersonCounts]:
         rows, seen = self.reading.rows(content.unit, note)
         print_ = Fingerprinter(content.fingerprint, self.names)
         pieces = print_.watch(codes for _, codes in rows.units(self.names))
@@ -266,22 +274,13 @@ class DrawJob:
     kernel: RangeKernel
     output: tuple[Attribute, ...]
     staging: Path
+    answer_bytes: ClassVar[int] = _SHORT
     releases_lock: ClassVar[bool] = True
-
-    @property
-    def answer_bytes(self) -> int:
-        return _run_bytes(self.output)
 
     def run(self, content: RangeToDraw, note: Note) -> list[StoredRun]:
         [runs] = _attempt(self.staging, f"range{content.number}", [self.output])
         runs.add(self.kernel(Keystream.derived(content.stream, STREAM), content.content))
         return runs.finish()
-
-
-def _run_bytes(attributes: Sequence[Attribute]) -> int:
-    """Return about how many bytes tell where the runs of a unit are."""
-    words = CellKeys([attribute.size for attribute in attributes]).words
-    return _SHORT + 8 * words * (UNIT_ROWS // SAMPLE + 1)
 
 
 def _attempt(staging: Path, name: str, outputs: Sequence[Sequence[Attribute]]) -> list[_Runs]:
@@ -323,43 +322,3 @@ class _Runs:
         keys = np.concatenate(self._waiting)
         self._waiting, self._rows = [], 0
         self._found.append(StoredRun.write(path, sort_keys(keys, reuse=True)))
-
-
-class RangeToWrite(NamedTuple):
-    """Rows of some row groups: of every run, the places where they begin and end."""
-
-    runs: list[tuple[StoredRun, int, int]]
-    path: Path
-
-
-@dataclass(eq=False, repr=False)
-class WriteJob:
-    """Merges a range of all runs, and writes it as row groups of a Parquet file of its own.
-
-    `chunk` is the number of rows of a row group.
-    """
-
-    staging: Path
-    output: Output
-    chunk: int
-    answer_bytes: ClassVar[int] = _SHORT
-    releases_lock: ClassVar[bool] = True
-
-    def run(self, content: RangeToWrite, note: Note) -> Path:
-        runs = [Run(*each) for each in content.runs]
-        # Of its own: a cluster may run a task twice at a time.
-        part = content.path.with_name(f"{content.path.name}.{secrets.token_hex(4)}.part")
-        writer.write_sorted(
-            part,
-            self.output.attributes,
-            _noted(merge_sorted(runs, self.chunk), note),
-            compression=self.output.compression,
-        )
-        part.rename(content.path)
-        return content.path
-
-
-def _noted(pieces: Iterator[Keys], note: Note) -> Iterator[Keys]:
-    for keys in pieces:
-        note(None)
-        yield keys

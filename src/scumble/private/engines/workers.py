@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 from scumble.model.errors import ScumbleError
 from scumble.private.engines.staging import StagingFolder
-from scumble.private.engines.thread_worker import ThreadWorker
 from scumble.private.engines.worker import (
     BOOT,
+    Failure,
     keep_freed_memory,
     may_try_again,
     receive,
@@ -44,7 +44,6 @@ _WAKE_SECONDS = 0.2  # how long a signal may wait
 class Job(Protocol):
     """What is done with every task. It is pickled once for each worker.
 
-    `followers` is the number of jobs that follow on the same rows, 0 where a job does not say.
     `seconds` is what a task takes at least, as far as that is known before the first one is done.
     `answer_bytes` is about the size of the longest answer, for jobs that know it beforehand.
     `releases_lock` is true for jobs that spend their time in numpy, Arrow and compiled loops, and
@@ -285,8 +284,7 @@ class _Run:
     def _pays(self) -> bool:
         """Return whether enough work is left for one more worker: at the speed of this process so
         far, or before that by what the job says of itself, and as much as was done if the number of
-        tasks is not known. Jobs that follow on the same rows take as long as this one: rows that
-        are perturbed are then sorted and written.
+        tasks is not known.
         """
         idle = sum(not worker.tasks for worker in self._workers.running)
         self._fill(idle + 1)
@@ -298,7 +296,6 @@ class _Run:
         if self._unread is not None:
             first = getattr(self._job, "seconds", 0.0)
             left = (self._seconds / self._own if self._own else first) * self._left()
-        left *= 1 + getattr(self._job, "followers", 0)
         return left > WORTH * (len(self._workers.running) + 2)
 
     def _do(self, task: Task) -> None:
@@ -360,3 +357,59 @@ _LOST = ScumbleError(
     "A worker process ended three times at the same part of the table, perhaps for lack of memory. "
     "Use fewer jobs."
 )
+
+
+# --- a second thread of the driver ----------------------------------------------------------------
+#
+# A second thread of the driver that does tasks, as a worker process does.
+#
+# It starts at once and has everything in memory that the driver has. It is for jobs that spend
+# their time in numpy, Arrow and compiled loops, which release the lock of the interpreter; a job
+# says so by `releases_lock`.
+
+
+class ThreadWorker:
+    """A thread that puts its answers into the common inbox.
+
+    `tasks` are those that it was given, the one that it works on first.
+    """
+
+    def __init__(self, inbox: queue.SimpleQueue[Any]) -> None:
+        self.tasks: deque[Task] = deque()
+        self._inbox = inbox
+        self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def give(self, task: Task, job: Job) -> None:
+        self.tasks.append(task)
+        self._given.put((job, task.content()))
+
+    def stop(self) -> None:
+        """End the thread: between two pieces of a unit, if it is working."""
+        self._stopped = True
+        self._given.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (given := self._given.get()) is not None:
+            job, content = given
+            try:
+                found = job.run(content, self._note)
+            except _StoppedError:
+                return
+            except BaseException as error:
+                self._inbox.put((self, ("failure", Failure.of(error))))
+            else:
+                self._inbox.put((self, ("done", found)))
+
+    def _note(self, told: object) -> None:
+        if self._stopped:
+            raise _StoppedError
+        if told is not None:
+            self._inbox.put((self, ("note", told)))
+
+
+class _StoppedError(BaseException):
+    """Ends a task whose answer nobody waits for. No task handles it."""

@@ -26,16 +26,14 @@ class Head:
     def parse(cls, text: str) -> Head:
         if found := re.fullmatch(r"\s*(\d{1,18}) ([0-9a-f]{64})\s*", text):
             return cls(int(found[1]), found[2])
-        raise ParameterError.of(
-            "Journal.verify", "head", "a number, a blank and 64 hex digits", text
-        )
+        raise ParameterError.of("verify", "seal", "a number, a blank and 64 hex digits", text)
 
 
 START = Head(0, NO_HASH)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ChainFinding:
     """A fault of the journal, and the number of the first entry that it concerns."""
 
     number: int
@@ -47,14 +45,14 @@ class Finding:
 
 def check_chain(
     entries: Iterable[Entry], last: int, head: Head | None, seal: Head | None, most: int = 10
-) -> tuple[Finding, ...]:
+) -> tuple[ChainFinding, ...]:
     """Return the first `most` findings about all entries, whose largest number is `last`."""
     known_heads = [("its head file", head)] if head else []
-    known_heads += [("the head kept elsewhere", seal)] if seal else []
+    known_heads += [("the seal kept elsewhere", seal)] if seal else []
     found = list(islice(_walk(entries, last, known_heads), most))
     if head is None:
         found.append(
-            Finding(
+            ChainFinding(
                 last,
                 "The head file is damaged: without it nobody can tell whether entries were cut off "
                 f"after entry {last}.",
@@ -63,17 +61,19 @@ def check_chain(
     return tuple(found)
 
 
-def check_link(entry: Entry, before: Head, last: int) -> Finding | None:
+def check_link(entry: Entry, before: Head, last: int) -> ChainFinding | None:
     """Return the finding about an entry that should follow `before` directly, if any."""
     number = entry.number
     if number <= before.number:
-        return Finding(number, f"Entry {number} was inserted: the journal begins with entry 1.")
+        return ChainFinding(
+            number, f"Entry {number} was inserted: the journal begins with entry 1."
+        )
     if number > before.number + 1:
-        return Finding(before.number + 1, f"{_span(before.number + 1, number - 1)} deleted.")
+        return ChainFinding(before.number + 1, f"{_span(before.number + 1, number - 1)} deleted.")
     if not entry.intact:
-        return Finding(number, _changed(entry, last))
+        return ChainFinding(number, _changed(entry, last))
     if entry.previous != before.hash:
-        return Finding(
+        return ChainFinding(
             number,
             f"Entry {number} does not continue what stands before it: an earlier entry was "
             "replaced, or entries were inserted, deleted or reordered.",
@@ -83,14 +83,16 @@ def check_link(entry: Entry, before: Head, last: int) -> Finding | None:
 
 def _walk(
     entries: Iterable[Entry], last: int, known_heads: list[tuple[str, Head]]
-) -> Iterator[Finding]:
+) -> Iterator[ChainFinding]:
     before = START
     for entry in entries:
         tell(entry.number, last)
         if finding := check_link(entry, before, last):
             yield finding
         elif (entry.number == 1) != (entry.kind == PROMISE):
-            yield Finding(entry.number, f"Entry {entry.number} cannot be of kind {entry.kind!r}.")
+            yield ChainFinding(
+                entry.number, f"Entry {entry.number} cannot be of kind {entry.kind!r}."
+            )
         for witness, head in known_heads:
             if entry.number == head.number and entry.hash != head.hash:
                 yield rewriting(head, witness)
@@ -100,30 +102,30 @@ def _walk(
             yield truncation(before.number, head, witness)
 
 
-def truncation(last: int, head: Head, witness: str = "its head file") -> Finding:
+def truncation(last: int, head: Head, witness: str = "its head file") -> ChainFinding:
     """The finding that entries after `last` are missing; `witness` has the later head."""
-    return Finding(
+    return ChainFinding(
         last + 1,
         f"{_span(last + 1, head.number)} cut off: the journal ends with entry {last}, but "
         f"{witness} remembers entry {head.number}.",
     )
 
 
-def rewriting(head: Head, witness: str = "its head file") -> Finding:
+def rewriting(head: Head, witness: str = "its head file") -> ChainFinding:
     """The finding that the chain is not the one that `witness` has the head of."""
-    return Finding(
+    return ChainFinding(
         head.number,
         f"Entry {head.number} is not the one that {witness} remembers: the journal was rewritten "
         "here or before.",
     )
 
 
-def out_of_order(entry: Entry, number: int) -> Finding | None:
+def out_of_order(entry: Entry, number: int) -> ChainFinding | None:
     """Return the finding about an entry that should append the batch `number`, if any."""
     batch = entry.payload["batch"]
     if batch == number:
         return None
-    return Finding(
+    return ChainFinding(
         entry.number,
         f"Entry {entry.number} adds batch {batch} where batch {number} is next: batches were "
         "removed or reordered.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,16 +14,22 @@ from scumble.model.errors import LedgerError, ParameterError
 
 PROMISE = "promise"
 ANSWER = "answer"
+REPEAT = "repeat"  # an answer with a new idempotency key, as in an earlier entry
 APPEND = "append"  # a batch of rows
 QUOTA = "quota"  # an analyst's part of ε: given, changed or ended
 NO_HASH = "0" * 64  # `previous` of the first entry
+_SALT = "_salt"  # in the text of an entry, not in its payload
 _LONGEST = 200  # characters of a key, a kind or a name
 _JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. `text` is its payload as JSON, `hash` the SHA-256 of all other fields."""
+    """One entry. `text` is its payload and a salt as JSON, `hash` the SHA-256 of all other fields.
+
+    Without the salt nobody who has the hash can try out what the entry says. Entries of earlier
+    versions have none.
+    """
 
     number: int
     kind: str
@@ -36,6 +43,7 @@ class Entry:
     @property
     def payload(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.text)
+        content.pop(_SALT, None)
         return content
 
     def unchanged(self) -> Self:
@@ -94,7 +102,7 @@ def new_entry(
     """Return a new entry, to follow the one with the hash `previous`, with the present time."""
     for name, word in (("kind", kind), ("key", key), ("analyst", analyst)):
         check_word(name, word)
-    text = canonical(payload)
+    text = canonical({**payload, _SALT: secrets.token_hex(16)})
     time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     content = (number, kind, key, analyst, time, text, previous)
     return Entry(*content, hash=digest(*content))

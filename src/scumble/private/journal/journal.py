@@ -17,10 +17,10 @@ from typing import Any, Self
 
 from scumble.model.errors import LedgerError, ParameterError
 from scumble.model.long_work import tell
-from scumble.private.journal import store
+from scumble.private.journal import postgres_store, sqlite_store
 from scumble.private.journal.chain import (
     START,
-    Finding,
+    ChainFinding,
     Head,
     check_chain,
     check_link,
@@ -28,7 +28,16 @@ from scumble.private.journal.chain import (
     truncation,
 )
 from scumble.private.journal.entries import PROMISE, Entry, canonical, check_word, new_entry
-from scumble.private.journal.store import FORMAT, Place, Step, Store, timeout_message
+from scumble.private.journal.store import (
+    FORMAT,
+    Place,
+    Step,
+    Store,
+    describe,
+    existing,
+    resolve,
+    timeout_message,
+)
 
 _PARTS = {
     "data": "the content of the table",
@@ -60,8 +69,8 @@ class Journal:
         self._reading = threading.Lock()
         self._fresh = True
         with ExitStack() as stores:
-            self._writer = stores.enter_context(closing(store.connect(place, timeout)))
-            self._reader = stores.enter_context(closing(store.connect(place, timeout)))
+            self._writer = stores.enter_context(closing(_connect(place, timeout)))
+            self._reader = stores.enter_context(closing(_connect(place, timeout)))
             self._first = _promise(self._reader)
             self._stores: ExitStack | None = stores.pop_all()
         self._last_seen = Head(self._first.number, self._first.hash)
@@ -76,12 +85,13 @@ class Journal:
         timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
-        """Create a journal that begins with `promise`. A failure leaves nothing at the place.
+        """Create a journal that begins with `promise`.
 
-        `secret` is kept beside the journal, apart from what auditors may get.
+        `secret` is kept beside the journal, apart from what auditors may get. After a failure,
+        `is_free` says whether the journal is there all the same.
         """
-        found = store.resolve(place)
-        store.create(found, new_entry(1, START.hash, PROMISE, promise), secret)
+        found = resolve(place)
+        _create(found, new_entry(1, START.hash, PROMISE, promise), secret)
         return cls(found, timeout=timeout, step=step)
 
     @classmethod
@@ -98,7 +108,7 @@ class Journal:
         `step` is called during a turn with "begun", "full" (before the commit), "committed" and
         "done" (the head is written).
         """
-        journal = cls(store.resolve(place), timeout=timeout, step=step)
+        journal = cls(resolve(place), timeout=timeout, step=step)
         try:
             if promise is not None:
                 journal.expect(promise)
@@ -108,7 +118,7 @@ class Journal:
         return journal
 
     def __str__(self) -> str:
-        return store.describe(self.place)
+        return describe(self.place)
 
     def secret(self) -> bytes:
         """Return the secret that the journal was created with."""
@@ -185,7 +195,7 @@ class Journal:
             *_, end = reader.entries(reader.last)
             return Head(end.number, end.hash)
 
-    def verify(self, head: Head | str | None = None) -> tuple[Finding, ...]:
+    def verify(self, head: Head | str | None = None) -> tuple[ChainFinding, ...]:
         """Return the first ten findings about the journal; empty if it is intact.
 
         `head` is a seal: a copy of `Journal.head` at an earlier time.
@@ -302,6 +312,14 @@ class Turn:
         check_word("key", key)
         return self._store.find(key)
 
+    def entry(self, number: int) -> Entry:
+        """Return the entry with a number, of this turn or before it."""
+        self._refuse_if_over()
+        found = self._store.entry(number)
+        if found is None:
+            raise _tampering_error(f"Entry {number} was deleted.")
+        return found
+
     def append(
         self,
         kind: str,
@@ -354,3 +372,34 @@ def _entries_since(store: Store, since: Head, head: Head | None) -> tuple[Entry,
 
 def _tampering_error(sentence: str) -> LedgerError:
     return LedgerError(f"The journal was tampered with or is damaged, and is not used. {sentence}")
+
+
+def is_free(place: Place) -> bool:
+    """Whether a new look finds nothing at a place; raises `LedgerError` if nobody can tell."""
+    if isinstance(place, Path):
+        return sqlite_store.is_free_folder(place)
+    return postgres_store.is_free_table(place)
+
+
+def refuse_existing(place: Place) -> None:
+    """Raise `LedgerError` if there is something at this place already."""
+    if not is_free(place):
+        raise existing(place)
+
+
+def _connect(place: Place, timeout: float) -> Store:
+    """Connect to an existing journal, or raise `LedgerError`."""
+    if isinstance(place, Path):
+        return sqlite_store.SqliteStore(place, timeout)
+    return postgres_store.PostgresStore(place, timeout)
+
+
+def _create(place: Place, first: Entry, secret: bytes | None) -> None:
+    """Create a journal with its first entry and a secret.
+
+    After a failure it may be there all the same, where it is not known whether the last step took
+    effect: `is_free` tells.
+    """
+    if isinstance(place, Path):
+        return sqlite_store.create_folder(place, first, secret)
+    return postgres_store.create_tables(place, first, secret)

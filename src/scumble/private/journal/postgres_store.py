@@ -21,11 +21,12 @@ from scumble.model.relational import (
     lost_connection,
     read_target,
 )
-from scumble.private.journal.chain import Finding, Head
+from scumble.private.journal.chain import ChainFinding, Head
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.store import (
     FORMAT,
     Step,
+    existing,
     lost_secret,
     taken_key,
     timeout_message,
@@ -54,6 +55,11 @@ _LOST_COMMIT = (
     "the connection was lost while an entry was written, and it is not known whether it is there. "
     "Ask again with the same idempotency key"
 )
+_LOST_CREATION = (
+    "the connection was lost while it was created, and it is not known whether it is there. Look "
+    "before you create it again"
+)
+_SECONDS = 30  # that creating a journal, or looking for one, waits for others
 
 
 class PostgresStore:
@@ -152,7 +158,13 @@ class PostgresStore:
             yield Entry(*row)
 
     def find(self, key: str) -> Entry | None:
-        found = self._run(f"SELECT {_COLUMNS} FROM {self._entries} WHERE key = $1", key)
+        return self._one("key", key)
+
+    def entry(self, number: int) -> Entry | None:
+        return self._one("number", number)
+
+    def _one(self, column: str, value: str | int) -> Entry | None:
+        found = self._run(f"SELECT {_COLUMNS} FROM {self._entries} WHERE {column} = $1", value)
         return Entry(*found[0]).unchanged() if found else None
 
     @property
@@ -165,7 +177,7 @@ class PostgresStore:
         found = self._run(f"SELECT format FROM {self._head}")
         return found[0][0] if found else None
 
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[ChainFinding, ...]:
         """Return nothing: PostgreSQL checks its own pages."""
         return ()
 
@@ -205,50 +217,70 @@ class PostgresStore:
         return LedgerError(unusable_message(str(self._target), failure.reason))
 
 
-def refuse_existing_table(address: str) -> None:
-    """Raise `LedgerError` if there is a table at this address, or the server cannot be reached."""
+# --- new tables -----------------------------------------------------------------------------------
+
+
+def is_free_table(address: str) -> bool:
+    """Whether there is no table of a journal at an address, and nobody is creating one."""
     target = read_target(address, LedgerError)
-    connection = _connected(target)
     try:
-        for relation in _relations(target):
-            if connection.run("SELECT to_regclass($1) IS NOT NULL", relation) != [(False,)]:
-                raise _there(target)
-    finally:
-        connection.close()
+        with _locked(target) as connection:
+            return all(
+                connection.run("SELECT to_regclass($1) IS NULL", relation) == [(True,)]
+                for relation in _relations(target)
+            )
+    except DatabaseError as failure:
+        raise LedgerError(unusable_message(str(target), failure.reason)) from None
 
 
 def create_tables(address: str, first: Entry, secret: bytes | None) -> None:
     """Create the tables of a journal with its first entry, in one transaction."""
     target = read_target(address, LedgerError)
     entries, head, key = _relations(target)
-    connection = _connected(target)
+    try:
+        with _locked(target) as connection:
+            connection.run("SET LOCAL synchronous_commit = on")
+            for statement in _TABLES.format(entries=entries, head=head, key=key).split(";"):
+                connection.run(statement)
+            connection.run(_insertion(entries), *_content(first))
+            number_and_hash = (first.number, first.hash)
+            connection.run(f"INSERT INTO {head} VALUES ({FORMAT}, $1, $2)", *number_and_hash)
+            if secret is not None:
+                connection.run(f"INSERT INTO {key} VALUES ($1)", secret.hex())
+            connection.run("COMMIT")
+    except DatabaseError as failure:
+        if failure.state in (_THERE, _TAKEN):
+            raise existing(address) from None
+        if not (failure.lost and _was_created(target, first)):
+            raise LedgerError(unusable_message(str(target), failure.reason)) from None
+
+
+def _was_created(target: Target, first: Entry) -> bool:
+    """Whether a journal begins with this entry, after the connection that created it was lost."""
+    try:
+        with _locked(target) as connection:
+            if connection.run("SELECT to_regclass($1) IS NULL", _relations(target)[0])[0][0]:
+                return False
+            query = f"SELECT hash FROM {_relations(target)[0]} WHERE number = $1"
+            return connection.run(query, first.number) == [(first.hash,)]
+    except (DatabaseError, LedgerError):
+        raise LedgerError(unusable_message(str(target), _LOST_CREATION)) from None
+
+
+@contextmanager
+def _locked(target: Target) -> Iterator[DatabaseConnection]:
+    """Begin a transaction on a new connection, once no other one writes to or creates a journal."""
+    try:
+        connection = DatabaseConnection(target.database)
+    except DatabaseError as failure:
+        raise LedgerError(unusable_message(str(target), failure.reason)) from None
     try:
         connection.run("BEGIN")
-        connection.run("SET LOCAL synchronous_commit = on")
-        for statement in _TABLES.format(entries=entries, head=head, key=key).split(";"):
-            connection.run(statement)
-        connection.run(_insertion(entries), *_content(first))
-        connection.run(f"INSERT INTO {head} VALUES ({FORMAT}, $1, $2)", first.number, first.hash)
-        if secret is not None:
-            connection.run(f"INSERT INTO {key} VALUES ($1)", secret.hex())
-        connection.run("COMMIT")
-    except DatabaseError as failure:
-        if failure.state in (_THERE, _TAKEN):  # the latter if two create it at once
-            raise _there(target) from None
-        raise LedgerError(unusable_message(str(target), failure.reason)) from None
+        connection.run(f"SET LOCAL lock_timeout = {1000 * _SECONDS}")
+        connection.run("SELECT pg_advisory_xact_lock($1)", _lock_number(target))
+        yield connection
     finally:
         connection.close()
-
-
-def _connected(target: Target) -> DatabaseConnection:
-    try:
-        return DatabaseConnection(target.database)
-    except DatabaseError as failure:
-        raise LedgerError(unusable_message(str(target), failure.reason)) from None
-
-
-def _there(target: Target) -> LedgerError:
-    return LedgerError(f"There is a {target} already. Choose another name, or open that one.")
 
 
 def _relations(target: Target) -> tuple[str, str, str]:

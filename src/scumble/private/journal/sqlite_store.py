@@ -15,17 +15,19 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from glob import escape
 from operator import attrgetter
 from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
 
 from scumble.model.errors import LedgerError, writing
-from scumble.private.journal.chain import Finding, Head
+from scumble.private.journal.chain import ChainFinding, Head
 from scumble.private.journal.entries import Entry
 from scumble.private.journal.store import (
     FORMAT,
     Step,
+    existing,
     lost_secret,
     taken_key,
     timeout_message,
@@ -139,9 +141,15 @@ class SqliteStore:
                 yield Entry(*row)
 
     def find(self, key: str) -> Entry | None:
-        query = f"SELECT {_COLUMNS} FROM entries WHERE key = ?"
+        return self._one("key", key)
+
+    def entry(self, number: int) -> Entry | None:
+        return self._one("number", number)
+
+    def _one(self, column: str, value: str | int) -> Entry | None:
+        query = f"SELECT {_COLUMNS} FROM entries WHERE {column} = ?"
         with self.explained():
-            row = self._connection.execute(query, (key,)).fetchone()
+            row = self._connection.execute(query, (value,)).fetchone()
         return Entry(*row).unchanged() if row else None
 
     @property
@@ -153,10 +161,10 @@ class SqliteStore:
     def format(self) -> object:
         return self.run("PRAGMA user_version")
 
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[ChainFinding, ...]:
         if self.run("PRAGMA integrity_check(1)") == "ok":
             return ()
-        return (Finding(0, "SQLite finds that parts of the file contradict each other."),)
+        return (ChainFinding(0, "SQLite finds that parts of the file contradict each other."),)
 
     def secret(self) -> bytes:
         path = self._folder / KEY_FILE
@@ -221,30 +229,88 @@ def _description(path: Path) -> str:
 # --- a new folder ---------------------------------------------------------------------------------
 
 
-def refuse_existing_folder(folder: Path) -> None:
-    """Raise `LedgerError` if there is a folder or file already."""
+def is_free_folder(folder: Path) -> bool:
+    """Whether there is no folder or file; raises `LedgerError` if the system does not tell."""
     with writing(folder, LedgerError):
-        if folder.exists():
-            raise LedgerError(f"{folder} exists already. Choose another folder, or open this one.")
+        try:
+            folder.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        return False
 
 
 def create_folder(folder: Path, first: Entry, secret: bytes | None) -> None:
     """Fill a folder under a temporary name, then rename it."""
-    refuse_existing_folder(folder)
+    if not is_free_folder(folder):
+        raise existing(folder)
+    remove_unfinished(folder)
     with writing(folder, LedgerError):
-        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
         folder.parent.mkdir(parents=True, exist_ok=True)
-        partial.mkdir(mode=0o700)
-        try:
+        with _unfinished(folder) as partial:
             if secret is not None:
                 _write_durably(partial / KEY_FILE, secret.hex().encode())
             HeadFile.create(partial / HEAD_FILE, Head(first.number, first.hash))
             _create_file(partial, first)
             _sync_folder(partial)
             partial.rename(folder)
-            _sync_folder(folder.parent)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    try:
+        _sync_folder(folder.parent)
+    except OSError:  # others may have opened it by now, so that it stays
+        raise LedgerError(
+            f"{folder} was created, but the disk did not confirm it. Check the disk, then open "
+            "this folder, and do not create it again."
+        ) from None
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """A new folder to be renamed to `folder`, locked as long as it is filled; else it is removed.
+
+    Another process may take it for an abandoned one before it is locked, and remove it. Then there
+    is another one.
+    """
+    handle = None
+    while handle is None:
+        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.new")
+        partial.mkdir(mode=0o700)
+        handle = _lock_folder(partial)
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what processes left beside `folder` that were killed while they created it.
+
+    A process that is still creating it has locked what it fills.
+    """
+    with suppress(OSError):
+        for partial in folder.parent.glob(f".{escape(folder.name)}-{'[0-9a-f]' * 8}.new"):
+            with suppress(OSError):
+                handle = _lock_folder(partial)
+                if handle is not None:
+                    shutil.rmtree(partial, ignore_errors=True)
+                    os.close(handle)
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """Return a descriptor that locks a folder; None if another one does, or the folder is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    locked = False
+    try:
+        locked = lock_descriptor(handle, blocking=False)
+        locked = locked and os.path.samestat(folder.lstat(), os.fstat(handle))
+    except FileNotFoundError:
+        locked = False
+    finally:
+        if not locked:
+            os.close(handle)
+    return handle if locked else None
 
 
 def _create_file(folder: Path, first: Entry) -> None:

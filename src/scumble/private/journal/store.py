@@ -1,4 +1,4 @@
-"""Where a journal is kept: the protocol of a store, and the choice of one by its place.
+"""Where a journal is kept: the protocol of a store, and what all of them say.
 
 A place is a folder, with a SQLite file and a head file (`sqlite_store`), or the address of a table
 in PostgreSQL (`postgres_store`). Failures of either become `LedgerError` with one sentence.
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from scumble.model.errors import LedgerError
-from scumble.model.relational import is_address
-from scumble.private.journal.chain import Finding, Head
+from scumble.model.relational import is_address, read_target
+from scumble.private.journal.chain import ChainFinding, Head
 from scumble.private.journal.entries import Entry
 
 FORMAT = 1
@@ -54,6 +54,9 @@ class Store(Protocol):
     def find(self, key: str) -> Entry | None:
         """Return the entry with an idempotency key, if there is one."""
 
+    def entry(self, number: int) -> Entry | None:
+        """Return the entry with a number, if there is one."""
+
     @property
     def last(self) -> int:
         """The largest number of an entry; 0 if there is none."""
@@ -62,7 +65,7 @@ class Store(Protocol):
     def format(self) -> object:
         """The version of the format that the journal was written in."""
 
-    def faults(self) -> tuple[Finding, ...]:
+    def faults(self) -> tuple[ChainFinding, ...]:
         """Return what the database engine finds wrong with its own files."""
 
     def secret(self) -> bytes:
@@ -80,42 +83,15 @@ def describe(place: Place) -> str:
     """Return the name of a place for messages. No user or host of an address is in it."""
     if isinstance(place, Path):
         return str(place)
-    from scumble.model.relational import read_target
-
     return str(read_target(place, LedgerError))
 
 
-def connect(place: Place, timeout: float) -> Store:
-    """Connect to an existing journal, or raise `LedgerError`."""
+def existing(place: Place) -> LedgerError:
+    """The error for a place where there is something already."""
     if isinstance(place, Path):
-        from scumble.private.journal.sqlite_store import SqliteStore
-
-        return SqliteStore(place, timeout)
-    from scumble.private.journal.postgres_store import PostgresStore
-
-    return PostgresStore(place, timeout)
-
-
-def refuse_existing(place: Place) -> None:
-    """Raise `LedgerError` if there is something at this place already."""
-    if isinstance(place, Path):
-        from scumble.private.journal.sqlite_store import refuse_existing_folder
-
-        return refuse_existing_folder(place)
-    from scumble.private.journal.postgres_store import refuse_existing_table
-
-    return refuse_existing_table(place)
-
-
-def create(place: Place, first: Entry, secret: bytes | None) -> None:
-    """Create a journal with its first entry and a secret. A failure leaves nothing there."""
-    if isinstance(place, Path):
-        from scumble.private.journal.sqlite_store import create_folder
-
-        return create_folder(place, first, secret)
-    from scumble.private.journal.postgres_store import create_tables
-
-    return create_tables(place, first, secret)
+        return LedgerError(f"{place} exists already. Choose another folder, or open this one.")
+    name = describe(place)
+    return LedgerError(f"There is a {name} already. Choose another name, or open that one.")
 
 
 def unusable_message(name: str | Path, reason: str) -> str:

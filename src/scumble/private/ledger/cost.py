@@ -19,6 +19,7 @@ from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.privacy.sampling import Sample
 from scumble.private.ledger.terms import LedgerTerms, Relation, group_loss
 from scumble.private.mechanism import Mechanism, Publisher
+from scumble.private.summaries.base import ProtectedSummary
 
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
@@ -241,8 +242,6 @@ def _conversion(claim: ReleaseClaim, terms: LedgerTerms) -> str:
 
 def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], str]:
     """Return the promises whose losses add up; if there are none, the reason."""
-    from scumble.private.summaries.base import ProtectedSummary
-
     if isinstance(mechanism, ProtectedSummary):
         unit = mechanism.unit
         bounded = unit.column is not None

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from scumble.model.errors import ChangedError, ParameterError, PromiseError, SourceError
+from scumble.model.errors import (
+    ChangedError,
+    LedgerError,
+    ParameterError,
+    PromiseError,
+    SourceError,
+)
 from scumble.model.privacy.guarantee import read_delta
 from scumble.private.journal.entries import Entry
-from scumble.private.journal.journal import Journal
+from scumble.private.journal.journal import Journal, is_free
 from scumble.private.journal.store import Place
 from scumble.private.ledger.cost import Bill, ReleaseClaim, bill_of_database
-from scumble.private.ledger.statement import Statement, refuse
+from scumble.private.ledger.statement import LedgerStatement, refuse
 from scumble.private.ledger.terms import LedgerTerms, Total
 
 if TYPE_CHECKING:
@@ -35,6 +41,7 @@ class Ledger:
         """Call `Ledger.create` or `Ledger.open`."""
         self.folder = folder
         self.terms = terms
+        self.last_charge: int | None = None  # the number of the one that was made by this object
 
     @classmethod
     def create(
@@ -82,19 +89,22 @@ class Ledger:
 
     @contextmanager
     def paid(
-        self, bill: Bill, harmless: type[Exception] | tuple[type[Exception], ...] = SourceError
+        self,
+        bill: Bill,
+        harmless: type[Exception] | tuple[type[Exception], ...] = SourceError,
+        nothing_made: Callable[[], bool] = lambda: True,
     ) -> Iterator[None]:
         """Charge a bill, or refuse it; the release is made within the context.
 
-        After a `harmless` failure the charge is returned: that a table cannot be read does not
-        depend on any noise. After any other failure it stays, since drawn noise may have been seen,
-        and also if the table changed after it was read once.
+        After a `harmless` failure the charge is returned, if `nothing_made` then says so: that a
+        table cannot be read does not depend on any noise. After any other failure it stays, since
+        drawn noise may have been seen, and also if the table changed after it was read once.
         """
-        number = self._charge(bill)
+        number = self.last_charge = self._charge(bill)
         try:
             yield
         except harmless as error:
-            if not isinstance(error, ChangedError):
+            if not isinstance(error, ChangedError) and nothing_made():
                 self._note(RETURNED, number)
             raise
         self._note(MADE, number)
@@ -114,10 +124,10 @@ class Ledger:
         """The exact losses of a person of each part that was published, and of others (None)."""
         return totals_of(self.charges)
 
-    def statement(self, delta: float | None = None) -> Statement:
+    def statement(self, delta: float | None = None) -> LedgerStatement:
         """Return the total in words and numbers, for the δ of the ledger or another one."""
         found = self.charges
-        return Statement(
+        return LedgerStatement(
             self.terms,
             totals_of(found),
             self.terms.delta if delta is None else read_delta("Ledger", delta),
@@ -167,19 +177,32 @@ class Ledger:
 
 @contextmanager
 def charged_for_database(
-    ledger: Ledger | str | Path | None, claim: ReleaseClaim, schema: Schema, *, seeded: bool
+    ledger: Ledger | str | Path | None,
+    claim: ReleaseClaim,
+    schema: Schema,
+    place: Place,
+    *,
+    seeded: bool,
 ) -> Iterator[None]:
-    """Charge a statistical database, if there is a ledger, before its folder is made.
+    """Charge a statistical database, if there is a ledger, before it is made at a free place.
 
-    While the folder is made nothing is answered, so that the charge is returned after any failure.
+    A database answers nothing before it is there. So the charge is returned after a failure, if a
+    new look shows that the place is still free; it stays if nobody can tell.
     """
     if ledger is None:
         yield
         return
     found = open_ledger(ledger)
     bill = bill_of_database(claim, schema, found.terms, seeded=seeded)
-    with found.paid(bill, harmless=Exception):
+    with found.paid(bill, harmless=Exception, nothing_made=lambda: _is_surely_free(place)):
         yield
+
+
+def _is_surely_free(place: Place) -> bool:
+    try:
+        return is_free(place)
+    except LedgerError:
+        return False
 
 
 def open_ledger(ledger: Ledger | str | Path) -> Ledger:
@@ -203,7 +226,7 @@ class Charge:
 
     "begun" is charged: the release is being made, or making it failed or was stopped, and noise
     that was drawn by then may have been seen. "returned" is not charged: the table could not be
-    read.
+    read, or the database was surely not made.
     """
 
     number: int

@@ -15,7 +15,7 @@ from scumble.private.ledger.terms import LedgerTerms, Limit, Total
 
 
 @dataclass(frozen=True)
-class Statement:
+class LedgerStatement:
     """Totals by part, for a δ if there is one; how many releases are counted and are not."""
 
     terms: LedgerTerms

@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.designs.lists.strings import StringTree
-from scumble.model.designs.sparse import NoiseTails
+from scumble.families.histogram.design import NoiseTails
+from scumble.families.sequences.design import StringTree
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.splits import SplitRule

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,11 @@ import numpy.typing as npt
 
 from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
+from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace, geometric
+from scumble.private.sampling.selection import permute_and_flip, report_noisy_min
+from scumble.private.sampling.sparse import FilterRule, passing_cells
+from scumble.private.sampling.top import pick_top, select_top
+from scumble.private.tables.sorted_keys import isin_sorted
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -26,6 +32,9 @@ LARGEST_SCALE = 1 << 48  # counts with such noise still fit 64 bits, but for odd
 _NOISE_CHUNK = 1 << 22
 
 
+_GRID = 1 << 40  # the ε of a choice is rounded down to multiples of 2^-40
+
+
 class NoisySteps:
     """The randomised steps that measurements are made of, with bits from one keystream."""
 
@@ -34,14 +43,17 @@ class NoisySteps:
 
     def add(self, numbers: npt.NDArray[Any], law: NoiseLaw) -> None:
         """Add independent noise of `law` to a one-dimensional array, in place."""
-        from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
-
         for begin in range(0, len(numbers), _NOISE_CHUNK):
             part = numbers[begin : begin + _NOISE_CHUNK]
             if isinstance(law, DiscreteLaplace):
                 part += discrete_laplace(self.source, law.scale, len(part))
             else:
                 part += discrete_gaussian(self.source, law.parameter, len(part))
+
+    def decide(self, chosen: npt.NDArray[Any], law: NoiseLaw) -> None:
+        """Take note of a choice that follows from noisy numbers. It costs nothing; the audit
+        compares the later steps of runs that chose alike.
+        """
 
     def cells(
         self, keys: npt.NDArray[np.uint64], counts: Integers, law: DiscreteLaplace
@@ -50,8 +62,6 @@ class NoisySteps:
 
         The noise of the empty cells is drawn elsewhere, and only for those that are published.
         """
-        from scumble.private.sampling.noise import discrete_laplace
-
         noisy: Integers = counts + discrete_laplace(self.source, law.scale, len(counts))
         return noisy
 
@@ -59,8 +69,6 @@ class NoisySteps:
         self, numbers: Integers, law: DiscreteLaplace, open_: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Return which of the `open_` numbers are above 0 after noise of `law` on all numbers."""
-        from scumble.private.sampling.noise import discrete_laplace
-
         noisy = numbers + discrete_laplace(self.source, law.scale, len(numbers))
         above: npt.NDArray[np.bool_] = (noisy > 0) & open_
         return above
@@ -74,10 +82,6 @@ class NoisySteps:
         `floor`, below 0. The noise of those is not drawn one by one: which of them pass is drawn
         from the law that they would have.
         """
-        from scumble.private.sampling.noise import discrete_laplace
-        from scumble.private.sampling.sparse import FilterRule, passing_cells
-        from scumble.private.tables.sorted_keys import isin_sorted
-
         noisy = numbers + discrete_laplace(self.source, law.scale, len(numbers))
         others = passing_cells(self.source, [size], FilterRule(law.scale, 1 - floor))
         others = others[~isin_sorted(others, keys.astype(np.uint64))].astype(np.int64)
@@ -87,8 +91,6 @@ class NoisySteps:
         """Return the place of the least score of each list after geometric noise of the scale of
         `law` is subtracted; list k begins at `starts[k]`.
         """
-        from scumble.private.sampling.selection import report_noisy_min
-
         return report_noisy_min(self.source, scores, starts, law.scale)
 
     def cheapest(
@@ -97,23 +99,17 @@ class NoisySteps:
         """Return `choose(costs)` after geometric noise of the scale of `law` is subtracted from
         the costs, in place.
         """
-        from scumble.private.sampling.noise import geometric
-
         costs -= geometric(self.source, law.scale, len(costs))
         return choose(costs)
 
     def one_of(self, scores: Integers, rate: Fraction) -> int:
         """Return the place of one score by permute-and-flip with the given rate."""
-        from scumble.private.sampling.selection import permute_and_flip
-
         return permute_and_flip(self.source, scores.tolist(), rate)
 
     def top(
         self, candidates: Candidates, k: int, *, sensitivity: int, epsilon: Fraction
     ) -> npt.NDArray[np.uint64]:
         """Return the k candidates of largest monotone scores, by one-shot noise; ε-DP."""
-        from scumble.private.sampling.top import select_top
-
         return select_top(self.source, candidates, k, sensitivity=sensitivity, epsilon=epsilon)
 
     def picks(
@@ -126,8 +122,6 @@ class NoisySteps:
         monotone: bool = True,
     ) -> npt.NDArray[np.uint64]:
         """Return k candidates, by as many choices of the exponential mechanism, ε-DP each."""
-        from scumble.private.sampling.top import pick_top
-
         return pick_top(
             self.source,
             candidates,
@@ -146,3 +140,14 @@ def check_scale(law: NoiseLaw) -> None:
             "With this epsilon and this number of rows of a person, the noise would be larger "
             "than any count; allow a larger epsilon, or a smaller contribution."
         )
+
+
+def choice_epsilon(k: int, rho: Fraction) -> Fraction:
+    """Return the ε of each of k choices by the exponential mechanism that cost ρ together: the
+    largest multiple of 2^-40 with k · ε²/8 <= ρ.
+    """
+    square = 8 * rho / k * _GRID**2
+    found = Fraction(isqrt(square.numerator // square.denominator), _GRID)
+    if not found:
+        raise ParameterError("The epsilon is too small for so many choices; allow a larger one.")
+    return found

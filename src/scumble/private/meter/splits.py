@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from math import ceil, log
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateCounts
 
 Integers = npt.NDArray[np.int64]
+
+
+_PARTS = 1 << 20  # of Δ/ε, in which the scale of the noise is sought
 
 
 def median_cuts(
@@ -233,3 +237,21 @@ class Buckets:
             ends.append(end - 1)
             end -= int(last[end])
         return np.array(ends[::-1], np.int64)
+
+
+@lru_cache(maxsize=64)
+def split_rule(epsilon: Fraction, pieces: int, person: PrivacyUnit) -> SplitRule:
+    """Return the rule of least noise whose loss is at most ε, with the decay of the paper."""
+
+    def rule(scale: Fraction) -> SplitRule:
+        return SplitRule(scale, max(ceil(float(scale) * log(pieces)), 1))
+
+    unit = Fraction(person.sensitivity) / (epsilon * _PARTS)
+    low, high = _PARTS, 4 * _PARTS
+    while high - low > 1:
+        middle = (low + high) // 2
+        if rule(middle * unit).loss(person) > epsilon:
+            low = middle
+        else:
+            high = middle
+    return rule(high * unit)

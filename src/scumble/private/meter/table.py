@@ -14,11 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.designs.axis import IdentityTransform, Transform
-from scumble.model.designs.residual_planner import privacy_cost
-from scumble.model.designs.residuals import MarginalTable, Residuals, differences
+from scumble.model.designs.residuals import MarginalTable, Residuals, differences, privacy_cost
 from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
-from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
+from scumble.model.privacy.accounting import (
+    BudgetAccount,
+    PrivacyLoss,
+    PrivacyUnit,
+    cost_of_sums,
+)
 from scumble.private.meter.noise import NoisySteps, check_scale
 
 if TYPE_CHECKING:
@@ -126,10 +130,7 @@ class PrivateCounts:
         """Return the sums of counts of each group of `transform` plus independent noise; group k
         has noise of `laws[k]`. Without `transform` the counts themselves are the one group.
 
-        One person changes a group by at most `sensitivity` columns of the transform. Laplace noise
-        of scale b then costs ε = sensitivity · (largest column L1 norm) / b for the group; Gaussian
-        noise of parameter σ² costs ρ = squared sensitivity · (largest squared L2 norm) / 2σ². The
-        costs of groups add up.
+        Their privacy cost is `accounting.cost_of_sums`.
         """
         chosen = IdentityTransform() if transform is None else transform
         norms = chosen.norms()
@@ -137,9 +138,8 @@ class PrivateCounts:
             raise ParameterError(f"{len(norms)} groups of numbers need as many laws of noise.")
         for law in laws:
             check_scale(law)
-        self.charge(
-            "noisy sums", self._cost(laws, norms, nonnegative_gram=chosen.nonnegative_gram(laws))
-        )
+        gram = chosen.nonnegative_gram(laws)
+        self.charge("noisy sums", cost_of_sums(laws, norms, self.unit, nonnegative_gram=gram))
         numbers = [np.ascontiguousarray(group) for group in chosen.apply(self._counts)]
         for group, law in zip(numbers, laws, strict=True):
             self._noise.add(group.reshape(-1), law)
@@ -148,21 +148,6 @@ class PrivateCounts:
     def charge(self, what: str, cost: PrivacyLoss) -> None:
         """Charge the account for the measurement `what`; PromiseError if too little is left."""
         self._account.charge(f"{what} of {', '.join(self.names)}", cost)
-
-    def _cost(
-        self, laws: Sequence[NoiseLaw], norms: Sequence[tuple[int, int]], *, nonnegative_gram: bool
-    ) -> PrivacyLoss:
-        total, square = (
-            self.unit.sensitivity,
-            self.unit.squared_sensitivity(nonnegative_gram=nonnegative_gram),
-        )
-        epsilon = rho = Fraction(0)
-        for law, (absolute, squares) in zip(laws, norms, strict=True):
-            if isinstance(law, DiscreteLaplace):
-                epsilon += total * absolute / law.scale
-            else:
-                rho += square * squares / (2 * law.parameter)
-        return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
 
 
 # --- noisy marginals and residuals ---------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Promises and expected errors that publishers share.
 
-`Secret` builds the promises that follow from an amplification γ: ε-LDP, (ρ1, ρ2)-privacy and
-p-exposure. `outlook_shown` and `outlook_drawn` say before anything is read how large the error of a
-count will be; they are closed forms that need no data.
+`ProtectedValue` builds the promises that follow from an amplification γ: ε-LDP, (ρ1, ρ2)-privacy
+and p-exposure. `outlook_shown` and `outlook_drawn` say before anything is read how large the error
+of a count will be; they are closed forms that need no data.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from scumble.model.errors import large
 from scumble.model.privacy.guarantee import (
     Guarantee,
     Neighbourhood,
@@ -33,7 +34,7 @@ LIMITS = (
 
 
 @dataclass(frozen=True)
-class Secret:
+class ProtectedValue:
     """What a channel hides about a person, in the words of its promises.
 
     `shown` is what is published in its place, as "value of job in a row". `kind` is "values" or
@@ -109,11 +110,11 @@ def sensitive_values(
     shown: str = "value",
     guessed: str = "values of a person",
     limits: tuple[str, ...] = LIMITS,
-) -> Secret:
+) -> ProtectedValue:
     """The secret of a channel on the sensitive attributes `names`, which publishes a value, a set
     or a multiset (`shown`) in each row.
     """
-    return Secret(
+    return ProtectedValue(
         shown=f"{shown} of {names} in a row",
         kind="values",
         property=f"a value of {names}",
@@ -124,6 +125,7 @@ def sensitive_values(
 
 
 NINETEEN = 1.96  # standard errors that hold nineteen times in twenty
+LOUD = "An answer about a tenth of the rows may be off by more than itself"
 _ASKED, _HAVING = 10_000, 1_000  # the example that an owner is told
 
 
@@ -177,3 +179,23 @@ def _sentence(names: Sequence[str], error: float) -> str:
         f"To expect: among {_ASKED:,} rows, a count of {_HAVING:,} that have {what} of "
         f"{', '.join(names)} will be within {reach} nineteen times in twenty."
     )
+
+
+def noise_warning(reach: float, rows: int) -> str:
+    """Return a warning if `reach`, by which a count of a tenth of the rows may be off, is more than
+    the count, or an empty text.
+    """
+    if rows < 10 or reach <= rows / 10:
+        return ""
+    return (
+        f"{LOUD}: of {rows:,} rows, a count of {rows / 10:,.0f} by {plus_minus(reach)}. "
+        "Publish fewer attributes or coarser bins, ask for less privacy, or take another method: "
+        "scumble advise compares them."
+    )
+
+
+def plus_minus(far: float) -> str:
+    """Return how far a number may be off, as a text."""
+    if far >= 1e9:
+        return f"±{large(far)}"
+    return f"±{far:,.0f}" if far >= 10 else f"±{far:.2g}"

@@ -18,16 +18,14 @@ from numpy.typing import NDArray
 
 from scumble.model.laws.base import check_probability as check
 from scumble.model.laws.base import check_whole
-from scumble.private.sampling import kernels
 from scumble.private.sampling.source import Keystream
 
 CHUNK = 1 << 18  # draws at a time: enough to hide the calls, few enough to stay in cache
-_FEW = 1 << 11  # draws of which the calls cost more than a compiled loop can save
 _ARENA = 1 << 16
 # Most cuts in one table: with more, too many of the 65536 prefixes have a cut inside.
 MOST = 1 << 12
 
-Step = Callable[[slice, NDArray[np.uint16], NDArray[np.int64]], int]
+Step = Callable[[slice, NDArray[np.uint16]], NDArray[np.int64]]
 Floors = Callable[[int], tuple[Sequence[int], Sequence[bool]]]
 
 
@@ -72,19 +70,13 @@ class Cuts:
 
     def draw(self, source: Keystream, size: int) -> NDArray[np.uint16]:
         """Return `size` independent outcomes."""
-        if size <= _FEW:
-            prefixes = source.halves(size)
-            found = self.table.take(prefixes, mode="clip")  # all are inside
-            rows = (found == self.ambiguous).nonzero()[0]
-            if len(rows):
-                found[rows] = self.decide(source, prefixes[rows])
-            return found
         out = np.empty(size, np.uint16)
 
-        def decide(part: slice, prefixes: NDArray[np.uint16], pending: NDArray[np.int64]) -> int:
-            return int(kernels.lookup(prefixes, self.table, self.ambiguous, out[part], pending))
+        def look_up(part: slice, prefixes: NDArray[np.uint16]) -> NDArray[np.int64]:
+            self.table.take(prefixes, out=out[part], mode="clip")  # all are inside
+            return np.flatnonzero(out[part] == self.ambiguous)
 
-        rows, prefixes = sweep(source, size, decide)
+        rows, prefixes = sweep(source, size, look_up)
         if len(rows):
             out[rows] = self.decide(source, prefixes)
         return out
@@ -120,24 +112,21 @@ class Cuts:
 def sweep(
     source: Keystream, size: int, decide: Step
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Run the compiled loop `decide` over fresh 16-bit prefixes, chunk by chunk.
+    """Run `decide` over fresh 16-bit prefixes, chunk by chunk; it returns the undecided rows.
 
-    Returns the rows that it left undecided, and their prefixes. They are gathered over all chunks:
-    with a few per chunk, a call for each chunk would cost more than the chunk itself.
+    Returns these rows and their prefixes. They are gathered over all chunks: with a few per chunk,
+    a call for each chunk would cost more than the chunk itself.
     """
-    most = min(size, CHUNK)
-    prefixes, pending = np.empty(most, np.uint16), np.empty(most, np.int64)
     if size <= CHUNK:
-        source.fill(prefixes)
-        undecided = pending[: decide(slice(size), prefixes, pending)]
+        prefixes = source.halves(size)
+        undecided = decide(slice(size), prefixes)
         return undecided, prefixes[undecided]
-    rows, heads = [np.empty(0, np.int64)], [np.empty(0, np.uint16)]
+    rows, heads = [], []
     for part in chunks(size):
-        drawn = prefixes[: part.stop - part.start]
-        source.fill(drawn)
-        left = pending[: decide(part, drawn, pending)]
-        rows.append(left + part.start)
-        heads.append(drawn[left])
+        prefixes = source.halves(part.stop - part.start)
+        undecided = decide(part, prefixes)
+        rows.append(undecided + part.start)
+        heads.append(prefixes[undecided])
     return np.concatenate(rows), np.concatenate(heads)
 
 
@@ -172,15 +161,33 @@ def integers(source: Keystream, bound: int, size: int) -> NDArray[Any]:
     if bound == _WORD:
         return source.words(size)
     out = np.empty(size, np.uint64)
-    refuse = np.uint64(_WORD % bound)
+    factor, refuse = np.uint64(bound), np.uint64(_WORD % bound)
     for part in chunks(size):
         target = out[part]
         rows = np.arange(len(target))
         while len(rows):
             words = source.words(len(rows))
-            count = kernels.scale_words(words, np.uint64(bound), refuse, target, rows)
-            rows = rows[:count]
+            target[rows] = multiply_high(words, factor)
+            rows = rows[words * factor < refuse]
     return out
+
+
+def multiply_high(left: NDArray[np.uint64], right: Any) -> NDArray[np.uint64]:
+    """Return the upper 64 bits of the products of words, by products of their halves."""
+    half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+    high, low = left >> half, left & mask
+    other_high, other_low = right >> half, right & mask
+    middle = low * other_low
+    middle >>= half
+    middle += high * other_low
+    carry = middle & mask
+    carry += low * other_high
+    carry >>= half
+    middle >>= half
+    high *= other_high
+    high += middle
+    high += carry
+    return high
 
 
 def _long(source: Keystream, bound: int, size: int) -> NDArray[Any]:

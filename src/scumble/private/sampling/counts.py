@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import check_probability as check
 from scumble.model.laws.base import check_whole
+from scumble.private.sampling import kernels
 from scumble.private.sampling.bits import Cuts, bernoulli, chunks
 from scumble.private.sampling.noise import Enclosure, exponential, floors
 from scumble.private.sampling.source import Keystream
@@ -48,8 +49,6 @@ def binomial(source: Keystream, trials: int, probability: Fraction, size: int) -
 
 def _coins(source: Keystream, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each row, the number of ones among `counts[row]` fair bits."""
-    from scumble.private.sampling import kernels
-
     ones = np.zeros(len(counts), np.int64)
     needed = int(((counts + 63) // 64).sum())
     buffer = np.empty(min(needed, _WORDS), np.uint64)

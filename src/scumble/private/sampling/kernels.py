@@ -1,4 +1,4 @@
-"""Inner loops of the samplers, compiled where that pays (see `scumble.model.compiled`).
+"""Inner loops of the samplers, compiled by numba at the first call.
 
 Each function reads words of the keystream and writes results. Where 16 or 64 bits do not decide a
 row, it lists the row as pending. No function uses floating point.
@@ -11,45 +11,8 @@ from typing import Any
 import numpy as np
 
 from scumble.model.compiled import kernel
-from scumble.private.sampling import numpy_forms
 
 Array = Any
-
-
-def _length(first: Array, *_: Any) -> int:
-    return len(first)
-
-
-@kernel(numpy_form=numpy_forms.lookup, steps=_length, nanoseconds=1)
-def lookup(prefixes: Array, table: Array, ambiguous: int, out: Array, pending: Array) -> int:
-    """Write the outcome of each 16-bit prefix to `out`; return the number of pending rows."""
-    count = 0
-    for row in range(len(out)):
-        outcome = table[prefixes[row]]
-        out[row] = outcome
-        if outcome == ambiguous:
-            pending[count] = row
-            count += 1
-    return count
-
-
-@kernel(numpy_form=numpy_forms.keep_or_replace, steps=_length, nanoseconds=2)
-def keep_or_replace(
-    codes: Array, prefixes: Array, table: Array, keep: int, out: Array, pending: Array
-) -> int:
-    """Write to `out` the table's entry of each prefix, or the code where the entry is `keep`; an
-    entry of `keep + 1` makes the row pending. Returns the number of pending rows.
-    """
-    count = 0
-    for row in range(len(out)):
-        entry = table[prefixes[row]]
-        # Read in any case: a choice between two values needs no branch, which could mispredict.
-        code = codes[row]
-        out[row] = code if entry >= keep else entry
-        if entry > keep:
-            pending[count] = row
-            count += 1
-    return count
 
 
 @kernel
@@ -61,22 +24,6 @@ def high_word(left: Any, right: Any) -> Any:
     middle = left_high * right_low + ((left_low * right_low) >> half)
     carry = left_low * right_high + (middle & mask)
     return left_high * right_high + (middle >> half) + (carry >> half)
-
-
-@kernel(numpy_form=numpy_forms.scale_words, steps=_length, nanoseconds=30)
-def scale_words(words: Array, bound: Any, refuse: Any, out: Array, rows: Array) -> int:
-    """Map words to uniform integers below `bound`; move the rejected rows to the front of `rows`
-    and return their number.
-    """
-    count = 0
-    for index in range(len(words)):
-        row = rows[index]
-        if words[index] * bound < refuse:
-            rows[count] = row
-            count += 1
-        else:
-            out[row] = high_word(words[index], bound)
-    return count
 
 
 @kernel
@@ -102,47 +49,6 @@ def count_ones(words: Array, counts: Array, ones: Array, row: int, left: int) ->
         ones[row] += ones_of(word >> np.uint64(64 - take))
         left -= take
     return row, left
-
-
-@kernel(numpy_form=numpy_forms.accept, steps=_length, nanoseconds=200)
-def accept(
-    words: Array,
-    proposed: Array,
-    slope: Any,
-    shift: Any,
-    offset: Any,
-    exponentials: Array,
-    answers: Array,
-    pending: Array,
-) -> int:
-    """Compare words with exp(-gamma) in fixed point; return the number of pending rows.
-
-    The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma
-    has 48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63, and
-    by 28 more for the seven factors. `slack` is more than twice that.
-    """
-    slack, one = np.uint64(1 << 18), np.uint64(1)
-    count = 0
-    for row in range(len(words)):
-        size = np.uint64(abs(proposed[row]))
-        high, low = high_word(size, slope), size * slope
-        chance = np.uint64(0)
-        if (high >> shift) == 0:
-            # In two steps, because a shift by all 64 bits is undefined.
-            root = ((high << (np.uint64(63) - shift)) << one) | (low >> shift)
-            root = root - offset if root >= offset else offset - root
-            if root < np.uint64(8 << 56):
-                gamma = high_word(root, root)
-                chance = np.uint64(1 << 63)
-                for place in range(7):
-                    digit = (gamma >> np.uint64(8 * place)) & np.uint64(255)
-                    chance = high_word(chance, exponentials[place, digit]) << one
-        word = words[row] >> one
-        answers[row] = word + slack < chance
-        if word + slack >= chance and word < chance + slack:
-            pending[count] = row
-            count += 1
-    return count
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model.laws.base import check_positive
-from scumble.private.sampling.bits import Cuts, Floors, chunks, decide_below
+from scumble.private.sampling.bits import Cuts, Floors, chunks, decide_below, multiply_high
 from scumble.private.sampling.source import Keystream
 
 BASE = 256
@@ -244,9 +244,9 @@ def _shift_up(value: int, bits: int) -> int:
 # --- discrete Gaussian noise: P(x) proportional to exp(-x**2 / (2 variance)) on the integers -----
 #
 # Canonne, Kamath and Steinke (2020): draw y from the discrete Laplace law of scale t, the first
-# integer above the standard deviation, and accept it with probability exp(-gamma), gamma =
-# (|y| - variance / t)**2 / (2 variance). The compiled loop encloses that probability in integers of
-# 63 bits. The few draws that fall inside the enclosure are decided by exact arithmetic.
+# integer above the standard deviation, and accept it with probability exp(-gamma), gamma = (|y| -
+# variance / t)**2 / (2 variance). That probability is enclosed in integers of 63 bits. The few
+# draws that fall inside the enclosure are decided by exact arithmetic.
 
 _FRACTION = 56  # bits after the point of the square root of gamma
 _WIDE_VARIANCE = 1 << 106  # from this variance on, results are Python integers
@@ -294,14 +294,31 @@ class _Constants:
     def _enclose(
         self, words: NDArray[np.uint64], proposed: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        from scumble.private.sampling import kernels
+        """Compare words with exp(-gamma) in fixed point; return the answers and the rows that are
+        left open.
 
-        answers, pending = np.empty(len(words), bool), np.empty(len(words), np.int64)
+        The root of gamma, below 8, has 56 bits after the point and is off by at most 3 units; gamma
+        has 48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63,
+        and by 28 more for the seven factors. `slack` is more than twice that.
+        """
+        slack, one = np.uint64(1 << 18), np.uint64(1)
         slope, shift, offset = np.uint64(self.slope), np.uint64(self.shift), np.uint64(self.offset)
-        count = kernels.accept(
-            words, proposed, slope, shift, offset, exponentials(), answers, pending
-        )
-        return answers, pending[:count]
+        size = np.abs(proposed).astype(np.uint64)
+        high = multiply_high(size, slope)
+        # In two steps, because a shift by all 64 bits is undefined.
+        root = ((high << (np.uint64(63) - shift)) << one) | ((size * slope) >> shift)
+        root = np.where(root >= offset, root - offset, offset - root)
+        possible = ((high >> shift) == 0) & (root < np.uint64(8 << 56))
+        gamma = multiply_high(root, root)
+        chance = np.full(len(words), 1 << 63, np.uint64)
+        for place, factors in enumerate(exponentials()):
+            digits = ((gamma >> np.uint64(8 * place)) & np.uint64(255)).astype(np.intp)
+            chance = multiply_high(chance, factors.take(digits))
+            chance <<= one
+        chance[~possible] = 0
+        word = words >> one
+        below = word + slack < chance
+        return below, (~below & (word < chance + slack)).nonzero()[0]
 
     def _exactly(self, source: Keystream, proposed: int, word: int) -> bool:
         """Return whether the uniform number that begins with `word` is below exp(-gamma)."""

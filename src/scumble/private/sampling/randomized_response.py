@@ -111,15 +111,22 @@ def keep_or_replace(
 
 def _by_table(source: Keystream, codes: NDArray[Any], size: int, keep: Fraction) -> NDArray[Any]:
     """Decide each row by 16 bits, and the few rows that hit a cut by more bits."""
-    from scumble.private.sampling import kernels
-
     cuts, table = _channel(size, keep)
     out = np.empty_like(codes)
 
-    def decide(part: slice, prefixes: NDArray[np.uint16], pending: NDArray[np.int64]) -> int:
-        return int(kernels.keep_or_replace(codes[part], prefixes, table, size, out[part], pending))
+    def choose(part: slice, prefixes: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Write the table's entry of each prefix, or the code where the entry is at least `size`;
+        an entry above it leaves the row undecided.
+        """
+        entries = table.take(prefixes, mode="clip")  # all are inside
+        # Bit by bit, by a mask of ones: several times faster than a choice row by row.
+        replaced = np.negative((entries < size).astype(codes.dtype))
+        np.bitwise_xor(codes[part], entries.astype(codes.dtype, copy=False), out=out[part])
+        out[part] &= replaced
+        out[part] ^= codes[part]
+        return (entries > size).nonzero()[0]
 
-    rows, prefixes = sweep(source, len(codes), decide)
+    rows, prefixes = sweep(source, len(codes), choose)
     outcomes = cuts.decide(source, prefixes)
     out[rows] = np.where(outcomes == 0, codes[rows], outcomes - 1)
     return out

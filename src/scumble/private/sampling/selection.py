@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import check_positive
+from scumble.private.sampling import kernels
 from scumble.private.sampling.bits import decide_below
 from scumble.private.sampling.noise import exponential, floors, geometric
 from scumble.private.sampling.source import Keystream
@@ -28,8 +29,6 @@ def report_noisy_min(
     P(noise >= t + 1) >= exp(-1 / scale) P(noise >= t). So if a person changes each score of a list
     by at most d, the choice changes in probability by a factor of at most exp(2 d / scale).
     """
-    from scumble.private.sampling import kernels
-
     reduced = scores - geometric(source, scale, len(scores))
     places = np.empty(len(starts), np.int64)
     choose: Any = kernels.least_places

@@ -1,7 +1,8 @@
 """The source of all randomness: AES-CTR keystreams, and the key of a release.
 
-A keystream is the AES-128 encryption of a counter, so that no block ever repeats under one key;
-128 bits of key rather than 256 because that is a sixth faster and still out of reach of any search.
+A keystream is the AES-128 encryption of the counters 0, 1, 2, ..., so that no block ever repeats
+under one key; 128 bits of key rather than 256 because that is a sixth faster and still out of reach
+of any search.
 The operating system chooses the key. The stream of a unit of work (a stable piece of the table) is
 derived from the key of the release: a unit that has to be read again draws the same bits.
 """
@@ -12,10 +13,8 @@ import hashlib
 import hmac
 import os
 import secrets
-import sys
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,8 +24,6 @@ from numpy.typing import NDArray
 from scumble.model.errors import ParameterError
 
 KEY_BYTES = 16
-_BLOCK = 16  # bytes
-_GCM_BYTES = ((1 << 32) - 2) * _BLOCK  # that GCM gives under one key and nonce
 # A usual second-level cache: most of the keystream is still there when the sampler reads it.
 _ZEROS = memoryview(bytes(1 << 19))
 
@@ -40,9 +37,7 @@ class Keystream:
     A keystream cannot be copied or pickled, because the copy would repeat it.
     """
 
-    _cipher: Any
-    _ciphers: Iterator[tuple[Any, int]]
-    _left: int  # bytes that the cipher has still to give
+    _cipher: Any  # None when its key was destroyed
 
     def __init__(self, seed: int | None = None) -> None:
         check_seed(seed)
@@ -79,14 +74,12 @@ class Keystream:
     def destroy(self) -> None:
         """Forget all keys: nothing can be drawn or derived any more."""
         with self._lock:
-            self._cipher, self._ciphers = None, iter(())
+            self._cipher = None
         if self.release is not None:
             self.release.destroy()
 
     def _start(self, key: bytes) -> None:
-        # All at once: Ctrl-C while a generator makes the next one would end it.
-        self._ciphers = iter(list(_ciphers(key)))
-        self._cipher, self._left = next(self._ciphers)
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
 
     def _after_fork(self) -> None:
         """Replace, in the child, the lock (another thread of the parent may hold it) and
@@ -94,7 +87,7 @@ class Keystream:
         """
         self._lock = threading.Lock()
         if self.release is None:
-            self._cipher, self._ciphers = None, iter(())
+            self._cipher = None
         elif not self.seeded:
             self.release = ReleaseKey()
             self._start(os.urandom(KEY_BYTES))
@@ -105,14 +98,10 @@ class Keystream:
             if self._cipher is None:
                 raise TypeError("the key of this keystream was destroyed")
             view = out.data.cast("B") if out.size else memoryview(b"")
-            while view:
-                if not self._left:
-                    self._cipher, self._left = next(self._ciphers)
-                size = min(len(view), len(_ZEROS), self._left)
-                # Counted first: Ctrl-C between the two lines must not let bytes be given twice.
-                self._left -= size
-                self._cipher.update_into(_ZEROS[:size], view[:size])
-                view = view[size:]
+            for begin in range(0, len(view), len(_ZEROS)):
+                part = view[begin : begin + len(_ZEROS)]
+                # The cipher itself counts: bytes that it gave before Ctrl-C never come again.
+                self._cipher.update_into(_ZEROS[: len(part)], part)
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words of 64 bits in a new array."""
@@ -170,23 +159,6 @@ class ReleaseKey:
 
 STREAM = "stream"  # the label of the keystream of a unit key
 FINGERPRINT = "fingerprint"  # ... of the key under which the codes of a unit are fingerprinted
-
-
-def _ciphers(key: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield ciphers, and how many bytes of the keystream each of them gives.
-
-    The keystream is AES of the counters 0, 1, 2, ... GCM encrypts by the same counters from 2 on,
-    if its nonce is 0, until they have 32 bits. OpenSSL does that with the widest instructions of a
-    processor, which it does not use for CTR: twice as fast where there are some (VAES), and 0.7
-    times as fast elsewhere.
-    """
-
-    def counting(first: int) -> Any:
-        return Cipher(algorithms.AES(key), modes.CTR(first.to_bytes(_BLOCK, "big"))).encryptor()
-
-    yield counting(0), 2 * _BLOCK
-    yield Cipher(algorithms.AES(key), modes.GCM(bytes(12))).encryptor(), _GCM_BYTES
-    yield counting(2 + _GCM_BYTES // _BLOCK), sys.maxsize
 
 
 def check_seed(seed: object) -> None:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import check_probability, check_whole
+from scumble.private.sampling import kernels
 from scumble.private.sampling.bits import CHUNK, bernoulli, chunks
+from scumble.private.sampling.kernels import draw_balls
 from scumble.private.sampling.source import Keystream
 
 
@@ -56,8 +58,6 @@ class Urns:
 
         Raises LookupError at an empty urn; then no ball of that row and the following is drawn.
         """
-        from scumble.private.sampling.kernels import draw_balls
-
         out = np.empty(len(urns), np.int64)
         for part in chunks(len(urns)):
             asked, drawn = urns[part], out[part]
@@ -81,8 +81,6 @@ def shuffle(source: Keystream, items: NDArray[Any], starts: NDArray[np.int64]) -
 
     The parts must be consecutive and cover all items.
     """
-    from scumble.private.sampling import kernels
-
     parts, part, row = len(starts) - 1, 0, 0
     words = np.empty(min(len(items) + 1, CHUNK), np.uint64)
     while part < parts:
@@ -119,8 +117,6 @@ def _fill(
     """Draw the sets of some rows into `out`; a row with a rejected draw is drawn again as a
     whole.
     """
-    from scumble.private.sampling import kernels
-
     # The high half of word * bound is uniform below the bound, once the low halves below
     # 2**32 mod bound are rejected (Lemire, 2019).
     refuse = np.array([(1 << 32) % bound for bound in range(1, values + 1)], np.uint64)

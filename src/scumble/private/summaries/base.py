@@ -31,8 +31,8 @@ from scumble.model.privacy.guarantee import (
     read_epsilon,
 )
 from scumble.model.schema.schema import Schema
-from scumble.private.hooks import Claim, Study, protection
 from scumble.private.mechanism import Summary, create
+from scumble.private.mechanism_metadata import Claim, ComparisonPreset, protection
 from scumble.public.estimation.interval_laws import noise_half_width
 
 
@@ -229,7 +229,7 @@ class AttributeSummary(ProtectedSummary):
             _ = schema[name].size  # raises SchemaError, with advice, for lists
 
     @classmethod
-    def needs(cls, study: Study) -> dict[str, Any]:
+    def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
         return {"attributes": list(study.attributes), "neighbours": study.neighbours}
 
     @classmethod

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model import stored
 from scumble.model.designs.matrix import AttributeBlock, Labels, MergedCells, numbered_by_appearance
-from scumble.model.errors import ParameterError, large
+from scumble.model.errors import ParameterError, QueryError, large
+from scumble.model.long_work import told
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.sandbox import Sandbox
@@ -30,7 +32,7 @@ _MOST_KEPT = 1 << 28
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedCount:
     """One count: its conditions, and the codes of its group."""
 
     text: str
@@ -42,7 +44,7 @@ class Asked:
 class Questions:
     """Counts over merged cells. `matrix` has a row for each question, 1 where a cell is counted."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedCount, ...]
     merged: MergedCells
     matrix: npt.NDArray[np.uint8]
 
@@ -79,7 +81,7 @@ def merging(queries: Sequence[Query], schema: Schema, engine: Sandbox) -> Questi
     return Questions(asked, merged, product.matrix(asked, merged))
 
 
-def _single(query: Query, schema: Schema) -> Iterator[Asked]:
+def _single(query: Query, schema: Schema) -> Iterator[AskedCount]:
     """Yield one count for every group of a query."""
     if query.groups and schema.size(query.groups) > MOST_QUESTIONS:
         raise ParameterError(
@@ -87,7 +89,7 @@ def _single(query: Query, schema: Schema) -> Iterator[Asked]:
             f"workload has at most {MOST_QUESTIONS} counts."
         )
     for codes in np.ndindex(*[schema[name].size for name in query.groups]):
-        yield Asked(query.text, query.clauses, dict(zip(query.groups, codes, strict=True)))
+        yield AskedCount(query.text, query.clauses, dict(zip(query.groups, codes, strict=True)))
 
 
 class _Product:
@@ -138,7 +140,7 @@ class _Product:
         for part in truths.parts():
             self._truths |= {clause: (place, truth[first]) for clause, truth in part.items()}
 
-    def merged(self, asked: Sequence[Asked]) -> MergedCells:
+    def merged(self, asked: Sequence[AskedCount]) -> MergedCells:
         """Return the product of the classes, with cells merged that no count tells apart."""
         shape = [block.classes for block in self.blocks]
         counted = prod(len(block.labels) for block in self.blocks)
@@ -155,12 +157,12 @@ class _Product:
             labels = _refined(labels, truths)
         return MergedCells(tuple(self.blocks), labels)
 
-    def matrix(self, asked: Sequence[Asked], merged: MergedCells) -> npt.NDArray[np.uint8]:
+    def matrix(self, asked: Sequence[AskedCount], merged: MergedCells) -> npt.NDArray[np.uint8]:
         first = np.unique(merged.labels, return_index=True)[1]
         rows = [self._truth(each, first, merged.shape) for each in asked]
         return np.array(rows, np.uint8).reshape(len(asked), merged.cells)
 
-    def _truth(self, asked: Asked, cells: npt.NDArray[np.intp], shape: Sequence[int]) -> Truth:
+    def _truth(self, asked: AskedCount, cells: npt.NDArray[np.intp], shape: Sequence[int]) -> Truth:
         """Return whether a count includes each of some cells of the product of the classes."""
         codes = np.unravel_index(cells, shape)
         parts: dict[int, list[Truth]] = {}
@@ -223,16 +225,20 @@ def _refined(labels: Labels, truths: Sequence[Truth]) -> Labels:
 
 # The texts of the questions, from a file or a list.
 
-_ALLOWED = "a file of SQL counts, or a list of them"
+_ALLOWED = "a list of SQL counts, or the pathlib.Path of a file of them"
+_LARGEST = 1 << 24  # bytes of a file of questions
 
 
-def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
-    """Return the texts of all questions; empty ones are skipped."""
-    if isinstance(given, (str, Path)):
-        found = _split(_read(Path(given)))
+def statements(given: Path | Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of all questions; empty ones are skipped.
+
+    A text is not the name of a file: parameters that come over a network are texts and lists.
+    """
+    if isinstance(given, Path):
+        found = _split(_read(given))
         if not any(text.strip(" \t\r\n;") for text in found):
             raise ParameterError(f"The file '{given}' has no question: write SQL, one a line.")
-    elif isinstance(given, Sequence) and all(isinstance(each, str) for each in given):
+    elif isinstance(given, (list, tuple)) and all(isinstance(each, str) for each in given):
         found = list(given)
     else:
         raise ParameterError.of("Workload", "queries", _ALLOWED, given)
@@ -244,16 +250,19 @@ def statements(given: str | Path | Sequence[str]) -> tuple[str, ...]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        raise ParameterError.of("Workload", "queries", _ALLOWED, str(path)) from None
+        return stored.read_regular(path.resolve(), _LARGEST).decode("utf-8")
     except (OSError, ValueError):
-        raise ParameterError(f"The file '{path}' cannot be read as text in UTF-8.") from None
+        if not path.exists():
+            raise ParameterError(f"There is no file '{path}' of SQL counts.") from None
+        raise ParameterError(
+            f"The file '{path}' cannot be read as text in UTF-8: it must be an ordinary file of at "
+            f"most {_LARGEST >> 20} MiB."
+        ) from None
 
 
-def unfinished(given: str | Path | Sequence[str]) -> bool:
+def unfinished(given: Path | Sequence[str]) -> bool:
     """Return whether a file was split at line ends and some lines do not begin with SELECT."""
-    if not isinstance(given, (str, Path)) or ";" in (text := _read(Path(given))):
+    if not isinstance(given, Path) or ";" in (text := _read(given)):
         return False
     begins = [line.split()[0].upper() for line in _split(text) if line.split()]
     return "SELECT" in begins and any(word != "SELECT" for word in begins)
@@ -341,3 +350,60 @@ class Forecast:
 
 def _short(number: float) -> str:
     return f"{number:,.4g}"
+
+
+class KeptQuestions:
+    """SQL counts as a matrix over merged cells, made once for a schema."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self._texts = texts
+        self._known: tuple[Schema, Questions] | None = None
+
+    def of(self, schema: Schema) -> Questions:
+        """Return the questions over the attributes of `schema`; an unsuitable one is refused."""
+        if self._known is None or self._known[0] != schema:
+            self._known = schema, self._merged(schema)
+        return self._known[1]
+
+    def _merged(self, schema: Schema) -> Questions:
+        from scumble.public.sandbox import Sandbox
+
+        engine = Sandbox(schema)
+        try:
+            texts = enumerate(told(self._texts), 1)
+            queries = [_parsed(number, text, schema) for number, text in texts]
+            try:
+                return merging(queries, schema, engine)
+            except QueryError:
+                for number, query in enumerate(queries, 1):  # to name the question in the error
+                    _checked(number, query, engine)
+                raise
+        finally:
+            engine.close()
+
+
+def _parsed(number: int, text: str, schema: Schema) -> Query:
+    from scumble.public.sql.parse import parse
+
+    try:
+        query = parse(text, schema)
+    except QueryError as error:
+        raise _at(number, error) from None
+    if query.aggregate != "count":
+        raise ParameterError(
+            f"Question {number} of the workload is no count: it must be SELECT COUNT(*). Sums and "
+            "averages are answered from what is published for counts."
+        )
+    return query
+
+
+def _checked(number: int, query: Query, engine: Sandbox) -> None:
+    try:
+        engine.check(query)
+    except QueryError as error:
+        raise _at(number, error) from None
+
+
+def _at(number: int, error: QueryError) -> ParameterError:
+    place = f", line {error.line}, column {error.column}" if error.line else ""
+    return ParameterError(f"Question {number} of the workload{place}: {error.message}")

@@ -166,7 +166,7 @@ class ParquetFiles(Source):
 
     def __init__(self, description: str, paths: Sequence[Path], base: Path | None = None) -> None:
         self.description = description
-        self.parts = read_safely(description, lambda: [_Part(path, base) for path in paths])
+        self.parts = read_safely(description, lambda: [_DataFile(path, base) for path in paths])
         self.columns = check_distinct(description, self.parts[0].columns)
         self.rows = sum(part.metadata.num_rows for part in self.parts)
 
@@ -175,7 +175,7 @@ class ParquetFiles(Source):
         return (batch for _, batch in self.unit_batches(columns))
 
     def unit_batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the batches with their units: row groups, see `_Part.units`."""
+        """Yield the batches with their units: row groups, see `_DataFile.units`."""
         self.require(columns)
         for part in self.parts:
             absent = next((name for name in columns if name not in part.columns), None)
@@ -218,7 +218,7 @@ class ParquetFiles(Source):
         return ((unit, batch) for batch in read_batches(self.description, batches))
 
 
-class _Part:
+class _DataFile:
     """One Parquet file, and the values that the names of its folders give to all its rows."""
 
     def __init__(self, path: Path, base: Path | None) -> None:
@@ -323,9 +323,9 @@ def _of_many_values(file: parquet.ParquetFile, names: set[str]) -> set[str]:
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, base: Path | None, _: tuple[int, ...]) -> _Part:
+def _opened(path: Path, base: Path | None, _: tuple[int, ...]) -> _DataFile:
     """Return a file that was opened in another process; its metadata are read once."""
-    return _Part(path, base)
+    return _DataFile(path, base)
 
 
 def _version(path: Path) -> tuple[int, ...]:
@@ -338,18 +338,18 @@ class RowGroups(Unit):
     """One unit of Parquet files: adjacent row groups of one file."""
 
     def __init__(
-        self, whole: ParquetFiles, part: _Part, groups: list[int], number: int, first: int
+        self, whole: ParquetFiles, part: _DataFile, groups: list[int], number: int, first: int
     ) -> None:
         self.description = whole.description
         self.columns = whole.columns
         self.number, self.first = number, first
-        self._part: _Part | tuple[Path, Path | None] = part
+        self._part: _DataFile | tuple[Path, Path | None] = part
         self._groups = groups
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield these columns of the row groups."""
         self.require(columns)
-        if not isinstance(self._part, _Part):
+        if not isinstance(self._part, _DataFile):
             path, base = self._part
             self._part = read_safely(self.description, lambda: _opened(path, base, _version(path)))
         part, names = self._part, list(columns)
@@ -362,7 +362,7 @@ class RowGroups(Unit):
     def __getstate__(self) -> dict[str, Any]:
         """Send the path to another process, which opens the file itself."""
         part = self._part
-        return {**self.__dict__, "_part": part.opened if isinstance(part, _Part) else part}
+        return {**self.__dict__, "_part": part.opened if isinstance(part, _DataFile) else part}
 
 
 class DatabaseTable(Source):

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.lists import list_text

@@ -1,8 +1,9 @@
 """Proposing a schema by READING PRIVATE DATA.
 
-`infer_schema` profiles every column in one pass and proposes a domain. Domains that were read from
-the data are marked `from_data`, for the owner to check. A column for which none can be proposed is
-never published; if the owner gave it a role or a type, its place in the file is marked to fill in.
+`infer_attributes` profiles every column in one pass and proposes a domain. Domains that were read
+from the data are marked `from_data`, for the owner to check. A column for which none can be
+proposed is never published; if the owner gave it a role or a type, its place in the file is marked
+to fill in.
 """
 
 from __future__ import annotations
@@ -27,13 +28,11 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
-from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
+from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.files import SEPARATORS, CsvFile
-from scumble.private.tables.lists.profiles import FEW
-from scumble.private.tables.long_rows import LongRows, grouped
 from scumble.private.tables.open import open_source
-from scumble.private.tables.profiles import STEPS, Profile
+from scumble.private.tables.profiles import FEW, STEPS, Profile
 from scumble.private.tables.source import check_distinct, read_safely
 
 _YES_AND_NO = (("no", "yes"), ("No", "Yes"), ("NO", "YES"))
@@ -107,7 +106,7 @@ _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|cou
 _STEPS = " Most rows have small numbers: the edges grow in steps of 1, 2 and 5."
 
 
-def infer_schema(
+def infer_attributes(
     source: object,
     *,
     sensitive: str | Iterable[str] = (),
@@ -120,8 +119,8 @@ def infer_schema(
     basket: str | None = None,
     order: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Schema:
-    """Return a proposed schema of a source, in one pass over its private rows.
+) -> tuple[Attribute, ...]:
+    """Return the attributes of a proposed schema, in one pass over the private rows of a source.
 
     See `Schema.infer` for the parameters. The columns of `identifier` are not read.
     """
@@ -131,7 +130,7 @@ def infer_schema(
     _check_types(kinds, identifiers)
     opened = open_source(source, table=table)
     opened.require((*identifiers, *roles, *kinds))
-    opened = grouped(opened, basket, order)
+    opened = open_source(opened, basket=basket, order=order)
     if isinstance(opened, LongRows):
         identifiers = (*identifiers, opened.basket)
         kinds = _list_kinds(opened, kinds, identifiers)
@@ -157,7 +156,7 @@ def infer_schema(
         found.append(attribute)
     if isinstance(opened, CsvFile) and len(found) == 1 and _SEVERAL_NAMES.search(found[0].name):
         found = [replace(each, note=f"{_ONE_COLUMN} {each.note}".strip()) for each in found]
-    return Schema(tuple(found))
+    return tuple(found)
 
 
 def _list_kinds(

@@ -17,8 +17,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import DomainError, setting
 from scumble.model.long_work import interruptible
 from scumble.model.schema.open_category import OpenCategory
@@ -37,7 +37,7 @@ _INPUT = "batch"
 
 
 @dataclass(frozen=True)
-class Drawn:
+class KeyTotals:
     """For every key: how many people kept it, and the sum of what each of them adds to it."""
 
     people: Counts
@@ -55,7 +55,7 @@ class KeyCounter(Protocol):
         """Return the values of these keys, one array for each column."""
         ...
 
-    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> Drawn:
+    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> KeyTotals:
         """Let every person keep a random choice of at most len(weights) - 1 of their keys.
 
         A person who keeps t keys adds `weights[t]` to each of them. With `among`, a mask of all
@@ -147,9 +147,9 @@ class KeyPairs:
         ]
 
     @interruptible()
-    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> Drawn:
+    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> KeyTotals:
         """Return the counts and sums of a random choice of keys: see `KeyCounter`."""
-        drawn = Drawn(np.zeros(len(self), np.int64), np.zeros(len(self), np.int64))
+        drawn = KeyTotals(np.zeros(len(self), np.int64), np.zeros(len(self), np.int64))
         for person, key in self._people():
             if among is not None:
                 inside = among[key]
@@ -175,7 +175,7 @@ class KeyPairs:
 
 
 def _add_choice(
-    drawn: Drawn, person: Counts, key: Counts, weights: Counts, stream: Keystream
+    drawn: KeyTotals, person: Counts, key: Counts, weights: Counts, stream: Keystream
 ) -> None:
     """Add the random choices of some people, whose pairs are adjacent, to `drawn`.
 
@@ -222,10 +222,10 @@ class CellKeysCounter:
             each.take(pa.array(place)) for each, place in zip(self._labels, places, strict=True)
         ]
 
-    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> Drawn:
+    def draw(self, weights: Counts, stream: Keystream, among: Mask | None = None) -> KeyTotals:
         """Return the counts and sums: there is nothing to choose. See `KeyCounter`."""
         people = self._counts if among is None else np.where(among, self._counts, 0)
-        return Drawn(people, people * int(weights[1]))
+        return KeyTotals(people, people * int(weights[1]))
 
 
 # --- reading -------------------------------------------------------------------------------------

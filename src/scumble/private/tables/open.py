@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
-from scumble.model.errors import ScumbleError, SourceError, named
+from scumble.model.errors import ParameterError, ScumbleError, SourceError, named
 from scumble.model.relational import is_address
+from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame, is_spark
+from scumble.private.tables.relations import Relation
 from scumble.private.tables.source import Source
 
 __all__ = ["Source", "expected_rows", "open_source"]
@@ -20,18 +23,38 @@ _PARQUET = (".parquet", ".pq")
 _DATABASE = (".duckdb", ".ddb", ".db")
 
 
-def open_source(source: object, *, table: str | None = None, query: str | None = None) -> Source:
+def open_source(
+    source: object,
+    *,
+    table: str | None = None,
+    query: str | None = None,
+    basket: str | None = None,
+    order: str | None = None,
+    lists: Sequence[str] | None = None,
+    same: Sequence[str] = (),
+) -> Source:
     """Return the source of a table, given as a path, an address or a table in memory.
 
     A path names a CSV, Parquet or DuckDB file, a folder of Parquet files, or a pattern like
     `parts/*.parquet`. An address names a database: `postgresql://user@host/database` or
     `sqlite:///people.db`. `table` names the table of a DuckDB file or of a database; `query` is a
     SELECT for the database. In memory, Arrow tables and streams and data frames of pandas and
-    polars are accepted.
+    polars are accepted. With `basket`, rows of single items are grouped into lists: see `LongRows`
+    about this and the other parameters.
     """
-    if isinstance(source, str) and is_address(source):
-        from scumble.private.tables.relations import Relation
+    opened = _open_table(source, table, query)
+    if basket is not None:
+        return LongRows(opened, basket, order, lists, same)
+    if order is not None:
+        raise ParameterError(
+            f"{named('order')} sorts the items of a basket: give {named('basket')} too."
+        )
+    return opened
 
+
+def _open_table(source: object, table: str | None, query: str | None) -> Source:
+    """Return the source of a table as it is."""
+    if isinstance(source, str) and is_address(source):
         return Relation(source, table, query)
     if query is not None:
         raise SourceError(

@@ -88,7 +88,8 @@ _DIALECTS = {POSTGRESQL: _POSTGRESQL, SQLITE: _SQLITE}
 class Relation(Source):
     """A table or view, or the result of a query, in a database that speaks ADBC.
 
-    Of SQLite, whose columns can hold values of any type, every value is read as text.
+    Of SQLite, whose columns can hold values of any type, every value is read as text, and whole
+    numbers without a decimal point: 1 and 1.0 are equal there.
     """
 
     def __init__(self, address: str, table: str | None = None, query: str | None = None) -> None:
@@ -156,8 +157,10 @@ class Relation(Source):
         column, kind = quoted(name), self._types[name]
         value, text = column, kind in ("text", "varchar", "bpchar", "name")
         if self._dialect is _SQLITE:
+            whole = f"typeof({column}) = 'real' AND {column} = CAST({column} AS INTEGER)"
+            number = f"CASE WHEN {whole} THEN CAST({column} AS INTEGER) ELSE {column} END"
             # An empty text stands for NULL: a column that begins with many of them has no type.
-            value, text = f"coalesce(CAST({column} AS TEXT), '')", True
+            value, text = f"coalesce(CAST({number} AS TEXT), '')", True
         elif kind not in _PLAIN and kind not in _MEASURED and not kind.startswith("_"):
             value, text = f"CAST({column} AS text)", True
         collated = f" COLLATE {self._dialect.collation}" if exact and text else ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -132,3 +134,136 @@ def _firsts(ordered: Keys) -> Mask:
     differs = ordered[1:] != ordered[:-1]
     first[1:] = differs if ordered.ndim == 1 else differs.any(axis=1)
     return first
+
+
+# --- sorted runs ----------------------------------------------------------------------------------
+#
+# Sorted runs of cell keys, on disk or in memory, and their merge in constant memory.
+#
+# A run on disk is a plain file of words of 32 or 64 bits. It is read by its places and never mapped
+# into memory: mapped pages would count as memory of the process as long as the run is open.
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A sorted run in a file."""
+
+    path: Path
+    rows: int
+    words: int
+    kind: np.dtype[Any]
+
+    @classmethod
+    def write(cls, path: Path, keys: Keys) -> StoredRun:
+        """Write sorted keys. The file gets its name when it is complete."""
+        part = path.with_name(f"{path.name}.part")
+        try:
+            keys.tofile(part)
+            part.rename(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        words = 1 if keys.ndim == 1 else keys.shape[1]
+        return cls(path, len(keys), words, keys.dtype)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def read(self, begin: int, end: int) -> Keys:
+        """Return the keys at these places."""
+        size = max(0, min(end, self.rows) - begin) * self.words
+        offset = self.kind.itemsize * begin * self.words
+        found = np.fromfile(self.path, self.kind, size, offset=offset)
+        return found if self.words == 1 else found.reshape(-1, self.words)
+
+
+class Run:
+    """The keys of a run, read in steps and taken from the front."""
+
+    def __init__(self, run: StoredRun | Keys) -> None:
+        self._run = run
+        self._next = 0
+        self._end = len(run)
+        self._held = self._read(0)
+
+    def hold(self, size: int) -> Keys:
+        """Return the next keys, at least `size // 2` of them unless the run ends before."""
+        if self.ahead and 2 * len(self._held) < size:
+            self._held = np.concatenate([self._held, self._read(size - len(self._held))])
+        return self._held
+
+    @property
+    def ahead(self) -> bool:
+        """Whether keys follow that are not held."""
+        return self._next < self._end
+
+    def take(self, number: int) -> Keys:
+        """Return the first keys that are held, and drop them."""
+        found, self._held = self._held[:number], self._held[number:]
+        return found
+
+    def _read(self, number: int) -> Keys:
+        begin, self._next = self._next, min(self._next + number, self._end)
+        if isinstance(self._run, StoredRun):
+            return self._run.read(begin, self._next)
+        return self._run[begin : self._next]
+
+
+def merge_sorted(runs: Sequence[Run], chunk: int) -> Iterator[Keys]:
+    """Yield all keys of sorted runs in order, in pieces of `chunk` keys; the last may be shorter.
+
+    About two chunks are in memory, whatever the number and the length of the runs.
+    """
+    return regrouped(_merged(runs, max(1, chunk // max(1, len(runs)))), chunk)
+
+
+def _merged(runs: Sequence[Run], step: int) -> Iterator[Keys]:
+    """Yield the keys in order, in pieces of any size.
+
+    Of every run, the next `step` keys are held. All keys up to the least of the last held ones are
+    there: nothing that is still to be read can come before them.
+    """
+    left = list(runs)
+    while left:
+        held = [run.hold(step) for run in left]
+        lasts = [keys[-1:] for run, keys in zip(left, held, strict=True) if run.ahead]
+        if lasts:
+            bound = sort_keys(np.concatenate(lasts))[:1]
+            ends = [int(_places(keys, bound, "right")[0]) for keys in held]
+        else:
+            ends = [len(keys) for keys in held]
+        parts = [run.take(end) for run, end in zip(left, ends, strict=True) if end]
+        if len(parts) > 1:
+            yield sort_keys(np.concatenate(parts), merge=True, reuse=True)
+        else:
+            yield from parts
+        left = [run for run in left if run.ahead or len(run.hold(0))]
+
+
+def regrouped(parts: Iterable[Keys], chunk: int) -> Iterator[Keys]:
+    """Yield the same keys in pieces of exactly `chunk`; the last one may be shorter."""
+    waiting: list[Keys] = []
+    missing = chunk
+    for part in parts:
+        while len(part) >= missing:
+            waiting.append(part[:missing])
+            part = part[missing:]
+            yield np.concatenate(waiting)
+            waiting, missing = [], chunk
+        if len(part):
+            waiting.append(part)
+            missing -= len(part)
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _places(run: Keys, keys: Keys, side: Any) -> npt.NDArray[np.intp]:
+    return np.searchsorted(_comparable(run), _comparable(keys), side)
+
+
+def _comparable(keys: Keys) -> npt.NDArray[Any]:
+    """Return keys as single items that compare in lexicographic order."""
+    if keys.ndim == 1:
+        return keys
+    fields = np.dtype([(f"word{place}", np.uint64) for place in range(keys.shape[1])])
+    return np.ascontiguousarray(keys).view(fields).reshape(-1)

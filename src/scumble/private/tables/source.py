@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from scumble.model.errors import ParameterError, SourceError, setting
 from scumble.model.long_work import interruptible
+from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.attribute import Attribute
 
 BATCH_ROWS = 1 << 18
@@ -62,7 +63,8 @@ class Source(ABC):
     `description` names it in messages. `rows` is its exact number of rows, if it is known without
     reading; it is private and for progress bars only. `hint` is added to the message about a
     missing column. `first` is the number of rows of the table before the first one of this source,
-    for messages that name a row.
+    for messages that name a row. `grouped` says whether its rows are baskets, `part` which part of
+    a table it is, and `sample` how its people were drawn, if they were.
     """
 
     description: str
@@ -70,6 +72,12 @@ class Source(ABC):
     rows: int | None = None
     hint: str = ""
     first: int = 0
+    grouped: bool = False
+    sample: Sample | None = None
+
+    @property
+    def part(self) -> PartOfSource | None:
+        return None
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -243,12 +251,17 @@ class PartOfSource(Source):
 
     def __init__(self, source: Source, attribute: Attribute, value: object) -> None:
         self.source = source
+        self.grouped = source.grouped
         self.attribute = attribute
         self.code, self.label = _code_and_label(attribute, value)
         self.description = source.description
         self.columns = source.columns
         self.hint = source.hint
         self.require([attribute.name])
+
+    @property
+    def part(self) -> PartOfSource:
+        return self
 
     def ordered(self) -> Source:
         """Return the same part, in the order of the whole table."""

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
-from scumble.private.tables.sorted_keys import Keys, sort_keys
-from scumble.private.tables.sorting.runs import Run, StoredRun, merge_sorted
+from scumble.private.tables.sorted_keys import Keys, Run, StoredRun, merge_sorted, sort_keys
 
 RECORDS = "records.parquet"  # the file name of mechanisms that perturb values
 RUN = 1 << 22  # rows that are sorted in memory

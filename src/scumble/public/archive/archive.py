@@ -16,22 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, ScumbleError, named, setting, writing
-from scumble.model.evidence.evidence import evidence_from_dict
-from scumble.model.privacy.guarantee import Guarantee, Guarantees
-from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import is_address
-from scumble.model.schema.schema import Schema
 from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
+from scumble.public.archive.promises import check_promises
+from scumble.public.archive.relations import read_relation, save_relation
 from scumble.public.archive.row_values import check_values
-from scumble.public.release import FORMAT, Manifest, Release
+from scumble.public.manifest import (
+    FILES,
+    FORMAT,
+    Manifest,
+    manifest_from_json,
+    manifest_to_json,
+    refuse_seeded,
+)
 
 if TYPE_CHECKING:
-    from scumble.public.synthesis.linked import LinkedRelease
+    from scumble.public.release import Release
 
 MANIFEST = "manifest.json"
 LINKS = "linked.json"  # in a folder with the releases of several tables
-_CONTENTS = "records tuples rows values cells sums tables regions strings keys strata baskets"
-FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
 
 
 def save(
@@ -39,8 +42,6 @@ def save(
 ) -> Path | str:
     """Write a release to a folder or an address, completely or not at all; return the place."""
     if isinstance(place, str) and is_address(place):
-        from scumble.public.archive.relations import save_relation
-
         return save_relation(release, place, force=force, insecure=insecure)
     folder = Path(place)
     check_can_save(release, folder, force=force, insecure=insecure)
@@ -92,50 +93,17 @@ def is_free(folder: Path) -> bool:
         return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
-def refuse_seeded(seeded: bool, insecure: bool) -> None:
-    """Raise `ReleaseError` for a release with a fixed seed, unless it is meant to be insecure."""
-    if seeded and not insecure:
-        raise ReleaseError(
-            "This release was made with a fixed seed and is NOT PRIVATE: anyone who knows the "
-            "seed can undo it. Publish without a seed, or say "
-            f"{setting('insecure', True)} for a test."
-        )
-
-
-def load(place: str | Path) -> Release:
-    """Open a release; raise `ReleaseError` if it is damaged or was changed."""
-    manifest, folder, temporary = read(place)
-    return Release(manifest, folder, temporary=temporary)
-
-
-def is_linked(place: str | Path) -> bool:
-    """Return whether a folder or an address holds the releases of several tables."""
-    if isinstance(place, str) and is_address(place):
-        from scumble.public.archive.linked_relations import read_links
-
-        return read_links(place) is not None
-    return (Path(place) / LINKS).exists()
-
-
-def load_any(place: str | Path) -> Release | LinkedRelease:
-    """Open a release, or the releases of several tables."""
-    if not is_linked(place):
-        return load(place)
-    from scumble.public.synthesis.linked import load_linked
-
-    return load_linked(place)
-
-
-def read(place: str | Path) -> tuple[Manifest, Path, bool]:
+def read(place: str | Path, *, as_stated: bool = False) -> tuple[Manifest, Path, bool]:
     """Return the manifest of a release, the folder of its files, and whether it is temporary.
 
-    A release at an address is read into a temporary folder.
+    A release at an address is read into a temporary folder. `as_stated` as in `load`.
     """
     if isinstance(place, str) and is_address(place):
-        from scumble.public.archive.relations import read_relation
-
-        return (*read_relation(place), True)
-    return (*_read_folder(place), False)
+        return (*read_relation(place, as_stated=as_stated), True)
+    manifest, folder = _read_folder(place)
+    if not as_stated:
+        check_promises(str(folder), manifest, folder)
+    return manifest, folder, False
 
 
 def _read_folder(folder: str | Path) -> tuple[Manifest, Path]:
@@ -147,7 +115,9 @@ def _read_folder(folder: str | Path) -> tuple[Manifest, Path]:
         text = stored.read_regular(path / MANIFEST).decode("utf-8")
     except (OSError, ValueError):
         hint = " It is a database: see `scumble db`." if (path / "ledger.sqlite").exists() else ""
-        hint = " It has several tables: give the folder of one." if is_linked(path) else hint
+        hint = (
+            " It has several tables: give the folder of one." if (path / LINKS).exists() else hint
+        )
         raise ReleaseError(
             f"{path} is not a release: it has no readable {MANIFEST}.{hint}"
         ) from None
@@ -209,47 +179,6 @@ def _write_files(release: Release, folder: Path) -> None:
     (folder / MANIFEST).write_text(text, "utf-8")
     for path in (*(folder / name for name in names), folder / MANIFEST, folder):
         sync(path)
-
-
-def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return a manifest as JSON values, with the digests of its files."""
-    return {
-        "format": manifest.format,
-        "software": manifest.software,
-        "mechanism": manifest.mechanism,
-        "parameters": dict(manifest.parameters),
-        "seeded": manifest.seeded,
-        "outside": manifest.outside,
-        "guarantees": [guarantee.to_dict() for guarantee in manifest.guarantees],
-        "schema": manifest.schema.to_dict(),
-        "evidence": manifest.evidence.to_dict(),
-        "report": dict(manifest.report),
-        "files": dict(files),
-    }
-
-
-def manifest_from_json(data: Mapping[str, Any]) -> Manifest:
-    """Return the manifest in JSON values; `ValueError` or `ScumbleError` for any other content."""
-    schema, evidence = Schema.from_dict(data["schema"]), evidence_from_dict(data["evidence"])
-    known = {*schema.names, *(attribute.name for attribute in evidence.added)}
-    if not known.issuperset(evidence.columns) or not evidence.columns:
-        raise ValueError("a column of the evidence is not in the schema")
-    if SAMPLED in data["report"]:
-        Sample.from_dict(data["report"][SAMPLED])  # raises for any other content
-    if not data["guarantees"]:
-        raise ValueError("no guarantee is stated")
-    return Manifest(
-        mechanism=stored.text(data["mechanism"]),
-        parameters=stored.table(data["parameters"]),
-        schema=schema,
-        guarantees=Guarantees(stored.items(Guarantee.from_dict, data["guarantees"])),
-        evidence=evidence,
-        report=stored.table(data["report"]),
-        outside=stored.one_of(data["outside"], ("error", "drop", "missing")),
-        seeded=stored.flag(data["seeded"]),
-        software=stored.text(data["software"]),
-        format=stored.whole(data["format"]),
-    )
 
 
 def _digest_of_json(data: Mapping[str, Any]) -> str:

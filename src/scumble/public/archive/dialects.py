@@ -12,7 +12,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from scumble.model.errors import ReleaseError
 from scumble.model.relational import (
@@ -22,9 +24,6 @@ from scumble.model.relational import (
     DatabaseError,
     Target,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Dialect(Protocol):
@@ -207,8 +206,6 @@ def _quoted(name: str) -> str:
 
 def _affinity(kind: pa.DataType) -> str:
     """Return the type of a column in SQLite."""
-    import pyarrow as pa
-
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return "INTEGER"
     return "REAL" if pa.types.is_floating(kind) else "TEXT"
@@ -216,8 +213,6 @@ def _affinity(kind: pa.DataType) -> str:
 
 def _stored(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return batches with values that SQLite has: lists as JSON."""
-    import pyarrow as pa
-
     lists = [pa.types.is_list(kind) for kind in batches.schema.types]
     schema = pa.schema(
         [
@@ -243,7 +238,6 @@ def _stored(batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch of a driver with the types of the release."""
-    import pyarrow as pa
 
     def cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
         if pa.types.is_list(kind) and pa.types.is_string(column.type):

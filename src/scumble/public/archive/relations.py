@@ -14,24 +14,38 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
 from scumble.model.relational import (
+    NAME,
     DatabaseConnection,
     DatabaseError,
     Target,
+    other_table,
     read_place,
 )
-from scumble.public.archive.archive import manifest_from_json, manifest_to_json, refuse_seeded
 from scumble.public.archive.dialects import DIALECTS
+from scumble.public.archive.promises import check_promises
 from scumble.public.archive.row_values import check_values
-from scumble.public.release import FORMAT, Manifest, Release
+from scumble.public.manifest import (
+    FILES,
+    FORMAT,
+    Manifest,
+    manifest_from_json,
+    manifest_to_json,
+    refuse_seeded,
+)
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from scumble.public.release import Release
+
 
 POSITION = "_position"
 _MANIFEST = "_manifest"
@@ -87,7 +101,7 @@ def save_relation(
     return address
 
 
-def read_relation(address: str) -> tuple[Manifest, Path]:
+def read_relation(address: str, *, as_stated: bool = False) -> tuple[Manifest, Path]:
     """Read a release into files of a new temporary folder; return its manifest and the folder.
 
     Raises `ReleaseError` if the tables are damaged or were changed.
@@ -97,14 +111,14 @@ def read_relation(address: str) -> tuple[Manifest, Path]:
     try:
         with ReleaseConnection(target) as connection:
             connection.begin_reading()
-            manifest = _copy_release(connection, folder)
+            manifest = _copy_release(connection, folder, as_stated)
         return manifest, folder
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _copy_release(connection: ReleaseConnection, folder: Path) -> Manifest:
+def _copy_release(connection: ReleaseConnection, folder: Path, as_stated: bool) -> Manifest:
     """Write the files of a release to a folder, and return its manifest."""
     manifest, tables = connection.manifest()
     try:
@@ -114,6 +128,8 @@ def _copy_release(connection: ReleaseConnection, folder: Path) -> Manifest:
         raise damaged(connection.target) from None
     place = f"The release in {connection.target}"
     check_values(place, manifest.schema, manifest.evidence, folder)
+    if not as_stated:
+        check_promises(place, manifest, folder)
     return manifest
 
 
@@ -379,8 +395,6 @@ class ContentDigest:
 
 def _parts(column: pa.Array) -> Iterator[bytes]:
     """Yield the validity of each value, then fixed-width values, or lengths and contents."""
-    import pyarrow as pa
-
     yield column.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False).tobytes()
     if pa.types.is_string(column.type):
         texts = [b"" if text is None else text.encode() for text in column.to_pylist()]
@@ -404,8 +418,6 @@ def _schema(columns: Sequence[Sequence[str]]) -> pa.Schema:
     """Return the Arrow schema of columns, given by their names and types, which say whether a value
     may be missing.
     """
-    import pyarrow as pa
-
     plain = (pa.bool_(), pa.date32(), pa.float64(), pa.int16(), pa.int32(), pa.int64(), pa.string())
     lists = [pa.list_(pa.field("element", each)) for each in (pa.int32(), pa.int64())]
     known = {str(each): (each, True) for each in (*plain, *lists)}
@@ -423,9 +435,6 @@ def _numbered(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], content: ContentDigest
 ) -> pa.RecordBatchReader:
     """Return rows with their positions; `content` takes their values."""
-    import numpy as np
-    import pyarrow as pa
-
     numbered = pa.schema([(POSITION, pa.int64()), *schema])
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -437,3 +446,88 @@ def _numbered(
             yield pa.RecordBatch.from_arrays([places, *batch.columns], schema=numbered)
 
     return pa.RecordBatchReader.from_batches(numbered, rows())
+
+
+# --- releases of several tables -------------------------------------------------------------------
+#
+# The releases of several tables in a database: each as one release, and one table with the links.
+#
+# The release of the table `visits` at `.../schema.hospital` is `.../schema.hospital_visits`. All
+# are written in one transaction.
+
+_LINKS = "_linked"
+
+
+def check_can_write_linked(address: str, names: Sequence[str]) -> None:
+    """Raise `ReleaseError` if releases of these tables cannot be written. Nothing is written: their
+    tables are made in a transaction that is rolled back, as by `check_can_write`.
+    """
+    example = {FILES[0]: pa.table({"count": [0]})}  # Synthesis publishes no other column
+    with ReleaseConnection(read_release_address(address)) as connection:
+        _check_free(connection, names)
+        connection.begin()
+        for name in names:
+            with _of_table(connection, name):
+                connection.write_examples(example)
+        connection.write_json(_LINKS, {})
+
+
+def save_linked_relation(
+    releases: Mapping[str, Release], links: Mapping[str, Any], address: str, *, insecure: bool
+) -> str:
+    """Write the releases of several tables, and the links between them; return the address."""
+    for release in releases.values():
+        refuse_seeded(release.manifest.seeded, insecure)
+    with ReleaseConnection(read_release_address(address, create=True)) as connection:
+        connection.begin()
+        _check_free(connection, list(releases))
+        for name, release in releases.items():
+            with _of_table(connection, name):
+                connection.write(release)
+        connection.write_json(_LINKS, links)
+        connection.commit()
+    return address
+
+
+def read_links(address: str) -> dict[str, Any] | None:
+    """Return the links between the releases at an address; None if there are none."""
+    with ReleaseConnection(read_release_address(address)) as connection:
+        return connection.read_json(_LINKS) if connection.exists(_LINKS) else None
+
+
+def address_of_table(address: str, name: str) -> str:
+    """Return the address of the release of one of several tables.
+
+    The name may come from a table that anybody wrote: it must not change what else is addressed.
+    """
+    if not NAME.fullmatch(name):
+        raise damaged(read_release_address(address))
+    return other_table(address, f"_{name}", ReleaseError)
+
+
+def _check_free(connection: ReleaseConnection, names: Sequence[str]) -> None:
+    if connection.exists(_LINKS):
+        raise ReleaseError(
+            f"There are releases of several tables in {connection.target} already. Choose another "
+            "name."
+        )
+    for name in names:
+        with _of_table(connection, name):
+            connection.check_free(force=False)
+
+
+@contextmanager
+def _of_table(connection: ReleaseConnection, name: str) -> Iterator[None]:
+    """A context in which the connection is to the release of one of several tables."""
+    whole = connection.target
+    table = f"{whole.table}_{name}"
+    if not NAME.fullmatch(table):
+        raise ReleaseError(
+            f"The table '{name}' cannot be kept in {whole}: names there have letters, digits and "
+            "underscores, at most 50 of them. Rename it, or save to a folder."
+        )
+    connection.target = replace(whole, table=table)
+    try:
+        yield
+    finally:
+        connection.target = whole

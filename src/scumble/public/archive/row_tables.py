@@ -6,14 +6,13 @@ A table that is written has a comment, by which it is known later: only such a t
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Self
+from typing import Self
+
+import pyarrow as pa
 
 from scumble.model.errors import ReleaseError, setting
 from scumble.model.relational import DatabaseError, Target
 from scumble.public.archive.relations import ReleaseConnection, read_release_address
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _COMMENT = "rows of a release, written by scumble"
 
@@ -87,8 +86,6 @@ def write_rows(rows: pa.Table, address: str, *, force: bool = False) -> None:
 
 def _plain(rows: pa.Table) -> pa.Table:
     """Return a table with types that databases have."""
-    import pyarrow as pa
-
     for place, field in enumerate(rows.schema):
         kind = field.type
         if pa.types.is_dictionary(kind):

@@ -16,24 +16,26 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scumble.model import arrow_compute as pc
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.evidence.generalised import Generalised
 from scumble.model.query import file_literal
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import DAMAGED, MALFORMED, SMALL
+from scumble.model.stored import DAMAGED, MALFORMED
+from scumble.public.sandbox import Sandbox
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 _BATCH = 1 << 16
+SMALL = 1 << 18  # rows of a file that Arrow reads in less time than DuckDB takes to start
 _WHOLE = "integer boolean date".split()  # domains with all values between the ends
 
 
-class _Told(NamedTuple):
+class _ColumnStats(NamedTuple):
     """What the metadata tell of a column in a row group; None where they are silent."""
 
     missing: int | None
@@ -47,9 +49,7 @@ def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -
 
     `place` names the release in the message. Rows of groups of values are left to their reader.
     """
-    import pyarrow as pa
-
-    if isinstance(evidence, Generalised):
+    if not evidence.has_values:
         return
     known = {each.name: each for each in (*schema, *evidence.added) if each.tabular}
     for name in evidence.files:
@@ -66,7 +66,6 @@ def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -
 
 def _strange_column(path: Path, schema: Schema, known: Mapping[str, Attribute]) -> str | None:
     """Return the first column of a file with a value outside its domain; None if there is none."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as plain:
@@ -84,13 +83,11 @@ def _strange_column(path: Path, schema: Schema, known: Mapping[str, Attribute]) 
     return None
 
 
-def _metadata(path: Path, schema: Schema) -> dict[str, list[_Told]]:
+def _metadata(path: Path, schema: Schema) -> dict[str, list[_ColumnStats]]:
     """Return what the metadata of a file tell of each column, for each row group.
 
     Raises `ReleaseError` if DuckDB cannot read them.
     """
-    from scumble.public.sandbox import Sandbox
-
     try:
         found = Sandbox(schema, view=path).rows(
             "SELECT path_in_schema, stats_null_count, stats_min_value, stats_max_value, "
@@ -99,23 +96,23 @@ def _metadata(path: Path, schema: Schema) -> dict[str, list[_Told]]:
         )
     except QueryError:
         raise ReleaseError(DAMAGED) from None
-    told: dict[str, list[_Told]] = {}
+    told: dict[str, list[_ColumnStats]] = {}
     for column, *each in zip(*(every.to_pylist() for every in found.columns), strict=True):
-        told.setdefault(column, []).append(_Told(*each))
+        told.setdefault(column, []).append(_ColumnStats(*each))
     return told
 
 
 class _Column:
     """A column of a Parquet file with the values of an attribute."""
 
-    def __init__(self, file: pq.ParquetFile, attribute: Attribute, told: Sequence[_Told]) -> None:
+    def __init__(
+        self, file: pq.ParquetFile, attribute: Attribute, told: Sequence[_ColumnStats]
+    ) -> None:
         self._file, self._attribute, self._told = file, attribute, told
         self._whole = attribute.kind in _WHOLE and not attribute.coarse
 
     def is_strange(self) -> bool:
         """Return whether a value is not one of those that the domain publishes."""
-        import pyarrow as pa
-
         groups = self._file.metadata.num_row_groups
         if len(self._told) != groups:  # a small file, or one whose metadata are strange
             return any(map(self._is_outside, self._batches(range(groups), _BATCH)))
@@ -130,12 +127,10 @@ class _Column:
                 return True
         return bool(few) and self._is_outside(pa.concat_arrays(few))
 
-    def _few(self, group: int, told: _Told) -> pa.Array | None:
+    def _few(self, group: int, told: _ColumnStats) -> pa.Array | None:
         """Return the different values of a row group, or the least and the largest if the domain
         has all values between them; None if rows must be read.
         """
-        import pyarrow as pa
-
         kind = self._attribute.arrow_type
         if self._whole and told.least is not None and told.most is not None:
             return pc.cast(pa.array([told.least, told.most]), kind)
@@ -145,8 +140,6 @@ class _Column:
         return words[0] if words else None
 
     def _is_outside(self, values: pa.Array) -> bool:
-        import pyarrow as pa
-
         if isinstance(values, pa.DictionaryArray):
             if values.null_count and not self._attribute.missing:
                 return True
@@ -156,7 +149,7 @@ class _Column:
             return True
         published = self._attribute.decode(codes)
         if isinstance(published, pa.DictionaryArray):
-            published = pc.dictionary_decode(published)
+            published = published.dictionary_decode()
         return not published.equals(values)
 
     def _batches(self, groups: Sequence[int], rows: int) -> Iterator[pa.Array]:

@@ -29,7 +29,15 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TypeVar
 
-from scumble.public.estimate import BoundedLaw, Estimate, Exact, Law, Unknown, format_number
+from scumble.public.estimate import (
+    Anywhere,
+    BoundedLaw,
+    Estimate,
+    Exact,
+    Law,
+    Unknown,
+    format_number,
+)
 
 Given = TypeVar("Given", bound=Estimate)
 
@@ -240,6 +248,10 @@ def combined(
     truth is from `least` to `most`.
     """
     laws = (value.law, lower.law, upper.law)
+    if isinstance(value.law, Anywhere):  # too few people: only what is possible is known
+        start = lower.law.low if isinstance(lower.law, Anywhere) else least
+        end = upper.law.high if isinstance(upper.law, Anywhere) else most
+        return replace(value, law=Anywhere(max(start, least), min(end, most)))
     if math.isnan(value.value) or any(isinstance(law, Unknown) for law in laws):
         return value
     if lower.value == upper.value == value.value and all(isinstance(law, Exact) for law in laws):

@@ -25,7 +25,7 @@ import numpy as np
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
-from scumble.public.estimate import Estimate, Exact, Unknown
+from scumble.public.estimate import LEVEL, Anywhere, Estimate, Exact, Unknown
 from scumble.public.estimation.bounds import (
     BoundedAverage,
     InvertedAverage,
@@ -34,9 +34,10 @@ from scumble.public.estimation.bounds import (
     limit_of,
     noise_of,
 )
+from scumble.public.estimation.interval_laws import NO_VALUE
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.pieces import sql_value
-from scumble.public.sql.versions import Amount, Condition, Versions, joined, multiplied
+from scumble.public.sql.bin_bounds import Amount, Condition, Versions, joined, multiplied
+from scumble.public.sql.bin_pieces import sql_value
 
 Key = tuple[Any, ...]
 Rows = Iterable[tuple[Key, Estimate]]
@@ -225,6 +226,9 @@ class _Inversion:
         least, most = limits[self._amount.least.sql][0], limits[self._amount.largest.sql][1]
         if not count.value or least > most:
             return Estimate(math.nan, Unknown(), "average of no rows", total.notes)
+        near = count.value < 3 * noise_of(count.law).stderr < math.inf
+        if not count.value > 0 or (near and count.noise_interval(LEVEL)[0] <= 0):
+            return Estimate(math.nan, Anywhere(least, most), INVERTED, (*total.notes, NO_VALUE))
         value = total.value / count.value
 
         def centred(centre: float) -> Limit:

@@ -6,15 +6,21 @@ A question that cuts bins becomes several questions, whose answers are joined (`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from scumble.families import evidence_reader
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
+from scumble.public.estimation.cut_bins import cut_query
+from scumble.public.estimation.measurements import answer as measurements
+from scumble.public.estimation.rows import answer as rows
+from scumble.public.estimation.rows import answer_many as rows_together
+from scumble.public.estimation.tables import portions
 from scumble.public.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -23,14 +29,10 @@ if TYPE_CHECKING:
 Rows = Iterable[tuple[tuple[Any, ...], Estimate]]
 _NO_ROWS = "sum of no rows"
 
-# By kind of evidence: the modules of `estimation` that answer one question, and many together.
-_ESTIMATORS = {
-    "records": ("rows.answer", "rows.answer_many"),
-    "tuples": ("tuples.answer", "tuples.answer"),
-    "groups": ("anatomy.answer", "anatomy.answer_many"),
-    "generalised": ("rows.generalised.answer", "rows.generalised.answer"),
-    "measurements": ("measurements.answer", "measurements.answer"),
-    "synthetic": ("synthetic.answer", "synthetic.answer"),
+# The estimators of evidence that several families write: of one question, and of many together.
+_SHARED: Mapping[str, tuple[Any, Any]] = {
+    "records": (rows.answer, rows_together.answer_together),
+    "measurements": (measurements.answer, measurements.answer_together),
 }
 
 
@@ -57,17 +59,13 @@ class Estimator:
         if any(isinstance(query, ListQuery) for query in queries):
             yield from map(self.one, queries)
             return
-        from scumble.public.estimation.tables import portions
-
         cuts = [self._checked_cut(query) for query in queries]
         asked = [
             each.questions() if each else [query] for query, each in zip(queries, cuts, strict=True)
         ]
         found: list[Rows] = []
         for some in portions(self.schema, [each for part in asked for each in part]):
-            rows = self._module(many=True).answer_together(
-                self.evidence, self.schema, some, self.sandbox
-            )
+            rows = self._functions[1](self.evidence, self.schema, some, self.sandbox)
             for place, query in enumerate(some):
                 found.append(rows[place] if place in rows else self._checked(query))
         given = iter(found)
@@ -91,8 +89,6 @@ class Estimator:
         return self._cut(query)
 
     def _cut(self, query: Query) -> CutQuery | None:
-        from scumble.public.estimation.cut_bins import cut_query
-
         return cut_query(query, self.sandbox)
 
     def _is_coarse(self, query: Query) -> bool:
@@ -105,12 +101,17 @@ class Estimator:
 
     def _direct(self, query: Query) -> Rows:
         """Return the groups of a question in which a published value stands for its whole bin."""
-        rows: Rows = self._module().answer(self.evidence, self.schema, query, self.sandbox)
+        rows: Rows = self._functions[0](self.evidence, self.schema, query, self.sandbox)
         return rows
 
     def _joined(self, cut: CutQuery, rows: Sequence[Rows]) -> Rows:
         return cut.answers(rows, self._direct, self.evidence.rows)
 
-    def _module(self, *, many: bool = False) -> Any:
-        """Import and return the module that reads this kind of evidence: one question or many."""
-        return import_module(f"scumble.public.estimation.{_ESTIMATORS[self.evidence.kind][many]}")
+    @cached_property
+    def _functions(self) -> tuple[Any, Any]:
+        """The functions that answer one question, and many together, from this evidence."""
+        kind = self.evidence.kind
+        if kind in _SHARED:
+            return _SHARED[kind]
+        family = evidence_reader(kind)
+        return family.answer, family.answer_together

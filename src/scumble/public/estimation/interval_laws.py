@@ -5,9 +5,7 @@
 | `WeightedSum`  | a sum of independent weights, its variance estimated from the same rows      |
 | `FiellerRatio` | an average: the ratio of two estimates whose errors are known together       |
 | `Ratio`        | the `FiellerRatio` of two sums of weights                                    |
-| `Shifted`      | an estimate to which a known number was added                                |
-| `Rest`         | a known number less an estimate                                              |
-| `Scaled`       | a multiple of an estimate                                                    |
+| `ComplementLaw` | a known number less an estimate                                             |
 | `Selected`     | one of several estimates, chosen after all were seen                         |
 
 `noise_half_width` bounds a sum of independent symmetric noises by its second and fourth cumulants.
@@ -17,16 +15,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from scumble.public.estimate import Law
+from scumble.public.estimate import LEVEL, Anywhere, Estimate, Law
 
 WINNERS = "the largest of noisy counts are on average too large; intervals hold for all together"
 NEAR_ZERO = "the number of rows behind this average may be zero: do not rely on it"
-
-HalfWidth = Callable[[float, float, float], float]  # by variance, largest change and level
+NO_VALUE = "the number of rows behind this average may be zero, so it has no value"
 
 _DOUBLINGS = 60
 _HALVINGS = 40  # the limits are found to a part in 10^12 of the width, and rounded outwards
@@ -79,40 +75,23 @@ class WeightedSum:
     """The law of a sum of independent weights that a channel made of the true amounts.
 
     `variance` is the estimated variance of the sum, and `largest` the largest error that one row
-    can add to it. `bound` gives the half-width of the interval from both and the level.
+    can add to it.
     """
 
     variance: float
     largest: float
-    bound: HalfWidth = score_half_width
 
     @property
     def stderr(self) -> float:
         return math.sqrt(self.variance)
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = self.bound(self.variance, self.largest, level)
+        half = score_half_width(self.variance, self.largest, level)
         return value - half, value + half
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """The law of an estimate to which the known number `offset` was added; `law` is without it."""
-
-    law: Law
-    offset: float
-
-    @property
-    def stderr(self) -> float:
-        return self.law.stderr
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        low, high = self.law.interval(value - self.offset, level)
-        return low + self.offset, high + self.offset
-
-
-@dataclass(frozen=True)
-class Rest:
+class ComplementLaw:
     """The law of the known number `whole` less an estimate, whose own law is `law`."""
 
     law: Law
@@ -171,6 +150,28 @@ class AverageLaw(ABC):
         return total / count if count else math.nan
 
     @property
+    @abstractmethod
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest amount that is averaged."""
+
+    @abstractmethod
+    def unbounded(self, level: float) -> bool:
+        """Return whether the count may be zero at a level: then any ratio is possible."""
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few people that the ratio is nothing but noise."""
+        if not self.parts[1] > 0:
+            return True
+        return bool(self.notes) and self.unbounded(LEVEL)
+
+    def estimate(self, method: str, notes: tuple[str, ...]) -> Estimate:
+        """Return the average; without a value if there are too few people."""
+        if self.few:
+            return Estimate(math.nan, Anywhere(*self.limits), method, (*notes, NO_VALUE))
+        return Estimate(self.value, self, method, (*notes, *self.notes))
+
+    @property
     def stderr(self) -> float:
         _, count = self.parts
         return math.sqrt(self.variance(self.value)) / abs(count) if count else math.inf
@@ -192,10 +193,11 @@ class FiellerRatio(AverageLaw):
     all that an average can be when the count may be zero.
     """
 
-    @property
-    @abstractmethod
-    def limits(self) -> tuple[float, float]:
-        """The least and the largest amount that is averaged."""
+    def unbounded(self, level: float) -> bool:
+        """Return whether very large ratios are within the error of `total - r * count`."""
+        count, value = abs(self.parts[1]), self.value
+        far = self.half_width(value, level) / count * 2.0 ** (_DOUBLINGS - 1)
+        return any(far * count < self.half_width(value + side * far, level) for side in (-1, 1))
 
     @property
     def possible(self) -> tuple[float, float]:
@@ -276,7 +278,6 @@ class Ratio(FiellerRatio):
     amounts: tuple[float, float, float]
     largest: tuple[float, float, float]
     slope: float
-    bound: HalfWidth = score_half_width
 
     @property
     def parts(self) -> tuple[float, float]:
@@ -295,7 +296,7 @@ class Ratio(FiellerRatio):
         return max(total - 2 * ratio * both + ratio * ratio * count, 0.0)
 
     def half_width(self, ratio: float, level: float) -> float:
-        return self.bound(self.variance(ratio), self._largest(ratio), level)
+        return score_half_width(self.variance(ratio), self._largest(ratio), level)
 
     def _largest(self, ratio: float) -> float:
         """Return a bound on what one row can change `total - ratio * count` by."""
@@ -306,20 +307,3 @@ class Ratio(FiellerRatio):
         place = 0 if ratio < middle else 1
         share = (ratio - self.amounts[place]) / (self.amounts[place + 1] - self.amounts[place])
         return self.largest[place] * (1 - share) + self.largest[place + 1] * share
-
-
-@dataclass(frozen=True)
-class Scaled:
-    """The law of `factor` times an estimate that has the law `law`."""
-
-    law: Law
-    factor: float
-
-    @property
-    def stderr(self) -> float:
-        return abs(self.factor) * self.law.stderr
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        low, high = self.law.interval(value / self.factor, level)
-        ends = (low * self.factor, high * self.factor)
-        return min(ends), max(ends)

@@ -14,7 +14,7 @@ from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.conditions import Span, read_clauses, strip
+from scumble.public.sql.conditions import Span, known, read_clauses, strip
 from scumble.public.sql.expressions import catalogue, read_expression
 from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
 
@@ -98,6 +98,15 @@ def find_calls(question: TokenizedSql, span: Span) -> Iterator[Call]:
             at = call.span[1]
         else:
             at += 1
+
+
+def find_groupings(question: TokenizedSql, span: Span) -> Iterator[Call]:
+    """Yield the calls of GROUPING, which tells totals apart from groups."""
+    for at in range(span[0], span[1] - 1):
+        token, after = question.tokens[at], question.tokens[at + 1]
+        if token.text.lower() == "grouping" and after.token_type is T.L_PAREN and is_word(token):
+            close = question.closing[at + 1]
+            yield Call((at, close + 1), (at + 2, close))
 
 
 def _is_aggregate(question: TokenizedSql, token: Token) -> bool:
@@ -273,8 +282,7 @@ class _TermReader:
             found = read_expression(self.question, self.names, tokens)
             optional = True
         if optional:
-            sql = f"({found.sql}) IS NOT NULL"
-            self.clauses.append(Expression(sql, found.attributes, found.start))
+            self.clauses.append(known(found))
         return found
 
     def _unique(self) -> tuple[Expression, ...]:

@@ -74,15 +74,19 @@ def _clause(
     if found is None or found.column.text.lower() not in names.attributes or names.joins:
         return read_expression(question, names, tokens), []
     attribute = names.attribute(found.column)
+    comparison: Comparison | None = found.comparison._replace(column=attribute.name)
     replacements = {found.column.start: quoted(attribute.name)}
     if found.qualifier is not None:
         names.check_qualifier(found.qualifier)
         replacements[found.qualifier.start] = DROPPED
     if isinstance(attribute.domain, Category) and attribute.domain.ordered:
-        replacements |= ordered_comparisons(names, tokens)
+        ordered = ordered_comparisons(names, tokens)
+        replacements |= ordered
+        comparison = None if ordered else comparison
     sql = render(question, tokens, replacements, set())
     notes = list(_notes(found.comparison, attribute))
-    return Expression(sql, (attribute.name,), tokens[0].start), notes
+    start = tokens[0].start
+    return Expression(sql, (attribute.name,), start, comparison=comparison), notes
 
 
 # Comparisons of a column with literals, the most common clause.
@@ -286,6 +290,113 @@ def _part(question: TokenizedSql, clause: Expression, span: Span, negated: bool)
     named = {token.text for token in tokens if token.token_type is T.IDENTIFIER}
     names = tuple(name for name in clause.attributes if name in named)
     return Expression(f"NOT ({text})" if negated else text, names, clause.start)
+
+
+# Values under a condition, as sums and counts have them: CASE WHEN c THEN x ELSE 0 END.
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """A value where all clauses hold; elsewhere NULL, or with `zero` 0."""
+
+    clauses: tuple[Expression, ...]
+    value: Expression
+    zero: bool
+
+
+def conditional(expression: Expression) -> Conditional | None:
+    """Return the parts of `CASE WHEN c THEN x [ELSE 0] END` or `if(c, x, 0)`; None for others."""
+    question = TokenizedSql(expression.sql)
+    spans = _branches(question, strip(question, (0, len(question.tokens))))
+    if not 2 <= len(spans) <= 3 or any(start >= end for start, end in spans):
+        return None
+    other = question.tokens[slice(*strip(question, spans[2]))] if spans[2:] else []
+    zero = [token.token_type for token in other] == [T.NUMBER] and not float(other[0].text)
+    if other and not zero and [token.token_type for token in other] != [T.NULL]:
+        return None
+    clauses, pending = [], [spans[0]]
+    while pending:  # as `read_clauses` does
+        inner = strip(question, pending.pop())
+        parts = _conjuncts(question, inner)
+        if len(parts) == 1:
+            clauses.append(_part(question, expression, inner, negated=False))
+        else:
+            pending.extend(reversed(parts))
+    value = _part(question, expression, spans[1], negated=False)
+    return Conditional(tuple(clauses), value, zero)
+
+
+def _branches(question: TokenizedSql, span: Span) -> list[Span]:
+    """Return the condition, the value and the other value of a CASE or if(); else nothing."""
+    start, end = span
+    kinds = [token.token_type for token in question.tokens]
+    if question.tokens[start].text.lower() == "if" and question.closing.get(start + 1) == end - 1:
+        return _split_at(question, (start + 2, end - 1), T.COMMA)
+    if kinds[start : start + 2] != [T.CASE, T.WHEN] or kinds[end - 1] is not T.END:
+        return []
+    inside = (start + 2, end - 1)
+    first, *then = _split_at(question, inside, T.THEN)
+    if len(then) != 1 or len(_split_at(question, inside, T.END)) > 1:
+        return []  # several conditions, or several CASEs
+    return [first, *_split_at(question, then[0], T.ELSE)]
+
+
+def known(expression: Expression) -> Expression:
+    """Return the clause that an expression is not NULL, as an aggregate has it."""
+    return Expression(f"({expression.sql}) IS NOT NULL", expression.attributes, expression.start)
+
+
+def known_by(clause: Expression) -> Expression | None:
+    """Return the expression that is not NULL by a clause that `known` returns."""
+    question = TokenizedSql(clause.sql)
+    end = len(question.tokens) - 3
+    kinds = [token.token_type for token in question.tokens[max(end, 0) :]]
+    if kinds != [T.IS, T.NOT, T.NULL] or question.closing.get(0) != end - 1:
+        return None
+    return _part(question, clause, (0, end), negated=False)
+
+
+_PRODUCT = {T.STAR, T.L_PAREN, T.R_PAREN, T.DCOLON, T.DOUBLE, T.NUMBER, T.IDENTIFIER}
+_SUM = _PRODUCT | {T.PLUS, T.DASH, T.SLASH}
+
+
+def inner_conditional(expression: Expression) -> tuple[Expression, Conditional] | None:
+    """Return a CASE or if() in an expression, and the whole expression as one value under its
+    condition, as `conditional` does for one that is nothing else.
+
+    Arithmetic with NULL is NULL, and a product with 0 is 0. None if there is no such CASE.
+    """
+    question = TokenizedSql(expression.sql)
+    spans = list(_cases(question))
+    inside = {at for start, end in spans for at in range(start, end)}
+    around = {t.token_type for at, t in enumerate(question.tokens) if at not in inside}
+    for span in spans:
+        case = _part(question, expression, span, negated=False)
+        found = conditional(case)
+        if found is not None and around <= (_PRODUCT if found.zero else _SUM):
+            start, end = question.tokens[span[0]].start, question.tokens[span[1] - 1].end + 1
+            sql = f"{question.text[:start]}({found.value.sql}){question.text[end:]}"
+            whole = TokenizedSql(sql)
+            value = _part(whole, expression, (0, len(whole.tokens)), negated=False)
+            return case, Conditional(found.clauses, value, found.zero)
+    return None
+
+
+def _cases(question: TokenizedSql) -> Iterator[Span]:
+    """Yield the outermost CASEs and calls of if()."""
+    at, tokens = 0, question.tokens
+    while at < len(tokens):
+        start, cases = at, int(tokens[at].token_type is T.CASE)
+        if tokens[at].text.lower() == "if" and at + 1 in question.closing:
+            at = question.closing[at + 1]
+            yield start, at + 1
+        elif cases:
+            while cases:
+                at += 1
+                kind = tokens[at].token_type
+                cases += (kind is T.CASE) - (kind is T.END)
+            yield start, at + 1
+        at += 1
 
 
 # What is wrong with an expression that the engine refuses.

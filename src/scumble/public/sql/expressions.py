@@ -27,6 +27,7 @@ from scumble.public.limits import (
     PATTERN_FUNCTIONS,
     UNBOUNDED_FUNCTIONS,
 )
+from scumble.public.sql.names import CLOCK_AND_USER, EXPRESSION_WORDS
 from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import (
     NameResolver,
@@ -34,7 +35,6 @@ from scumble.public.sql.tokens import (
     Tokens,
     is_word,
 )
-from scumble.public.sql_words import CLOCK_AND_USER, EXPRESSION_WORDS
 
 _SENTENCES: dict[type[exp.Expr], str] = {
     exp.Tuple: "Tuples are not supported: compare the columns one by one.",

@@ -1,26 +1,28 @@
 """parse: a SELECT statement to a `Query`, or `read_select` to a `Query` or a `SelectPlan`.
 
 The text is not trusted: every token must be known, and the first unknown one is pointed at. A
-`Query` is one COUNT, SUM or AVG by attributes; everything else that is supported is a `SelectPlan`.
+`Query` is one COUNT, SUM or AVG by attributes; everything else that is supported is a
+`SelectPlan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 from types import MappingProxyType
 from typing import NoReturn
 
 from sqlglot import TokenType as T
 
-from scumble.model.query import Aggregate, Expression, Query
+from scumble.model.query import Aggregate, Expression, Query, quoted
 from scumble.model.schema.schema import Schema
+from scumble.public.estimate import GroupingColumn
 from scumble.public.level_function import spell_levels
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.aggregates import Term
-from scumble.public.sql.conditions import Span, read_clauses
+from scumble.public.sql.aggregates import Call, Term, find_groupings, split_commas
+from scumble.public.sql.conditions import Span, read_clauses, strip
 from scumble.public.sql.from_clause import FromReader, read_with
-from scumble.public.sql.group_by import GroupingSet, GroupReader
 from scumble.public.sql.select_list import ArrangementReader, RawItem, SelectReader, read_items
 from scumble.public.sql.select_plan import (
     UNARRANGED,
@@ -35,10 +37,154 @@ from scumble.public.sql.tokens import (
     NameResolver,
     TokenizedSql,
     fold_derived,
+    is_word,
     refuse_unsupported,
 )
 
 __all__ = ["parse", "parse_tokens", "read_select", "read_select_tokens", "refuse_plan"]
+
+# --- GROUP BY -------------------------------------------------------------------------------------
+#
+# GROUP BY: columns, expressions, aliases, positions, GROUPING SETS, ROLLUP and CUBE.
+
+_SETS = {T.GROUPING_SETS, T.ROLLUP, T.CUBE}
+_MOST_SETS = 256
+GroupingSet = tuple[int, ...]
+
+
+@dataclass
+class GroupReader:
+    """Reads GROUP BY into `keys` and grouping sets of their indices.
+
+    `items` are the entries of the SELECT list; `plain` says of each whether it has no aggregate.
+    """
+
+    reader: SelectReader
+    items: Sequence[RawItem]
+    plain: Sequence[bool]
+    keys: list[Key] = field(default_factory=list)
+
+    def read(self, span: Span) -> list[GroupingSet]:
+        """Return the grouping sets."""
+        question = self.reader.question
+        start, end = span
+        if start >= end:
+            raise question.error("A column is missing after GROUP BY.")
+        if question.tokens[start].token_type is T.ALL and end == start + 1:
+            chosen = [item for item, plain in zip(self.items, self.plain, strict=True) if plain]
+            return [tuple(dict.fromkeys(self._key(item.span) for item in chosen))]
+        parts = [self._sets(part) for part in split_commas(question, span)]
+        found = [tuple(dict.fromkeys(sum(choice, ()))) for choice in product(*parts)]
+        if len(found) > _MOST_SETS:
+            raise question.error(
+                f"GROUP BY makes {len(found)} grouping sets, of at most {_MOST_SETS}.",
+                question.tokens[start],
+            )
+        return found
+
+    def _sets(self, span: Span) -> list[GroupingSet]:
+        """Return the grouping sets of one element of GROUP BY."""
+        question = self.reader.question
+        start, end = span
+        if start >= end:
+            raise question.error(
+                "A column is missing in GROUP BY.",
+                question.tokens[start] if start < len(question.tokens) else None,
+            )
+        kind = question.tokens[start].token_type
+        if kind not in _SETS or question.closing.get(start + 1) != end - 1:
+            return [(self._element(span),)]
+        parts = [each for each in split_commas(question, (start + 2, end - 1)) if each[0] < each[1]]
+        if kind is T.GROUPING_SETS:
+            return [found for part in parts for found in self._listed(part)]
+        sets = [self._joined(part) for part in parts]
+        if kind is T.ROLLUP:
+            return [sum(sets[:size], ()) for size in range(len(sets), -1, -1)]
+        sizes = range(len(sets), -1, -1)
+        return [sum(some, ()) for size in sizes for some in combinations(sets, size)]
+
+    def _listed(self, span: Span) -> list[GroupingSet]:
+        """Return the sets of one element of GROUPING SETS."""
+        if self.reader.question.tokens[span[0]].token_type in _SETS:
+            return self._sets(span)
+        return [self._joined(span)]
+
+    def _joined(self, span: Span) -> GroupingSet:
+        """Return the set of `a` or `(a, b)`; () is the empty set."""
+        start, end = span
+        if self.reader.question.closing.get(start) == end - 1:
+            inner = split_commas(self.reader.question, (start + 1, end - 1))
+            return tuple(self._element(part) for part in inner if part[0] < part[1])
+        return (self._element(span),)
+
+    def _element(self, span: Span) -> int:
+        """Return the key of a column, an expression, an alias, or a position."""
+        return self._key(self._meant(span))
+
+    def place(self, span: Span) -> int | None:
+        """Return the key of a column, an expression or an alias; None if GROUP BY has none."""
+        found = self.read_key(self._meant(span)).expression
+        return next((i for i, key in enumerate(self.keys) if key.expression == found), None)
+
+    def _meant(self, span: Span) -> Span:
+        """Return the expression that a column, an expression, an alias or a position stands for."""
+        question = self.reader.question
+        start, end = strip(question, span)
+        token = question.tokens[start]
+        if end - start == 1 and token.token_type is T.NUMBER:
+            number = int(token.text) if token.text.isdigit() else 0
+            if not 0 < number <= len(self.items) or not self.plain[number - 1]:
+                raise question.error(
+                    f"{token.text} is not the position of a selected column.", token
+                )
+            return self.items[number - 1].span
+        alias = self._aliases.get(token.text.lower())
+        known = token.text.lower() in self.reader.names.attributes
+        if end - start == 1 and is_word(token) and alias is not None and not known:
+            return alias
+        return start, end
+
+    @property
+    def _aliases(self) -> Mapping[str, Span]:
+        pairs = zip(self.items, self.plain, strict=True)
+        return {item.name.lower(): item.span for item, plain in pairs if plain and item.alias}
+
+    def _key(self, span: Span) -> int:
+        found = self.read_key(span)
+        for index, key in enumerate(self.keys):
+            if key.expression == found.expression:
+                return index
+        self.keys.append(found)
+        return len(self.keys) - 1
+
+    def read_key(self, span: Span) -> Key:
+        """Return the key of an expression; a column of the view has the name of its attribute."""
+        question, names = self.reader.question, self.reader.names
+        start, end = strip(question, span)
+        tokens = question.tokens[start:end]
+        if self.reader.has_aggregate((start, end)):
+            raise question.error("An aggregate cannot stand in GROUP BY.", tokens[0])
+        column = tokens[-1]
+        plain = len(tokens) in (1, 3) and is_word(column) and is_word(tokens[0])
+        if len(tokens) == 3 and plain:
+            plain = tokens[1].token_type is T.DOT and tokens[0].text.lower() not in names.joins
+            if plain:
+                names.check_qualifier(tokens[0])
+        if plain and (len(tokens) == 3 or not names.is_joined(column)):
+            attribute = names.attribute(column)
+            expression = Expression(quoted(attribute.name), (attribute.name,), tokens[0].start)
+            return Key(attribute.name, expression, attribute.name)
+        expression = self.reader.expression((start, end))
+        text = question.text[tokens[0].start : tokens[-1].end + 1]
+        text = question.written.get(f"({text})", text)
+        name = column.text if len(tokens) in (1, 3) and is_word(column) else text
+        if not expression.attributes:
+            raise question.error("GROUP BY needs a column here, not a constant.", tokens[0])
+        return Key(name, expression)
+
+
+# --- statements -----------------------------------------------------------------------------------
+
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _ONE = (
@@ -122,44 +268,54 @@ class Statement:
     def read(self) -> Query | SelectPlan:
         """Return the query or the plan; every token must have been read."""
         start = self._find_from()
-        items = read_items(self.question, (1, start))
+        every = read_items(self.question, (1, start))
         source = FromReader(self.question, self.names, start + 1)
         at, joined = source.read()
         spans = self._read_spans(at)
         clauses, notes = self._clauses(spans.get(T.WHERE))
         clauses = [*joined, *clauses]
-        groups = GroupReader(self.reader, items, self._plain(items))
+        calls = self._grouping_calls(every)
+        plain = self._plain(every, calls)
+        groups = GroupReader(self.reader, every, plain)
         sets = groups.read(spans[T.GROUP_BY]) if T.GROUP_BY in spans else [()]
+        items = [item for place, item in enumerate(every) if place not in calls]
         selected = self._selected(items, groups)
         keys, sets = _by_selection(groups.keys, sets, selected)
+        order = _key_order(selected, len(keys))
+
+        def grouping_keys(call: Call) -> tuple[int, ...]:
+            return tuple(order.index(place) for place in self._grouping_places(call, groups))
+
+        places = _places(selected, keys)
+        for number, place in enumerate(calls):
+            places.insert(place, placeholder("key grouping", number))
+        marks = [(every[place], grouping_keys(call)) for place, call in calls.items()]
+        arrangement = UNARRANGED
+        if not _ARRANGING.isdisjoint(spans):
+            aliases = {i.name.lower(): p for i, p in zip(every, places, strict=True) if i.alias}
+            arrangement = self._arrangement(
+                spans,
+                ArrangementReader(
+                    self.reader, keys, places, aliases, [each for _, each in marks], grouping_keys
+                ),
+            )
         plan = SelectPlan(
             _named(keys, items, selected),
             tuple(self._items(items, selected)),
             tuple(clauses),
             tuple(sets),
-            self._arrangement(spans, items, selected, keys),
+            arrangement,
             source.joins,
             self.question.text,
             tuple(dict.fromkeys(notes)),
         )
+        plan = replace(plan, groupings=tuple(self._groupings(plan, marks)))
         return _query(plan, keys) or plan
 
-    def _arrangement(
-        self,
-        spans: Mapping[T, Span],
-        items: Sequence[RawItem],
-        selected: Sequence[int | None],
-        keys: Sequence[Key],
-    ) -> Arrangement:
+    def _arrangement(self, spans: Mapping[T, Span], reader: ArrangementReader) -> Arrangement:
         """Read HAVING, ORDER BY, LIMIT and OFFSET."""
-        if _ARRANGING.isdisjoint(spans):
-            return UNARRANGED
         limits = [self._whole(spans.get(kind)) for kind in (T.LIMIT, T.OFFSET)]
-        places = _places(selected, keys)
-        aliases = {i.name.lower(): p for i, p in zip(items, places, strict=True) if i.alias}
-        return ArrangementReader(self.reader, keys, places, aliases).read(
-            spans.get(T.HAVING), spans.get(T.ORDER_BY), limits[0], limits[1] or 0
-        )
+        return reader.read(spans.get(T.HAVING), spans.get(T.ORDER_BY), limits[0], limits[1] or 0)
 
     # The spans of the statement.
 
@@ -222,12 +378,18 @@ class Statement:
 
     # The SELECT list.
 
-    def _plain(self, items: Sequence[RawItem]) -> list[bool]:
-        """Return of each item whether it has no aggregate; at least one must have one."""
-        plain = [not self.reader.has_aggregate(item.span) for item in items]
-        if all(plain):
-            for item in items:
-                self._check_column(item.span)
+    def _plain(self, items: Sequence[RawItem], calls: Mapping[int, Call]) -> list[bool]:
+        """Return of each item whether it is a column or an expression without an aggregate; at
+        least one must have an aggregate. `calls` are the places of GROUPING.
+        """
+        plain = [
+            place not in calls and not self.reader.has_aggregate(item.span)
+            for place, item in enumerate(items)
+        ]
+        if sum(plain) + len(calls) == len(items):
+            for item, each in zip(items, plain, strict=True):
+                if each:
+                    self._check_column(item.span)
             raise self.question.error(
                 f"The question must ask for an aggregate: {AGGREGATES}.", self.question.tokens[1]
             )
@@ -240,8 +402,8 @@ class Statement:
     def _selected(self, items: Sequence[RawItem], groups: GroupReader) -> list[int | None]:
         """Return for each item the index of its key, or None for a number."""
         selected: list[int | None] = []
-        for item, plain in zip(items, groups.plain, strict=True):
-            if not plain:
+        for item in items:
+            if self.reader.has_aggregate(item.span):
                 selected.append(None)
                 continue
             key = groups.read_key(item.span)
@@ -254,13 +416,64 @@ class Statement:
             selected.append(places[0])
         return selected
 
+    def _grouping_calls(self, items: Sequence[RawItem]) -> dict[int, Call]:
+        """Return the items that are a call of GROUPING, by their place."""
+        found: dict[int, Call] = {}
+        for place, item in enumerate(items):
+            for call in find_groupings(self.question, item.span):
+                if call.span != item.span:
+                    raise self.question.error(
+                        "GROUPING stands by itself in SELECT: GROUPING(x) is 1 in a total over x, "
+                        "else 0.",
+                        self.question.tokens[call.span[0]],
+                    )
+                found[place] = call
+        return found
+
+    def _grouping_places(self, call: Call, groups: GroupReader) -> list[int]:
+        """Return the keys that a call of GROUPING names."""
+        if call.arguments[0] >= call.arguments[1]:
+            token = self.question.tokens[call.span[0]]
+            raise self.question.error("GROUPING needs a column of GROUP BY.", token)
+        found: list[int] = []
+        for span in split_commas(self.question, call.arguments):
+            place = groups.place(span)
+            if place is None:
+                token = self.question.tokens[span[0]]
+                raise self.question.error(
+                    f"'{token.text}' is not in GROUP BY: GROUPING names its columns.", token
+                )
+            found.append(place)
+        return found
+
+    def _groupings(
+        self, plan: SelectPlan, marks: Sequence[tuple[RawItem, tuple[int, ...]]]
+    ) -> Iterator[GroupingColumn]:
+        """Yield the columns of GROUPING: those that are selected, and one for each other key that
+        has totals.
+        """
+        taken = [*(key.name for key in plan.keys), *(item.name for item in plan.items)]
+        totals = [i for i in range(len(plan.keys)) if any(i not in each for each in plan.sets)]
+        found = [(self._name(item), keys, True) for item, keys in marks]
+        found += [
+            (f"GROUPING({plan.keys[index].name})", (index,), False)
+            for index in totals
+            if not any(keys == (index,) for _, keys in marks)
+        ]
+        for name, keys, shown in found:
+            taken.append(_distinct(name, taken))
+            yield GroupingColumn(taken[-1], keys, shown)
+
+    def _name(self, item: RawItem) -> str:
+        """Return the alias of an item, else its text."""
+        start, end = (self.question.tokens[i] for i in (item.span[0], item.span[1] - 1))
+        return item.name or self.question.text[start.start : end.end + 1]
+
     def _items(self, items: Sequence[RawItem], selected: Sequence[int | None]) -> list[Item]:
         found: list[Item] = []
         for item, key in zip(items, selected, strict=True):
             if key is None:
-                start, end = (self.question.tokens[i] for i in (item.span[0], item.span[1] - 1))
-                name = item.name or self.question.text[start.start : end.end + 1]
-                name = _distinct(name, [each.name for each in found])
+                name = _distinct(self._name(item), [each.name for each in found])
                 found.append(Item(name, self.reader.node(item.span), item.name))
         return found
 
@@ -327,7 +540,7 @@ def _query(plan: SelectPlan, keys: Sequence[Key]) -> Query | None:
         return None
     if len(attributes) < len(keys) or len(plan.sets) > 1 or plan.arrangement != UNARRANGED:
         return None
-    if plan.joins or (term.filtered and keys):
+    if plan.joins or plan.groupings or (term.filtered and keys):
         return None
     return Query(
         _KINDS[term.kind],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,14 @@ from sqlglot import TokenType as T
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
-from scumble.public.sql.aggregates import Term, find_calls, read_term, split_commas
+from scumble.public.sql.aggregates import (
+    Call,
+    Term,
+    find_calls,
+    find_groupings,
+    read_term,
+    split_commas,
+)
 from scumble.public.sql.arithmetic import Apply, Node, UnsupportedError, linear, ratio, read_node
 from scumble.public.sql.conditions import Span
 from scumble.public.sql.expressions import (
@@ -137,12 +144,17 @@ class SelectReader:
         return self.question.error(found.message, token)
 
     def formula(
-        self, span: Span, keys: Sequence[Key], aliases: Mapping[str, str], terms: list[Term]
+        self,
+        span: Span,
+        keys: Sequence[Key],
+        aliases: Mapping[str, str],
+        terms: list[Term],
+        grouping: Callable[[Call], str],
     ) -> tuple[str, bool]:
         """Return the SQL of an expression of HAVING or ORDER BY over the table of estimates.
 
-        `aliases` are placeholders by alias. New aggregates are appended to `terms`. The second
-        result says whether it depends on estimates.
+        `aliases` are placeholders by alias, and `grouping` returns that of a call of GROUPING. New
+        aggregates are appended to `terms`. The second result says whether it depends on estimates.
         """
         tokens, found = self._collapsed(span)
         if not found:
@@ -154,6 +166,12 @@ class SelectReader:
             if term not in terms:
                 terms.append(term)
             places[token.start] = placeholder("term", terms.index(term))
+        for number, call in enumerate(find_groupings(self.question, span)):
+            first, last = (self.question.tokens[at] for at in (call.span[0], call.span[1] - 1))
+            token = Token(T.VAR, f"scumble_grouping_{number}", first.line, first.col, first.start)
+            before = [each for each in tokens if each.start < first.start]
+            tokens = [*before, token, *(each for each in tokens if each.start > last.start)]
+            places[token.start] = grouping(call)
         calls = check_functions(self.question, tokens)
         resolver = EstimateColumns(self.question, self.names, tokens)
         resolver.places, resolver.aliases = places, aliases
@@ -240,12 +258,18 @@ def read_order(question: TokenizedSql, span: Span) -> list[tuple[Span, str]]:
 
 @dataclass
 class ArrangementReader:
-    """Reads HAVING, ORDER BY, LIMIT and OFFSET. `items` are placeholders by position."""
+    """Reads HAVING, ORDER BY, LIMIT and OFFSET. `items` are placeholders by position.
+
+    `groupings` are the keys of each GROUPING that is selected; those that are read are added.
+    `grouping_keys` returns the keys of a call.
+    """
 
     reader: SelectReader
     keys: Sequence[Key]
     items: Sequence[str]
     aliases: Mapping[str, str]
+    groupings: list[tuple[int, ...]]
+    grouping_keys: Callable[[Call], tuple[int, ...]]
 
     def read(
         self, having: Span | None, order: Span | None, limit: int | None, offset: int
@@ -253,7 +277,7 @@ class ArrangementReader:
         terms: list[Term] = []
         condition, by_having = None, False
         if having is not None:
-            condition, by_having = self.reader.formula(having, self.keys, self.aliases, terms)
+            condition, by_having = self._formula(having, terms)
         parts, by_order = [], False
         for span, suffix in read_order(self.reader.question, order) if order else ():
             sql, estimated = self._ordered(span, terms)
@@ -267,7 +291,18 @@ class ArrangementReader:
             offset,
             tuple(terms),
             by_having or (by_order and cut),
+            tuple(self.groupings),
         )
+
+    def _formula(self, span: Span, terms: list[Term]) -> tuple[str, bool]:
+        return self.reader.formula(span, self.keys, self.aliases, terms, self._grouping)
+
+    def _grouping(self, call: Call) -> str:
+        """Return the placeholder of a call of GROUPING."""
+        keys = self.grouping_keys(call)
+        if keys not in self.groupings:
+            self.groupings.append(keys)
+        return placeholder("key grouping", self.groupings.index(keys))
 
     def _ordered(self, span: Span, terms: list[Term]) -> tuple[str, bool]:
         start, end = span
@@ -280,4 +315,4 @@ class ArrangementReader:
                 )
             found = self.items[number - 1]
             return quoted(found), "key" not in found
-        return self.reader.formula(span, self.keys, self.aliases, terms)
+        return self._formula(span, terms)

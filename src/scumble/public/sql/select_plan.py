@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scumble.model.query import Expression, Query, quoted
+from scumble.public.estimate import GroupingColumn
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.arithmetic import Linear, Node, Ratio, terms_of
 
@@ -50,8 +51,8 @@ class Join:
 class Arrangement:
     """HAVING, ORDER BY, LIMIT and OFFSET, as SQL over placeholders (see `placeholder`).
 
-    `terms` are the aggregates that they name. `by_estimates` says that the groups that are shown
-    depend on the estimates.
+    `terms` are the aggregates that they name, and `groupings` the keys of each GROUPING.
+    `by_estimates` says that the groups that are shown depend on the estimates.
     """
 
     having: str | None = None
@@ -60,6 +61,7 @@ class Arrangement:
     offset: int = 0
     terms: tuple[Term, ...] = ()
     by_estimates: bool = False
+    groupings: tuple[tuple[int, ...], ...] = ()
 
 
 UNARRANGED = Arrangement()
@@ -77,6 +79,7 @@ class SelectPlan:
     joins: tuple[Join, ...] = ()
     text: str = ""
     notes: tuple[str, ...] = ()
+    groupings: tuple[GroupingColumn, ...] = ()
 
     @property
     def terms(self) -> list[Term]:
@@ -98,7 +101,9 @@ class SelectPlan:
 
 
 def placeholder(kind: str, index: int) -> str:
-    """Return the column of the table of estimates for a "key", an "item" or a "term"."""
+    """Return the column of the table of estimates for a "key", an "item", a "term", or for the
+    GROUPING of keys ("key grouping").
+    """
     return f"scumble {kind} {index}"
 
 

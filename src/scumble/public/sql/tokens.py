@@ -22,7 +22,7 @@ from scumble.model.query import place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import DerivedName, Function
 from scumble.model.schema.schema import Schema
-from scumble.public.sql_words import CLOCK_AND_USER
+from scumble.public.sql.names import CLOCK_AND_USER
 
 LONGEST = 200_000
 DEEPEST = 25  # parentheses and CASE; the recursive parser must never exhaust the stack

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,23 +16,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model import stored
 from scumble.model.errors import ParameterError, QueryError, ReleaseError, writing
 from scumble.model.long_work import portion
 from scumble.model.parameters import whole
-from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
-from scumble.public.archive.archive import LINKS, check_new_place, is_free, load
-from scumble.public.estimate import Estimate, Estimates, Unknown
+from scumble.public.archive.archive import LINKS, check_new_place, is_free
+from scumble.public.archive.relations import address_of_table, save_linked_relation
+from scumble.public.estimate import ALL, Estimate, Estimates, GroupingColumn, Unknown
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
 from scumble.public.release import Release
-from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.release_rows import MOST_ROWS
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+    from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]
 
@@ -134,35 +135,47 @@ class LinkedRelease:
             return self.tables[names[0]].answer(sql, tables=tables, clamp=clamp)
         if len(names) < len(asked):
             raise QueryError("A question that joins tables of this release takes no other tables.")
+        totals = _total_columns(question)
         with one_question():
-            found = self._sandbox.rows(sql)
+            found = self._sandbox.rows(_with_groupings(question, totals) if totals else sql)
+        number = found.num_columns - len(totals)
+        labels, marks = found.select(range(number)), found.select(range(number, found.num_columns))
         columns = {each.name for each in question.find_all(exp.Column)}
         notes = dict.fromkeys(
             f"{name}: {note}"
             for name in names
             for note in self.tables[name].manifest.left_out(columns)
         )
-        ordered = found if question.args.get("order") else self._sorted(found)
-        return _estimates(ordered, (_UNKNOWN, *notes), question.expressions[-1].alias)
+        at = dict(zip(totals, (column.to_numpy() for column in marks.columns), strict=True))
+        order = None if question.args.get("order") else self._order(labels, at)
+        if order is not None:
+            labels = labels.take(pa.array(order))
+            at = {place: each[order] for place, each in at.items()}
+        return _estimates(labels, at, (_UNKNOWN, *notes), question.expressions[-1].alias)
 
-    def _sorted(self, found: pa.Table) -> pa.Table:
-        """Return rows sorted by all columns but the last: by the code of an attribute's value, or
-        else by value.
+    def _order(self, found: pa.Table, totals: Mapping[int, Integers]) -> Integers | None:
+        """Return the order of rows by all columns but the last: by the code of an attribute's
+        value, or else by value; totals are last. None if there are no such columns.
         """
         keys = []
         for place, name in enumerate(found.column_names[:-1]):
+            if place in totals:
+                keys.append(totals[place])
             column = found[place].combine_chunks()
             known = [each.schema[name] for each in self.tables.values() if name in each.schema]
-            if known and known[0].domain is not None and column.type == known[0].arrow_type:
+            fits = bool(known) and (known[0].missing or not column.null_count)
+            if fits and known[0].domain is not None and column.type == known[0].arrow_type:
                 keys.append(known[0].encode(column)[0].astype(np.int64))
                 continue
             values = column.to_pylist()
             ranks = {value: rank for rank, value in enumerate(sorted({*values} - {None}))}
             keys.append(np.array([ranks.get(value, len(ranks)) for value in values], np.int64))
-        return found.take(pa.array(np.lexsort(keys[::-1]))) if keys else found
+        return np.lexsort(keys[::-1]) if keys else None
 
     @cached_property
     def _sandbox(self) -> Sandbox:
+        from scumble.public.sandbox import Sandbox
+
         found = Sandbox(self.tables[self.people].schema)
         for name, table in self.rows(seed=_SEED).items():
             found.add_table(name, table)
@@ -180,8 +193,6 @@ class LinkedRelease:
             "guarantees": [each.to_dict() for each in self.guarantees],
         }
         if isinstance(folder, str) and is_address(folder):
-            from scumble.public.archive.linked_relations import save_linked_relation
-
             return save_linked_relation(self.tables, links, folder, insecure=insecure)
         path = Path(folder)
         check_linked_folder(path)
@@ -208,37 +219,9 @@ def check_linked_folder(folder: Path) -> None:
         raise ReleaseError(f"{folder} exists already. Choose another folder.")
 
 
-def load_linked(place: str | Path) -> LinkedRelease:
-    """Open the folder or the address that `LinkedRelease.save` wrote to."""
-    try:
-        data: Any = _links(place)
-        names = stored.items(stored.text, data["tables"])
-        keys = {name: stored.text(data["keys"][name]) for name in names}
-        given = {name: stored.items(stored.text, data["given"][name]) for name in names[1:]}
-        promises = Guarantees(stored.items(Guarantee.from_dict, data["guarantees"]))
-        if any("/" in name or name.startswith(".") for name in names):
-            raise ValueError("not the name of a table")
-    except (OSError, *stored.MALFORMED):
-        where = "It" if isinstance(place, str) and is_address(place) else place
-        raise ReleaseError(f"{where} is not a release of linked tables, or is damaged.") from None
-    tables = {name: load(place_of_table(place, name)) for name in names}
-    return LinkedRelease(tables, keys, given, promises)
-
-
-def _links(place: str | Path) -> Any:
-    """Return the JSON values that say how tables are linked."""
-    if isinstance(place, str) and is_address(place):
-        from scumble.public.archive.linked_relations import read_links
-
-        return read_links(place)
-    return stored.parse_json(stored.read_regular(Path(place) / LINKS).decode("utf-8"))
-
-
 def place_of_table(place: str | Path, name: str) -> str | Path:
     """Return the folder or the address of the release of one of several tables."""
     if isinstance(place, str) and is_address(place):
-        from scumble.public.archive.linked_relations import address_of_table
-
         return address_of_table(place, name)
     return Path(place) / name
 
@@ -307,14 +290,39 @@ def _tables_in(question: exp.Select) -> list[str]:
     return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
-def _estimates(found: pa.Table, notes: tuple[str, ...], alias: str) -> Estimate | Estimates:
+def _total_columns(question: exp.Select) -> list[int]:
+    """Return the places of the selected columns that may be totals of ROLLUP and the like."""
+    from sqlglot import exp
+
+    group = question.args.get("group")
+    if group is None or not group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+        return []
+    labels = enumerate(question.expressions[:-1])
+    return [place for place, each in labels if isinstance(each.unalias(), exp.Column)]
+
+
+def _with_groupings(question: exp.Select, places: Sequence[int]) -> str:
+    """Return a question that also selects GROUPING of some of its columns, after the others."""
+    from sqlglot import exp
+
+    columns = [question.expressions[place].unalias().copy() for place in places]
+    calls = (exp.Anonymous(this="GROUPING", expressions=[column]) for column in columns)
+    return question.select(*calls).sql("duckdb")
+
+
+def _estimates(
+    found: pa.Table, totals: Mapping[int, Integers], notes: tuple[str, ...], alias: str
+) -> Estimate | Estimates:
     """Return numbers that were computed from rows: the last column by those before it, under the
-    name that the question gives it.
+    name that the question gives it. `totals` says of columns by place which rows are totals.
     """
     kind = found.schema.types[-1]
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise QueryError("The last column of a question with a JOIN must be a number.")
     *labels, numbers = [column.to_pylist() for column in found.columns]
+    for place, marks in totals.items():
+        pairs = zip(labels[place], marks.tolist(), strict=True)
+        labels[place] = [ALL if mark else value for value, mark in pairs]
     rows = [
         (tuple(key), Estimate(_number(number), Unknown(), JOINED, notes))
         for *key, number in zip(*labels, numbers, strict=True)
@@ -322,7 +330,9 @@ def _estimates(found: pa.Table, notes: tuple[str, ...], alias: str) -> Estimate 
     if not labels and len(rows) == 1:
         return replace(rows[0][1], alias=alias)
     types = [(each.name, each.type) for each in list(found.schema)[:-1]]
-    return Estimates(types, rows, aliases=[*("" for _ in types), alias])
+    groupings = [GroupingColumn(f"GROUPING({types[place][0]})", (place,)) for place in totals]
+    aliases = [*("" for _ in types), alias]
+    return Estimates(types, rows, aliases=aliases, groupings=groupings)
 
 
 def _number(value: Any) -> float:

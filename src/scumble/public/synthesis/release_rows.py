@@ -9,19 +9,16 @@ from math import isfinite
 from typing import Any, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.designs.residuals import Residuals
 from scumble.model.errors import ParameterError, QueryError
-from scumble.model.evidence.evidence import Evidence, Measurements, Synthetic
+from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
-from scumble.public.estimation.measurements.baskets.frequent_sets import FrequentSets
-from scumble.public.estimation.measurements.marginals import ResidualReader
-from scumble.public.estimation.measurements.parts import PartsReader
-from scumble.public.estimation.measurements.readings import Part, Weights, reader_of
+from scumble.public.estimation.measurements.readers import reader_with
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_total
 from scumble.public.synthesis.quality import quality
@@ -29,6 +26,7 @@ from scumble.public.synthesis.row_model import RowModel
 from scumble.public.synthesis.tree_model import Codes
 
 MOST_ROWS = 10**8
+MOST_LISTS = 10**7  # rows of lists
 _MOST_CELLS = 1 << 16  # of a table that is read cell by cell
 _KEPT = "row model"  # in `Sandbox.derived`
 
@@ -102,78 +100,41 @@ def drawn(source: DrawnRows, number: int | None, seed: int | None) -> pa.Table:
 
 def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> DrawnRows:
     """Return what draws rows of a release; ParameterError if it publishes rows or keys."""
-    if isinstance(evidence, Synthetic):
-        raise ParameterError(
-            f"This release publishes rows itself, synthetic ones: the file {evidence.file} of its "
-            "folder. More of them would tell more about people than was promised."
-        )
-    if not isinstance(evidence, Measurements):
-        raise ParameterError(
-            "This release publishes rows itself, perturbed ones. Synthetic rows are drawn from "
-            "releases of noisy counts, such as Synthesis, Marginals or Histogram."
-        )
+    if evidence.rows_refused is not None:
+        raise ParameterError(evidence.rows_refused)
     if _KEPT not in engine.derived:
-        engine.derived[_KEPT] = _rows_of(evidence, schema, engine)
+        engine.derived[_KEPT] = _rows_of(cast(Measurements, evidence), schema, engine)
     return cast(DrawnRows, engine.derived[_KEPT])
 
 
 def _rows_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> DrawnRows:
-    kind = evidence.design.kind
-    if kind == "open":
-        raise ParameterError(
-            "This release names keys: it has no rows to draw. Close its category with "
-            "`release.closed(schema)` and publish with Synthesis."
-        )
-    baskets = FrequentSets.of(evidence, schema, engine) is not None
-    if kind == "strings" or baskets:
-        from scumble.public.synthesis.list_rows import list_rows
-
-        own = _model(evidence, schema, engine) if kind == "residuals" else None
-        return list_rows(evidence, schema, engine, own)
-    if kind == "parts":
-        from scumble.public.synthesis.trip_rows import TripRows
-
-        parts = cast(PartsReader, reader_of(evidence, schema, engine)).parts
-        lengths = _model(parts[-1].evidence, parts[-1].schema, parts[-1].engine).tables[0]
-        return TripRows.of(parts, lengths)
-    return ReleaseRows(schema, evidence.columns, _model(evidence, schema, engine))
+    own = reader_with(evidence, schema, engine, "drawn_rows")
+    if own is not None:
+        return cast(DrawnRows, own.drawn_rows())
+    return ReleaseRows(schema, evidence.columns, row_model(evidence, schema, engine))
 
 
-def _model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowModel:
-    kind = evidence.design.kind
-    if kind == "chosen":
-        chosen: Any = reader_of(evidence, schema, engine)
-        return cast(RowModel, chosen.model)
+def row_model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowModel:
+    """Return the model of the rows: that of the reader, or one of the noisy tables."""
+    own = reader_with(evidence, schema, engine, "row_model")
+    if own is not None:
+        return cast(RowModel, own.row_model)
     sizes = [schema[name].size for name in evidence.columns]
-    if kind == "residuals":
-        tables = _residual_tables(evidence, schema, engine)
-    else:
+    reader = reader_with(evidence, schema, engine, "noisy_tables")
+    if reader is None:
         tables = _read_tables(evidence, schema, engine)
+    else:
+        tables = reader.noisy_tables(evidence.columns, schema)
     total = estimated_total(tables) if evidence.rows is None else float(evidence.rows)
     return RowModel.of(sizes, tables, total)
 
 
-def _residual_tables(evidence: Measurements, schema: Schema, engine: Sandbox) -> list[NoisyTable]:
-    """Return the least squares estimates of the largest sets that were measured."""
-    reader = cast(ResidualReader, reader_of(evidence, schema, engine))
-    sets = sorted(cast(Residuals, evidence.design).sets, key=len, reverse=True)
-    largest: list[frozenset[int]] = []
-    for each in sets:
-        if not any(each < other for other in largest) and reader.solver.determines(_places(each)):
-            largest.append(each)
-    return [_residual_table(reader, evidence, schema, _places(each)) for each in largest if each]
-
-
-def _residual_table(
-    reader: ResidualReader, evidence: Measurements, schema: Schema, places: Places
-) -> NoisyTable:
-    names = tuple(evidence.columns[place] for place in places)
-    cell = np.zeros([schema[name].size for name in names])
-    cell.reshape(-1)[0] = 1.0
-    ordered = tuple(name for name in schema.names if name in names)
-    order = [names.index(name) for name in ordered]
-    variance = reader.read(Weights((Part(ordered, cell.transpose(order)),))).variance
-    return NoisyTable(places, reader.marginal(places), max(variance, 1e-12))
+def list_table(
+    name: str, values: pa.Array, codes: npt.NDArray[Any], offsets: npt.NDArray[Any]
+) -> pa.Table:
+    """Return lists as a column, given all codes one after the other and where each list begins."""
+    flat = values.take(pa.array(codes, pa.int64()))
+    return pa.table({name: pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)})
 
 
 def _read_tables(evidence: Measurements, schema: Schema, engine: Sandbox) -> list[NoisyTable]:
@@ -217,7 +178,3 @@ def _read(estimator: Estimator, places: Places, names: tuple[str, ...]) -> Noisy
     known = [each for each in variances if isfinite(each)]
     variance = sum(known) / len(known) if known else 1.0
     return NoisyTable(places, counts, max(variance, 1e-12))
-
-
-def _places(places: frozenset[int]) -> Places:
-    return tuple(sorted(places))

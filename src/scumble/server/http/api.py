@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scumble._version import __version__
+from scumble.model.stored import without_infinity
 from scumble.server.answer_json import encode_answer
-from scumble.server.catalogue import Question, Receipt
+from scumble.server.catalogue import AskedQuestion, DatasetReceipt
 from scumble.server.http import owner_api
 from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
+from scumble.server.http.openapi import document
 from scumble.server.http.routes import (
     ASKING,
     AUDITING,
@@ -33,7 +34,7 @@ _LEVEL = Field("level", "number", "Level of low and high.", least=0.000001, most
 _QUESTION = (
     Field("sql", "string", "The question, as SQL.", required=True),
     Field("relax", "string", "When the promise is used up.", choices=_RELAX),
-    Field("prefer", "string", "A box nearby, or the box itself.", choices=_PREFER),
+    Field("prefer", "string", "The box itself first, or a box nearby.", choices=_PREFER),
     Field("max_relaxation_error", "number", "Refuse what is further off.", least=0, most=1e300),
 )
 _KEY = Field("key", "string", "Idempotency key: asked again with it, answered once.", longest=120)
@@ -62,13 +63,15 @@ def answer_all(service: Service, calls: Sequence[Call]) -> list[Result | Excepti
     results: list[Result | Exception | None] = []
     for call, each in zip(calls, found, strict=True):
         try:
-            results.append(_answered(service, call, each) if isinstance(each, Receipt) else each)
+            results.append(
+                _answered(service, call, each) if isinstance(each, DatasetReceipt) else each
+            )
         except Exception as error:  # of one answer only
             results.append(error)
     return results
 
 
-def _answered(service: Service, call: Call, reply: Receipt) -> Result:
+def _answered(service: Service, call: Call, reply: DatasetReceipt) -> Result:
     level = float(call.body.get("level", 0.95))
     service.metrics.answered(reply.answer)
     media = preferred(call.headers.get("accept", ""))
@@ -81,13 +84,13 @@ def _answered(service: Service, call: Call, reply: Receipt) -> Result:
 
 
 def cost(service: Service, call: Call) -> Result:
-    return Result(_finite(call.data.cost(_question(call))))
+    return Result(without_infinity(call.data.cost(_question(call))))
 
 
 def cost_all(service: Service, calls: Sequence[Call]) -> list[Result | Exception | None]:
     """Return what those of some calls about one data set would cost that take little time."""
     found = calls[0].data.cost_all([_question(call) for call in calls])
-    return [Result(_finite(each)) if isinstance(each, dict) else each for each in found]
+    return [Result(without_infinity(each)) if isinstance(each, dict) else each for each in found]
 
 
 def history(service: Service, call: Call) -> Result:
@@ -100,17 +103,10 @@ def status(service: Service, call: Call) -> Result:
     return Result(call.data.status(analyst))
 
 
-def _finite(value: Any) -> Any:
-    """Return JSON values in which numbers that are not finite are null."""
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _question(call: Call) -> Question:
+def _question(call: Call) -> AskedQuestion:
     names = ("sql", "key", "relax", "prefer", "max_relaxation_error")
     given = {name: call.body[name] for name in names if name in call.body}
-    return Question(**given, analyst=call.user.name)
+    return AskedQuestion(**given, analyst=call.user.name)
 
 
 # --- auditing -------------------------------------------------------------------------------------
@@ -148,13 +144,22 @@ def metrics(service: Service, call: Call) -> Result:
 
 
 def openapi(service: Service, call: Call) -> Result:
-    from scumble.server.http.openapi import document
-
     return Result(json.loads(json.dumps(document(ROUTES))))
 
 
 _DATASET = "datasets/{dataset}"
+# Routes are tried in this order: what is asked most often comes first.
 ROUTES = (
+    api_route(
+        "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
+        "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
+        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,), together=answer_all,
+    ),
+    api_route(
+        "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
+        "What a question would cost, and its error. Free of charge.", body=_QUESTION,
+        together=cost_all,
+    ),
     Route("GET", "/healthz", "health", (), health, "Whether the server runs."),
     Route(
         "GET", "/readyz", "ready", (), ready, "Whether data sets can be asked.",
@@ -169,16 +174,6 @@ ROUTES = (
     api_route(
         "GET", _DATASET, "dataset", EVERYBODY, describe_dataset,
         "Schema, guarantees and limits of a data set.",
-    ),
-    api_route(
-        "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
-        "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
-        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,), together=answer_all,
-    ),
-    api_route(
-        "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
-        "What a question would cost, and its error. Free of charge.", body=_QUESTION,
-        together=cost_all,
     ),
     api_route(
         "GET", f"{_DATASET}/history", "history", ASKING, history,

@@ -11,18 +11,17 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator
 from typing import Any, BinaryIO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route as Path
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from scumble.model import stored
-from scumble.server.config import DATASET_NAME
 from scumble.server.http import api
 from scumble.server.http.routes import Call, Result, Route
 from scumble.server.problems import MEDIA_TYPE, Problem, problem_of, trace
@@ -31,6 +30,7 @@ from scumble.server.service import Service
 from scumble.server.tokens import Token
 
 log = logging.getLogger("scumble.server")
+NOTHING = "There is nothing here."
 _BODY_SECONDS = 20.0
 _ROOM_EVERY = 16_000_000  # bytes of a table after which it is looked again whether there is room
 _NO_ROOM = (
@@ -47,34 +47,16 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-_PARTS = len("/api/v1/datasets/{dataset}/answer".split("/"))
 
 
-def build(service: Service, *more: Any) -> ASGIApp:
-    """Return the application over a service; `more` are further routes, such as the pages."""
-    endpoints = {each.path: Endpoint(service, each) for each in api.ROUTES if each.together}
-    found = [Path(each.path, Endpoint(service, each), methods=[each.method]) for each in api.ROUTES]
-    errors: Any = {HTTPException: _not_found, Exception: _failed}
-    return _shortcut(endpoints, Starlette(routes=[*found, *more], exception_handlers=errors))
+def build(service: Service, *more: Any, missing: Any) -> Starlette:
+    """Return the application over a service; `more` are further routes, such as the pages.
 
-
-def _shortcut(endpoints: Mapping[str, Endpoint], rest: ASGIApp) -> ASGIApp:
-    """Return an application that finds some endpoints without a search.
-
-    Starlette tries all routes in their order, which takes as long as reading a question.
+    `missing` answers requests that no route takes.
     """
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"].split("/") if scope["type"] == "http" else []
-        if len(path) == _PARTS and path[-2]:
-            name, path[-2] = path[-2], "{dataset}"
-            endpoint = endpoints.get("/".join(path))
-            if endpoint is not None and scope["method"] == endpoint.route.method:
-                await endpoint({**scope, "path_params": {"dataset": name}}, receive, send)
-                return
-        await rest(scope, receive, send)
-
-    return application
+    found = [Path(each.path, Endpoint(service, each), methods=[each.method]) for each in api.ROUTES]
+    errors: Any = {HTTPException: missing, Exception: _failed}
+    return Starlette(routes=[*found, *more], exception_handlers=errors)
 
 
 class Endpoint:
@@ -85,7 +67,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        with Served(self.service, self.route.name, request) as served:
+        with RequestContext(self.service, self.route.name, request) as served:
             try:
                 served.token = await _bearer(self.service, self.route, request)
                 call = await _gated(self.service, self.route, request, served.token)
@@ -105,7 +87,7 @@ def _request_numbers() -> Iterator[str]:
 _NUMBERS = _request_numbers()
 
 
-class Served:
+class RequestContext:
     """A request that is being served: its number, its token and its response, for the log."""
 
     def __init__(self, service: Service, name: str, request: Request) -> None:
@@ -115,7 +97,7 @@ class Served:
         self.response: Response = Response(status_code=500)
         self._begun = time.monotonic()
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> RequestContext:
         self.service.metrics.running += 1
         return self
 
@@ -295,19 +277,13 @@ def problem_response(problem: Problem) -> Response:
     return JSONResponse(problem.to_dict(), problem.status, headers, MEDIA_TYPE)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    """Return a problem; a browser at the address for `connect` gets the page of the data set."""
+async def not_found(_: Request, error: Exception) -> Response:
+    """Return the problem of a request that no route takes."""
     status = error.status_code if isinstance(error, HTTPException) else 404
-    details = {404: "There is nothing here.", 405: "This address does not take this method."}
+    details = {404: NOTHING, 405: "This address does not take this method."}
     allowed = dict(getattr(error, "headers", None) or {})
-    name = request.url.path.removeprefix("/")
-    browser = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    response: Response
-    if status == 404 and browser and DATASET_NAME.fullmatch(name):
-        response = RedirectResponse(f"/data/{name}", 303)
-    else:
-        problem = Problem(status, details.get(status, "Not possible."), {}, allowed)
-        response = problem_response(problem)
+    problem = Problem(status, details.get(status, "Not possible."), {}, allowed)
+    response = problem_response(problem)
     response.headers.update(HEADERS)
     return response
 

@@ -8,7 +8,7 @@ from scumble.private.ledger.ledger import Ledger
 from scumble.server.catalogue import LiveDataset
 from scumble.server.http.routes import AUDITING, OWNER, Call, Field, Result, api_route
 from scumble.server.problems import Problem
-from scumble.server.publishing.workshop import UPLOAD
+from scumble.server.publishing.service import UPLOAD
 
 if TYPE_CHECKING:
     from scumble.server.publishing.jobs import Job
@@ -126,6 +126,10 @@ def owner_ledger(service: Service, call: Call) -> Result:
     if service.settings.ledger is None:
         raise Problem(409, "No ledger is configured: [server] ledger names its folder.")
     ledger = Ledger.open(service.settings.ledger)
+    if call.user.datasets is not None:  # of other data sets it sees nothing, and no total of all
+        known = service.workshop.charges()
+        own = {known.get(name) for name in call.user.datasets}
+        return Result({"charges": [e.to_dict() for e in ledger.charges if e.number in own]})
     return Result(
         {
             "seal": ledger.seal,
@@ -228,6 +232,7 @@ ROUTES = (
     ),
     api_route(
         "GET", "ledger", "owner ledger", AUDITING, owner_ledger,
-        "The owner's ledger: what was charged for releases and databases.", statuses=(409,),
+        "The owner's ledger: what was charged for releases and databases. A token for some data "
+        "sets gets the charges for these.", statuses=(409,),
     ),
 )  # fmt: skip

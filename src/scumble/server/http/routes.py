@@ -37,7 +37,7 @@ _WORDS: dict[Kind, str] = {
     "number": "a number",
     "integer": "a whole number",
     "boolean": "true or false",
-    "strings": "a list of texts",
+    "strings": "a list",
     "object": "an object",
 }
 
@@ -78,6 +78,10 @@ class Field:
             return "one of " + ", ".join(self.choices)
         limits = [f"at least {self.least:g}"] if self.least > -math.inf else []
         limits += [f"at most {self.most:g}"] if self.most < math.inf else []
+        if self.kind in ("string", "strings"):
+            limits = [
+                f"at most {self.longest:,} {'characters' if self.kind == 'string' else 'texts'}"
+            ]
         return _WORDS[self.kind] + (f" of {' and '.join(limits)}" if limits else "")
 
 

@@ -10,15 +10,15 @@ from typing import Any
 from markupsafe import Markup
 
 from scumble.model.errors import PromiseError, ScumbleError
-from scumble.model.notebook import format_label
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import Answer
-from scumble.server.catalogue import Dataset, LiveDataset, Question, Receipt
+from scumble.server.catalogue import AskedQuestion, Dataset, DatasetReceipt, LiveDataset
 from scumble.server.http.formats import CSV, PARQUET, csv_text, parquet_bytes
 from scumble.server.http.routes import ASKING, EVERYBODY, Call, Result, Route
+from scumble.server.pages.auditing import audit
 from scumble.server.pages.drawings import (
     Scale,
     interval_drawing,
@@ -47,8 +47,6 @@ def home(service: Service, call: Call) -> Result:
 def dataset(service: Service, call: Call) -> Result:
     """A data set: what it is, and for those who may ask, the question box."""
     if call.user.role == "auditor":
-        from scumble.server.pages.auditing import audit
-
         return audit(service, call)
     return _page(service, call, str(call.query.get("sql", ""))[:5000])
 
@@ -56,13 +54,14 @@ def dataset(service: Service, call: Call) -> Result:
 def cost(service: Service, call: Call) -> Result:
     """What a question would cost, as a part of the page; free of charge."""
     sql = str(call.body.get("sql", "")).strip()
-    if not sql:
-        return render("cost.html", cost=None, problem=None, words="")
+    values: dict[str, Any] = {"data": call.data, "cost": None, "forecast": "", "problem": None}
     try:
-        found = call.data.cost(_question(call, sql))
+        if sql:
+            values["cost"] = call.data.cost(_question(call, sql))
+            values["forecast"] = _forecast(values["cost"])
     except ScumbleError as error:
-        return render("cost.html", cost=None, problem=problem_of(error), words="")
-    return render("cost.html", cost=found, problem=None, words=_forecast(found))
+        values["problem"] = problem_of(error, owner=call.user.role == "owner")
+    return render("cost.html", **values)
 
 
 def ask(service: Service, call: Call) -> Result:
@@ -74,7 +73,7 @@ def ask(service: Service, call: Call) -> Result:
             raise Problem(422, "Write a question first.")
         reply = call.data.answer(_question(call, sql))
         service.metrics.answered(reply.answer)
-        values["answer"] = Shown(call.data, sql, str(call.body.get("key", "")), reply)
+        values["answer"] = AnswerView(call.data, sql, str(call.body.get("key", "")), reply)
     except (ScumbleError, Problem) as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
         values["refused"] = isinstance(error, PromiseError)
@@ -122,23 +121,23 @@ def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
     )
 
 
-def _question(call: Call, sql: str) -> Question:
+def _question(call: Call, sql: str) -> AskedQuestion:
     key = str(call.body.get("key", "")) or None
     relax = str(call.body.get("relax", "")) or "regression"
-    return Question(sql, call.user.name, key=key, relax=relax)
+    return AskedQuestion(sql, call.user.name, key=key, relax=relax)
 
 
 # --- what is shown --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Shown:
+class AnswerView:
     """An answer as the page shows it."""
 
     data: Dataset
     sql: str
     key: str
-    reply: Receipt
+    reply: DatasetReceipt
 
     @property
     def one(self) -> Estimate | None:
@@ -203,11 +202,11 @@ class Shown:
 def _table(answer: Answer) -> dict[str, Any]:
     """Return header and rows of a table of estimates, each with its bar on a common scale."""
     if isinstance(answer, EstimateTable):
-        names, groups, level = answer.items, answer.groups, answer.shown_level(LEVEL)
+        names, level = answer.items, answer.shown_level(LEVEL)
         rows: Sequence[tuple[Any, Sequence[Estimate]]] = answer.rows
     else:
         assert isinstance(answer, Estimates)  # noqa: S101
-        names, groups = (answer.alias or "value",), answer.titles
+        names = (answer.alias or "value",)
         level = answer.shown_level(LEVEL) if isinstance(answer, SelectedEstimates) else LEVEL
         rows = [(key, (each,)) for key, each in answer.rows]
     shown = rows[:_MOST_ROWS]
@@ -216,12 +215,12 @@ def _table(answer: Answer) -> dict[str, Any]:
         for place in range(len(names))
     ]
     return {
-        "groups": groups,
+        "groups": answer.headings,
         "names": names,
         "level": f"{100 * level:.4g} %",
         "rows": [
             (
-                list(map(format_label, key)),
+                answer.labels(key),
                 [_cell(each, level, scale) for each, scale in zip(row, scales, strict=True)],
             )
             for key, row in shown
@@ -231,10 +230,11 @@ def _table(answer: Answer) -> dict[str, Any]:
 
 
 def _cell(estimate: Estimate, level: float, scale: Scale | None) -> dict[str, Any]:
-    low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
+    limits = estimate.interval(level)
+    low, high = (format_number(limit, estimate.stderr) for limit in limits)
     return {
         "value": format_value(estimate),
-        "interval": f"{low} to {high}",
+        "interval": "exactly" if limits[0] == limits[1] else f"{low} to {high}",
         "status": estimate.status_label,
         "bar": row_drawing(estimate, level, scale),
     }

@@ -59,7 +59,7 @@ def interval_drawing(estimate: Estimate, level: float) -> Markup:
         return Markup("")
     words = _words(estimate, level)
     parts = [_bar(scale, low, high, 30, 14, "interval")]
-    if estimate.bounds is not None:
+    if estimate.noise_label(level):
         parts.append(_bar(scale, *estimate.noise_interval(level), 33, 8, "noise"))
     parts += [_dot(scale, estimate.value, 37), _axis(scale, 58, estimate.stderr)]
     return _svg(80, words, parts)

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from scumble.server.guards import SESSION_SECONDS, Session
 from scumble.server.http.app import (
-    Served,
+    RequestContext,
     check_permission,
     perform,
     problem_response,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 COOKIE = "scumble_session"
 HTML = "text/html; charset=utf-8"
 _MOST_FIELDS = 2000
+_HEADINGS = {403: "Not allowed", 404: "Not found", 500: "Something failed", 503: "Not now"}
 
 
 @cache
@@ -70,7 +71,7 @@ def page_endpoint(service: Service, route: Route) -> Callable[[Request], Awaitab
     """Return the endpoint of a page: who is not logged in is asked to."""
 
     async def endpoint(request: Request) -> Response:
-        with Served(service, route.name, request) as served:
+        with RequestContext(service, route.name, request) as served:
             try:
                 found = service.sessions.find(request.cookies.get(COOKIE, ""))
                 if found is None:
@@ -154,7 +155,9 @@ def _to_login(request: Request) -> Response:
     return RedirectResponse("/login", 303)
 
 
-def _failed(service: Service, served: Served, error: Exception, request: Request) -> Response:
+def _failed(
+    service: Service, served: RequestContext, error: Exception, request: Request
+) -> Response:
     served.failed(error)  # for the log
     owner = served.token is not None and served.token.role == "owner"
     problem = problem_of(error, owner=owner)
@@ -163,11 +166,17 @@ def _failed(service: Service, served: Served, error: Exception, request: Request
     if request.headers.get("hx-request"):
         # htmx shows responses that succeeded only.
         return response_of(render("problem.html", problem=problem, number=served.number))
+    return problem_page(service, problem, served.number)
+
+
+def problem_page(service: Service, problem: Problem, number: str = "") -> Response:
+    """Return a problem as a page, with the number of its request if that is in the log."""
     page = render(
         "failed.html",
         problem.status,
+        heading=_HEADINGS.get(problem.status, "Not possible"),
         problem=problem,
-        number=served.number,
+        number=number,
         title=service.settings.title,
     )
     return response_of(page)

@@ -88,7 +88,10 @@ def _usage(service: Service, call: Call, problem: Problem | None = None, about: 
 def _page(service: Service, call: Call, **values: Any) -> Result:
     known = {"made": None, "problem": None, **values}
     listed = service.tokens.all()[::-1]
-    return render("tokens.html", tokens=listed, roles=ROLES, **shared(service, call), **known)
+    status = 200 if known["problem"] is None else known["problem"].status
+    return render(
+        "tokens.html", status, tokens=listed, roles=ROLES, **shared(service, call), **known
+    )
 
 
 def _number(text: str, what: str) -> float:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from scumble._registry import REGISTRY
+from scumble.compare.chart import Mark, assign_colours, draw_chart
+from scumble.families import mechanism_names
 from scumble.model.errors import ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import ROLES
+from scumble.private.database.terms import DatabaseTerms
 from scumble.private.expectation import expectation
 from scumble.private.mechanism import create, mechanism_class
 from scumble.server.http.routes import OWNER, Call, Field, Result, Route
-from scumble.server.pages.chart import COLOURS, comparison_chart, percent
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
 from scumble.server.publishing.drafts import Draft
-from scumble.server.publishing.workshop import UPLOAD
+from scumble.server.publishing.service import UPLOAD
 from scumble.server.service import Service
 
 _FIRST = ("uniform", "subset", "marginals", "histogram", "sparse")  # compared unless others are
@@ -75,8 +77,10 @@ def show(service: Service, call: Call) -> Result:
 
 
 def job(service: Service, call: Call) -> Result:
-    """How far the work about a draft is; the page is loaded again at its end."""
+    """How far the work about a draft is, as a part of its page; at its end the page is loaded."""
     draft = _draft(service, call)
+    if not call.headers["htmx"]:
+        return redirect(f"/publish/{draft.number}")
     found = service.workshop.jobs.of(draft.number)
     fresh = {} if found is not None and found.running else {"HX-Refresh": "true"}
     part = render("job.html", job=found, draft=draft, csrf=call.headers["csrf"])
@@ -117,9 +121,9 @@ def compare(service: Service, call: Call) -> Result:
     try:
         methods = [name for name in _comparable() if call.body.get(f"method-{name}")]
         epsilons = _numbers(str(call.body.get("epsilons", "")))
-        if not methods or len(methods) * len(epsilons) > _MOST_COMPARED:
-            most = f"at most {_MOST_COMPARED} settings"
-            raise Problem(422, f"Choose methods and values of ε: at least one, and {most}.")
+        if not 0 < len(methods) * len(epsilons) <= _MOST_COMPARED:
+            most = f"at most {_MOST_COMPARED} settings in all"
+            raise Problem(422, f"Choose methods and numbers for ε: at least one of each, {most}.")
         table = bool(call.body.get("table"))
         service.workshop.compare(draft, methods, epsilons, preview=not table)
     except (ScumbleError, Problem) as error:
@@ -215,15 +219,34 @@ def _comparison(draft: Draft) -> dict[str, Any] | None:
     found = draft.comparison(preview=False) or draft.comparison(preview=True)
     if found is None:
         return None
-    methods = list(dict.fromkeys(each["method"] for each in found["points"]))
-    chart = comparison_chart(found["points"], found["blind"], found["measure"], methods)
-    colours = {name: place % COLOURS for place, name in enumerate(methods)}
+    marks = [
+        Mark(
+            each["method"],
+            each["words"],
+            each["success"],
+            math.nan if each["error"] is None else each["error"],
+            each["private"],
+            each["whole"],
+            each["limit"],
+            bool(each["beaten by"]),
+        )
+        for each in found["points"]
+    ]
+    chart = draw_chart(marks, found["blind"], found["measure"], percent=True)
+    colours = assign_colours([each.method for each in marks])
     points = [
-        {**each, "attacker": percent(each["success"]), "shown": percent(each["error"])}
+        {**each, "attacker": _percent(each["success"]), "shown": _percent(each["error"])}
         for each in found["points"]
     ]
     shown = {"points": points, "chart": chart, "colours": colours, "which": _which(found)}
     return {**found, **shown}
+
+
+def _percent(share: float | None) -> str:
+    """Return a share as percents with three digits; empty for None."""
+    if share is None:
+        return ""
+    return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"
 
 
 def _which(comparison: Mapping[str, Any]) -> str:
@@ -281,23 +304,22 @@ def _database(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _database_promise(recipe: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    from scumble.private.database.terms import DatabaseTerms
-
     terms = DatabaseTerms.read(epsilon=recipe["epsilon"], noise=recipe["noise"])
     answers = f"At most {terms.limit} answers can cover one point, each with a mean error of "
     return [str(terms.guarantee())], [f"{answers}{float(terms.noise):g}."]
 
 
 def _numbers(text: str) -> list[float]:
+    """Return the numbers in a text, with commas between them; none if one of them is no number."""
     try:
         return [float(each) for each in text.split(",")]
     except ValueError:
-        raise Problem(422, "ε and noise must be numbers.") from None
+        return []
 
 
 def _comparable() -> list[str]:
     """Return the methods that can be compared: all but those of lists, and of given questions."""
-    kinds = {name: mechanism_class(name) for name in REGISTRY}
+    kinds = {name: mechanism_class(name) for name in mechanism_names()}
     return [
         name
         for name, kind in kinds.items()

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route as Path
 
-from scumble.server.http.app import Served
+from scumble.server.config import DATASET_NAME
+from scumble.server.http.app import HEADERS, NOTHING, RequestContext, not_found, problem_response
 from scumble.server.pages import asking, auditing, owning, publishing
 from scumble.server.pages.gates import (
     COOKIE,
     page_endpoint,
+    problem_page,
     read_form,
     render,
     response_of,
@@ -34,9 +37,30 @@ def pages(service: Service) -> list[Path]:
     return [*found, *_login(service), *_static(service)]
 
 
+def missing(service: Service) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return what answers requests that no route takes: browsers get a page.
+
+    At the address for `connect` they get the page of the data set.
+    """
+
+    async def respond(request: Request, error: Exception) -> Response:
+        path, browser = request.url.path, "text/html" in request.headers.get("accept", "")
+        unknown = request.method == "GET" and getattr(error, "status_code", 404) == 404
+        if not unknown or not browser or path.startswith("/api/"):
+            return await not_found(request, error)
+        name = path.removeprefix("/")
+        response = problem_page(service, Problem(404, NOTHING))
+        if DATASET_NAME.fullmatch(name):
+            response = RedirectResponse(f"/data/{name}", 303)
+        response.headers.update(HEADERS)
+        return response
+
+    return respond
+
+
 def _login(service: Service) -> list[Path]:
     async def form(request: Request) -> Response:
-        with Served(service, "page: login", request) as served:
+        with RequestContext(service, "page: login", request) as served:
             link = request.query_params.get("link")
             token = service.sessions.use_link(link) if link else None
             if token is not None:
@@ -47,7 +71,7 @@ def _login(service: Service) -> list[Path]:
         return served.finished()
 
     async def enter(request: Request) -> Response:
-        with Served(service, "page: login", request) as served:
+        with RequestContext(service, "page: login", request) as served:
             try:
                 if request.headers.get("sec-fetch-site") == "cross-site":
                     raise Problem(403, "Log in on the page of this server.")
@@ -60,7 +84,7 @@ def _login(service: Service) -> list[Path]:
         return served.finished()
 
     async def leave(request: Request) -> Response:
-        with Served(service, "page: logout", request) as served:
+        with RequestContext(service, "page: logout", request) as served:
             secret = request.cookies.get(COOKIE, "")
             found = service.sessions.find(secret)
             try:
@@ -92,14 +116,14 @@ def _static(service: Service) -> list[Path]:
     contents = {name: folder.joinpath(name).read_bytes() for name in _STATIC}
 
     async def serve(request: Request) -> Response:
-        with Served(service, "page: static", request) as served:
+        with RequestContext(service, "page: static", request) as served:
             name = request.path_params["name"]
             if name in contents:
                 kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
                 fresh = {"Cache-Control": "public, max-age=3600"}
                 served.response = Response(contents[name], headers=fresh, media_type=kind)
             else:
-                served.response = Response(status_code=404)
+                served.response = problem_response(Problem(404, NOTHING))
         return served.finished()
 
     return [Path("/static/{name}", serve, methods=["GET"])]

@@ -98,7 +98,7 @@ async def read_startup(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int.from_bytes(content[:4], "big"), content[4:]
 
 
-class Reading:
+class MessageReader:
     """Reads the fields of a message body; raises `WireError` where it ends too early."""
 
     def __init__(self, content: bytes) -> None:

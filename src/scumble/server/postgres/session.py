@@ -12,22 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from scumble.model.errors import (
-    ParameterError,
-    PromiseError,
-    QueryError,
-    SchemaError,
-    ScumbleError,
-)
-from scumble.server.catalogue import Dataset, Question
+from scumble.model.errors import ParameterError, PromiseError, QueryError, SchemaError, ScumbleError
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.server.answer_json import Answer
+from scumble.server.catalogue import AskedQuestion, Dataset
 from scumble.server.postgres import statements
 from scumble.server.postgres.messages import (
     CANCEL_REQUEST,
+    FLOAT8,
     GSS_REQUEST,
     SSL_REQUEST,
+    TEXT,
     VERSION_3,
+    Column,
+    MessageReader,
     Portal,
-    Reading,
     Rows,
     WireError,
     copy_rows,
@@ -42,8 +42,7 @@ from scumble.server.postgres.messages import (
     row_description,
     text,
 )
-from scumble.server.postgres.results import result_of
-from scumble.server.postgres.scram import MECHANISM, ScramExchange
+from scumble.server.postgres.scram import ScramExchange, certificate_hash
 from scumble.server.postgres.system import SETTINGS, System
 from scumble.server.problems import Problem, trace
 from scumble.server.service import Service
@@ -59,7 +58,7 @@ CANCELLED = (
 
 
 @dataclass
-class Statement:
+class PreparedStatement:
     """A prepared statement, and the types of its parameters that the client gave."""
 
     sql: str
@@ -75,14 +74,15 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         running: dict[tuple[int, int], Connection],
-        tls: Any,
+        tls: tuple[ssl.SSLContext, bytes | None] | None,
     ) -> None:
         self.service, self.reader, self.writer = service, reader, writer
         self._running, self._tls = running, tls
+        self._bound_to: bytes | None = None  # the hash of the certificate that the client was shown
         self._identity = (secrets.randbelow(2**31 - 1) + 1, secrets.randbelow(2**31))
         self._relax = "refuse"
         self._transaction = b"I"
-        self._statements: dict[str, Statement] = {}
+        self._statements: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
         self._task: asyncio.Task[Rows] | None = None
         self._cancelled = False
@@ -117,7 +117,8 @@ class Connection:
             if secure and self._tls is not None:
                 if getattr(self.reader, "_buffer", b""):  # sent before the handshake, by anybody
                     raise WireError("08P01", "Nothing may come before TLS.", fatal=True)
-                await self.writer.start_tls(self._tls)
+                context, self._bound_to = self._tls
+                await self.writer.start_tls(context)
                 self._tls = None
             code, content = await read_startup(self.reader)
         if code == CANCEL_REQUEST:
@@ -148,13 +149,12 @@ class Connection:
     async def _authenticated(self, user: str) -> Token:
         """Return the token of a user; raises `WireError`, slowly, if it is wrong."""
         token = self.service.tokens.by_prefix(user)
-        exchange = ScramExchange(user, token)
+        exchange = ScramExchange(user, token, self._bound_to)
         try:
-            await self._send(message("R", struct.pack("!i", 10), text(MECHANISM), b"\0"))
-            first = Reading(await self._password())
-            if first.text() != MECHANISM:
-                raise WireError("28000", f"Only {MECHANISM} is spoken here.", fatal=True)
-            answer = exchange.first(first.take(first.number(4)))
+            offered = map(text, exchange.mechanisms)
+            await self._send(message("R", struct.pack("!i", 10), *offered, b"\0"))
+            first = MessageReader(await self._password())
+            answer = exchange.first(first.text(), first.take(first.number(4)))
             await self._send(message("R", struct.pack("!i", 11), answer))
             proof = exchange.final(await self._password())
             await self._send(message("R", struct.pack("!i", 12), proof))
@@ -207,7 +207,7 @@ class Connection:
 
     async def _messages(self) -> None:
         """Handle messages until the client ends; after an error in a batch, skip to its end."""
-        handlers: dict[bytes, Callable[[Reading], Any]] = {
+        handlers: dict[bytes, Callable[[MessageReader], Any]] = {
             b"P": self._parse,
             b"B": self._bind,
             b"D": self._describe,
@@ -225,18 +225,18 @@ class Connection:
                 await self._send(self._ready())
             elif kind == b"Q":
                 skipping = False
-                await self._simple(Reading(content))
+                await self._simple(MessageReader(content))
             elif kind == b"H":
                 await self.writer.drain()
             elif kind in handlers and not skipping:
                 try:
-                    await handlers[kind](Reading(content))
+                    await handlers[kind](MessageReader(content))
                 except WireError as error:
                     skipping = await self._failed(error)
             elif kind not in (*handlers, b"d", b"c", b"f"):
                 raise WireError("08P01", "This message is not known.", fatal=True)
 
-    async def _simple(self, content: Reading) -> None:
+    async def _simple(self, content: MessageReader) -> None:
         """Answer the statements of a simple query, up to the first error."""
         try:
             found = statements.split(content.text())
@@ -254,7 +254,7 @@ class Connection:
             await self._failed(error)
         await self._send(self._ready())
 
-    async def _parse(self, content: Reading) -> None:
+    async def _parse(self, content: MessageReader) -> None:
         name, sql = content.text(), content.text()
         found = statements.split(sql)
         if len(found) > 1:
@@ -263,10 +263,10 @@ class Connection:
             raise WireError("54000", f"At most {_MOST_NAMED} statements can be prepared.")
         types = content.numbers(4)
         types += [0] * (statements.parameters(sql) - len(types))
-        self._statements[name] = Statement(found[0] if found else "", types)
+        self._statements[name] = PreparedStatement(found[0] if found else "", types)
         await self._send(message("1"))
 
-    async def _bind(self, content: Reading) -> None:
+    async def _bind(self, content: MessageReader) -> None:
         portal, name = content.text(), content.text()
         statement = self._named(name)
         formats = content.numbers(2)
@@ -282,7 +282,7 @@ class Connection:
         self._portals[portal] = Portal(sql, content.numbers(2))
         await self._send(message("2"))
 
-    async def _describe(self, content: Reading) -> None:
+    async def _describe(self, content: MessageReader) -> None:
         kind, name = content.take(1), content.text()
         formats: Any = ()
         if kind == b"S":
@@ -297,7 +297,7 @@ class Connection:
             columns, formats = await self._columns(portal.sql), portal.formats
         await self._send(row_description(columns, formats) if columns else message("n"))
 
-    async def _execute(self, content: Reading) -> None:
+    async def _execute(self, content: MessageReader) -> None:
         portal, most = self._portal(content.text()), content.number(4)
         if not portal.sql:
             await self._send(message("I"))
@@ -318,7 +318,7 @@ class Connection:
             portal.result, portal.given = Rows(result.columns, (), result.ending), 0
         await self._send(*rows, message("s") if left else message("C", text(result.ending)))
 
-    async def _close(self, content: Reading) -> None:
+    async def _close(self, content: MessageReader) -> None:
         kind, name = content.take(1), content.text()
         if kind == b"S":
             self._statements.pop(name, None)
@@ -326,7 +326,7 @@ class Connection:
             self._portals.pop(name, None)
         await self._send(message("3"))
 
-    def _named(self, name: str) -> Statement:
+    def _named(self, name: str) -> PreparedStatement:
         if name not in self._statements:
             raise WireError("26000", "There is no such prepared statement.")
         return self._statements[name]
@@ -347,7 +347,7 @@ class Connection:
             return known.columns
         return (await self._run(lambda: result_of(self.data.outline(self._question(sql))))).columns
 
-    async def _statement_columns(self, statement: Statement) -> Any:
+    async def _statement_columns(self, statement: PreparedStatement) -> Any:
         """Return the columns of a statement whose parameters are not known yet.
 
         Their values do not change the columns; which ones can be compared depends on the types.
@@ -373,7 +373,7 @@ class Connection:
         question = self._question(sql if asked is None else asked)
         return await self._run(lambda: self._answered(question))
 
-    def _answered(self, question: Question) -> Rows:
+    def _answered(self, question: AskedQuestion) -> Rows:
         reply = self.data.answer(question)
         self.service.metrics.answered(reply.answer)
         return result_of(reply.answer)
@@ -397,9 +397,9 @@ class Connection:
                 raise WireError("22023", f"relax must be one of {', '.join(_RELAX)}.")
             self._relax = given[1]
 
-    def _question(self, sql: str) -> Question:
+    def _question(self, sql: str) -> AskedQuestion:
         token = self._check_token()
-        return Question(sql, token.name, relax=self._relax)
+        return AskedQuestion(sql, token.name, relax=self._relax)
 
     def _check_token(self) -> Token:
         """Return the token, if it is still good and its data set is still served."""
@@ -453,7 +453,7 @@ class Connection:
 
 
 def _startup_fields(content: bytes) -> dict[str, str]:
-    reading, found = Reading(content), dict[str, str]()
+    reading, found = MessageReader(content), dict[str, str]()
     while name := reading.text():
         found[name] = reading.text()
     return found
@@ -494,3 +494,118 @@ def _explained(error: Exception) -> WireError:
             return WireError(state, str(error) or "There is no memory left for this question.")
     log.warning("wire: unusable: %s", error)
     return WireError("57P03", "This data set cannot be used at the moment; see the server's log.")
+
+
+# --- results --------------------------------------------------------------------------------------
+#
+# Answers as results of the wire: one row for each group, with the error of each number.
+
+_LEVEL = 0.95
+_NUMBERS = ("value", "stderr", "low", "high")
+
+
+def result_of(answer: Answer) -> Rows:
+    """Return an answer as columns and rows; limits are those of the level 95 %."""
+    if isinstance(answer, Estimate):
+        answer = Estimates([], [((), answer)], aliases=[answer.alias])
+    if isinstance(answer, EstimateTable):
+        groups = [Column.of(name, kind) for name, kind in answer.frame_types(answer.groups)]
+        level = answer.shown_level(_LEVEL)
+        named = [(item, *(f"{item}_{part}" for part in _NUMBERS[1:])) for item in answer.items]
+        columns = [Column(name, FLOAT8) for names in named for name in names]
+        rows = [
+            (
+                *answer.frame_values(key),
+                *(number for each in row for number in _numbers(each, level)),
+                _status(row),
+            )
+            for key, row in answer.rows
+        ]
+        return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=answer.notes)
+    level = answer.shown_level(_LEVEL) if isinstance(answer, SelectedEstimates) else _LEVEL
+    groups = [Column.of(title, kind) for title, kind in answer.frame_types(answer.titles)]
+    columns = [Column(name, FLOAT8) for name in (answer.alias or _NUMBERS[0], *_NUMBERS[1:])]
+    rows = [
+        (
+            *answer.frame_values(key),
+            *_numbers(each, level),
+            _status((each,)),
+            getattr(each, "answered", ""),
+        )
+        for key, each in answer.rows
+    ]
+    shown = [*groups, *columns, Column("status"), Column("answered")]
+    return Rows(shown, rows, notes=answer.notes)
+
+
+def _numbers(estimate: Estimate, level: float) -> tuple[float, ...]:
+    return (float(estimate.value), float(estimate.stderr), *map(float, estimate.interval(level)))
+
+
+def _status(row: tuple[Any, ...]) -> str:
+    """The status of a row: the worst of its numbers; those of a release are released."""
+    found = {each.status_label for each in row}
+    order = ("not answered", "relaxed", "answered", "repeated")
+    return next((status for status in order if status in found), "released")
+
+
+# --- listener -------------------------------------------------------------------------------------
+#
+# The listener of the PostgreSQL wire, beside the HTTP server in its event loop.
+
+_FULL = WireError("53300", "Too many connections are open already.", fatal=True)
+
+
+class Listener:
+    """Accepts connections; all of them end when it is closed."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._running: dict[tuple[int, int], Connection] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen; raises `ParameterError` if the address cannot be used."""
+        where = self.service.settings.postgres
+        if where is None:
+            return
+        try:
+            self._server = await asyncio.start_server(self._accept, where.host, where.port)
+        except OSError:
+            raise where.taken("postgres") from None
+
+    async def close(self) -> None:
+        """Stop listening, and end all connections."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # it runs in one
+        if len(self._tasks) >= self.service.limits.wire_connections:
+            writer.write(error_message(_FULL))
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await Connection(self.service, reader, writer, self._running, self._tls()).serve()
+        except asyncio.CancelledError:
+            pass  # the server ends
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _tls(self) -> tuple[ssl.SSLContext, bytes | None] | None:
+        """Return how to speak TLS, and the hash of the certificate that logins are bound to."""
+        settings = self.service.settings
+        if settings.certificate is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(settings.certificate, settings.key)
+        return context, certificate_hash(settings.certificate)

@@ -61,7 +61,9 @@ def check_content(file: Path, kind: str) -> None:
     A compressed CSV file could be unpacked to any size.
     """
     with file.open("rb") as content:
-        start = content.read(6)
+        start = content.read(12)
+    if start[8:] == b"DUCK":  # it would be opened as a database, whatever its name
+        raise Problem(415, "The file is a DuckDB database. Send a table as CSV or Parquet.")
     if kind == ".parquet" and not start.startswith(b"PAR1"):
         raise Problem(415, "The file ends with .parquet, and is no Parquet file.")
     if kind == ".csv" and start.startswith(_PACKED):

@@ -22,9 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scumble.model import errors
-from scumble.model.errors import ScumbleError
-from scumble.server.problems import Problem, trace
+from scumble.model.errors import ScumbleError, set_dialect
+from scumble.server.problems import Problem, ServerDialect, trace
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 log = logging.getLogger("scumble.server")
@@ -32,6 +31,7 @@ _RUN = "from scumble.server.publishing.tasks import main; main()"
 _KEPT = 200  # jobs that are remembered after their end
 _PATIENCE = 10.0  # seconds that a process gets to clean up
 _ENDED = "The work ended before its result was there: its process was killed, or ran out of memory."
+_LATE = "The work took longer than {:,.0f} seconds (limits.job_seconds), and was stopped."
 _BUG = "The server failed. The failure is in its log, under the number of this job."
 
 
@@ -57,6 +57,7 @@ class Job:
     problem: str = ""
     begun: float = field(default_factory=time.monotonic)
     cancelled: bool = False
+    late: bool = False  # it was cancelled because it took too long
     process: subprocess.Popen[str] | None = None
 
     @property
@@ -78,12 +79,14 @@ class Job:
 class Jobs:
     """The jobs of a server; `at_once` of them run, the others wait.
 
-    The process of a job may use `memory` MB.
+    The process of a job may use `memory` MB, and a job may take so many `seconds`.
     """
 
-    def __init__(self, at_once: int, memory: float | None = None) -> None:
-        self._memory = memory
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="job")
+    def __init__(
+        self, at_once: int, memory: float | None = None, seconds: float = threading.TIMEOUT_MAX
+    ) -> None:
+        self._memory, self._seconds = memory, seconds
+        self._threads = ThreadPoolExecutor(at_once, "job", set_dialect, (ServerDialect(),))
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -136,20 +139,32 @@ class Jobs:
             job.state = "cancelled"
             return
         job.state = "running"
+        timer = threading.Timer(self._seconds, self._give_up, (job,))
+        timer.daemon = True
+        timer.start()
         try:
             result, state, problem = work(job), "done", ""
         except CancelledError as error:
             result, state, problem = None, "cancelled", str(error)
+            if job.late:
+                sentence = _LATE.format(self._seconds)
+                state, problem = "failed", f"{sentence} {problem}".strip()
         except (ScumbleError, Problem) as error:
             sentence = error.detail if isinstance(error, Problem) else str(error)
             result, state, problem = None, "failed", sentence
         except Exception as error:
             log.error("job=%s failed: %s", job.number, trace(error))
             result, state, problem = None, "failed", _BUG
+        finally:
+            timer.cancel()
         job.result, job.problem = result, problem
         job.state = state  # type: ignore[assignment]  # one of the three above
         seconds = time.monotonic() - job.begun
         log.info("job=%s kind=%r state=%s s=%.1f", job.number, job.kind, state, seconds)
+
+    def _give_up(self, job: Job) -> None:
+        job.late = True
+        self.cancel(job.number)
 
 
 def in_process(job: Job, task: str, arguments: Mapping[str, Any]) -> Any:
@@ -198,8 +213,7 @@ def _outcome(job: Job, last: Mapping[str, Any]) -> Any:
     if "result" in last:
         return last["result"]
     if "error" in last:
-        kind = getattr(errors, str(last["kind"]), ScumbleError)
-        raise kind(str(last["error"]))
+        raise ScumbleError(str(last["error"]))
     if "bug" in last:
         log.error("job=%s failed: %s", job.number, last["bug"])
         raise ScumbleError(_BUG)

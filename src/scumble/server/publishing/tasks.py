@@ -16,11 +16,29 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from scumble.model.errors import ScumbleError, SourceError
+from scumble.compare.comparison import Comparison
+from scumble.compare.measures import MEASURES
+from scumble.compare.page import OWNER, PREVIEW
+from scumble.compare.points import points, sentence
+from scumble.compare.questions import questions
+from scumble.compare.settings import Settings, schema_to_compare
+from scumble.compare.truth import TrueTable, stand_in
+from scumble.model.errors import ParameterError, ScumbleError, SourceError, set_dialect
+from scumble.model.schema.schema import Schema
+from scumble.private.database.database import Database
+from scumble.private.database.tables import CodedRows, SourceTable, queryable_schema
+from scumble.private.ledger.ledger import Ledger
+from scumble.private.mechanism import create
+from scumble.private.publish import publish as make
+from scumble.private.tables.open import expected_rows, open_source
+from scumble.server.problems import ServerDialect
+
+if TYPE_CHECKING:
+    from scumble.private.tables.rows import Outside
 
 Report = Callable[[int, int | None], None]
 _STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
@@ -35,9 +53,6 @@ _TOO_LARGE = (
 
 def propose(report: Report, source: str, table: str | None, columns: int) -> dict[str, Any]:
     """Propose a schema by reading the private table, which has at most `columns` columns."""
-    from scumble.model.schema.schema import Schema
-    from scumble.private.tables.open import expected_rows, open_source
-
     found = len(open_source(source, table=table).columns)
     if found > columns:
         raise SourceError(
@@ -59,15 +74,6 @@ def compare(
     preview: bool,
 ) -> dict[str, Any]:
     """Compare methods, on a stand-in made of the schema alone or on the private table."""
-    from scumble.compare.comparison import Comparison
-    from scumble.compare.measures import MEASURES
-    from scumble.compare.page import OWNER, PREVIEW
-    from scumble.compare.points import points, sentence
-    from scumble.compare.questions import questions
-    from scumble.compare.settings import Settings, schema_to_compare
-    from scumble.compare.truth import TrueTable, stand_in
-    from scumble.model.schema.schema import Schema
-
     known = schema_to_compare(Schema.loads(schema))
     found = stand_in(known, _STAND_IN) if preview else TrueTable.read(source, known, table=table)
     asked = questions("breakdowns", found, None, 0)
@@ -116,23 +122,29 @@ def publish(
 ) -> dict[str, Any]:
     """Publish a release into a new folder. `lock` is held as long as this process runs."""
     _hold(lock)
-    from scumble.model.schema.schema import Schema
-    from scumble.private.mechanism import create
-    from scumble.private.publish import publish as make
-    from scumble.private.tables.open import expected_rows
-
+    mechanism = create(method, **parameters)
+    if mechanism.private_record:
+        raise ParameterError(
+            "The server makes no release that takes a private record to be continued: leave "
+            "identifier (aroma) and views (alphabeta) out, or publish it in Python or the shell."
+        )
+    charged = None if ledger is None else Ledger.open(ledger)
     total = expected_rows(source, table)
     release = make(
         source,
         Schema.loads(schema),
-        create(method, **parameters),
+        mechanism,
         table=table,
-        ledger=ledger,
+        ledger=charged,
         progress=lambda rows: report(rows, total),
     )
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is charged: too late to cancel
     release.save(folder)
-    return {"remarks": list(release.remarks), "promise": [str(each) for each in release.guarantees]}
+    return {
+        "remarks": list(release.remarks),
+        "promise": [str(each) for each in release.guarantees],
+        "charge": charged and charged.last_charge,
+    }
 
 
 def create_database(
@@ -143,29 +155,51 @@ def create_database(
     epsilon: float,
     noise: float,
     attributes: list[str] | None,
+    kept: str,
+    room: int,
     folder: str,
     lock: str,
     ledger: str | None,
 ) -> dict[str, Any]:
-    """Create a database in a new folder. `lock` is held as long as this process runs."""
-    _hold(lock)
-    from scumble.model.schema.schema import Schema
-    from scumble.private.database.database import Database
-    from scumble.private.tables.open import expected_rows
+    """Create a database in a new folder, and keep its rows as codes in a file.
 
-    total = expected_rows(source, table)
+    `room` is the bytes that it may take. `lock` is held as long as this process runs.
+    """
+    _hold(lock)
+    known = Schema.loads(schema)
+    asked = queryable_schema(known, attributes).to_dict()
+    encode(report, source, table, asked, "error", kept, room)
+    charged = None if ledger is None else Ledger.open(ledger)
     with Database.create(
         folder,
-        source,
-        Schema.loads(schema),
+        CodedRows(Path(kept)),
+        known,
         epsilon=epsilon,
         noise=noise,
         attributes=attributes,
-        table=table,
-        ledger=ledger,
-        progress=lambda rows: report(rows, total),
+        ledger=charged,
     ) as made:
-        return {"remarks": [], "promise": [str(made.guarantee)]}
+        charge = charged and charged.last_charge
+        return {"remarks": [], "promise": [str(made.guarantee)], "charge": charge}
+
+
+def encode(
+    report: Report,
+    source: str,
+    table: str | None,
+    schema: dict[str, Any],
+    outside: Outside,
+    kept: str,
+    room: int,
+) -> dict[str, Any]:
+    """Read the rows of a table, and keep them as codes in a new file of at most `room` bytes.
+
+    The server maps that file, and reads no table in its own process.
+    """
+    total, known = expected_rows(source, table), Schema.from_dict(schema)
+    read = SourceTable(source, table, lambda rows: report(rows, total))
+    read.read(known, outside).save(Path(kept), known, room)
+    return {}
 
 
 _HELD: list[FileLock] = []
@@ -179,7 +213,7 @@ def _hold(lock: str) -> None:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    each.__name__: each for each in (propose, compare, publish, create_database)
+    each.__name__: each for each in (propose, compare, publish, create_database, encode)
 }
 
 
@@ -191,6 +225,7 @@ def main() -> None:
     given = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_input, daemon=True).start()
     _limit_memory(given["memory"])
+    set_dialect(ServerDialect())
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # what a library prints is no line
     last = 0.0
@@ -208,11 +243,12 @@ def main() -> None:
     try:
         write(result=TASKS[given["task"]](report, **given["arguments"]))
     except ScumbleError as error:
-        write(error=str(error), kind=type(error).__name__)
+        source = str(given["arguments"]["source"])
+        write(error=str(error).replace(source, Path(source).name))
     except Exception as error:  # its message may quote a private value
         name = type(error).__name__
         if "memory" in name.lower():  # of Python, of Arrow or of DuckDB
-            write(error=_TOO_LARGE.format(given["memory"] or 0), kind="ScumbleError")
+            write(error=_TOO_LARGE.format(given["memory"] or 0))
         else:
             write(bug=name)
 

@@ -40,7 +40,7 @@ MECHANISMS = {
     "mosaic": lambda: sc.Mosaic(["x"], epsilon=1, neighbours="add_remove"),
     "dawa": lambda: sc.Dawa(["x"], epsilon=1, neighbours="add_remove"),
 }
-QUICK = {("mosaic", "edges"), ("dawa", "gaps"), ("quadtree pruned", "smooth")}
+QUICK = {("mosaic", "edges")}
 CASES = [
     pytest.param(name, table, marks=[] if (name, table) in QUICK else [pytest.mark.slow])
     for name in MECHANISMS
@@ -114,7 +114,7 @@ def test_groups_have_the_limits_of_single_questions() -> None:
         for (code,), found in groups:
             single = release.answer(f"SELECT {what} FROM t WHERE x < 11 AND y = {code}")
             assert (found.bounds is None) == (single.bounds is None)
-            assert found.value == pytest.approx(single.value)
+            assert found.value == pytest.approx(single.value, nan_ok=True)
             assert found.interval() == pytest.approx(single.interval())
             assert found.bounds == pytest.approx(single.bounds)
             assert found.typical_interval() == pytest.approx(single.typical_interval())

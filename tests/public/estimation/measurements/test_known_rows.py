@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -20,12 +21,12 @@ import pytest
 from scipy.stats import binom
 
 import scumble as sc
-from scumble.model.designs.registry import DESIGNS, loaded
 from scumble.model.evidence.evidence import Measurements, evidence_from_dict
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import PartOfSource
+from scumble.public.estimation.measurements.readers import reader_kind
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Grouping,
@@ -64,14 +65,13 @@ def made(name: str, *, epsilon: float = 1.0, **given: Any) -> Any:
     return kind(list(NAMES), **protected)
 
 
+@cache
 def published(name: str, seed: int = 5, **given: Any) -> sc.Release:
     return sc.publish(TABLE, DOMAIN, made(name, **given), seed=seed)
 
 
 class Engine:
     """The published numbers of a release, as a reader asks for them."""
-
-    is_running = True  # the view is a table and no file
 
     def __init__(self, view: pa.Table) -> None:
         self.view = view
@@ -92,7 +92,7 @@ def read(release: sc.Release, evidence: Measurements) -> Any:
 
 
 def reader(evidence: Measurements, view: pa.Table) -> Any:
-    kind = loaded(DESIGNS[evidence.design.kind].reader)
+    kind = reader_kind(evidence.design.kind)
     return kind(evidence, DOMAIN, Engine(view))
 
 
@@ -165,89 +165,112 @@ def test_readings_solve_the_kkt_equations(name: str) -> None:
         assert covariance_of == pytest.approx(tensor(one) @ left @ tensor(other), abs=1e-7)
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_moments_are_those_of_the_coefficients_of_every_noise(name: str) -> None:
-    release = published(name)
-    evidence = release.evidence
-    assert isinstance(evidence, Measurements)
-    view = pq.read_table(release.folder / evidence.file)
-    numbers, place = view[column(evidence)].to_numpy(), view.column_names.index(column(evidence))
-    asked = list(questions())
-    first = [reader(evidence, view).read(weights) for weights in asked]
-    coefficients = np.zeros((len(asked), len(numbers)))
-    for at in range(len(numbers)):
-        moved = numbers.copy()
-        moved[at] += 1000
-        other = reader(evidence, view.set_column(place, column(evidence), pa.array(moved)))
-        coefficients[:, at] = [
-            (other.read(weights).value - found.value) / 1000
-            for weights, found in zip(asked, first, strict=True)
-        ]
-    noises = laws(evidence, view)
-    variances = np.array([0.0 if law is None else law.variance for law in noises])
-    fourths = np.array([0.0 if law is None else law.fourth for law in noises])
-    for found, own in zip(first, coefficients, strict=True):
-        assert found.variance == pytest.approx(own**2 @ variances, rel=1e-6)
-        assert found.fourth == pytest.approx(own**4 @ fourths, rel=1e-5, abs=1e-9)
-        assert found.largest >= np.abs(own[variances > 0]).max() * (1 - 1e-6)
+def test_moments_are_those_of_the_coefficients_of_every_noise(subtests: pytest.Subtests) -> None:
+    for name in READERS:
+        with subtests.test(name=name):
+            release = published(name)
+            evidence = release.evidence
+            assert isinstance(evidence, Measurements)
+            view = pq.read_table(release.folder / evidence.file)
+            numbers, place = (
+                view[column(evidence)].to_numpy(),
+                view.column_names.index(column(evidence)),
+            )
+            asked = list(questions())
+            first = [reader(evidence, view).read(weights) for weights in asked]
+            coefficients = np.zeros((len(asked), len(numbers)))
+            for at in range(len(numbers)):
+                moved = numbers.copy()
+                moved[at] += 1000
+                other = reader(evidence, view.set_column(place, column(evidence), pa.array(moved)))
+                coefficients[:, at] = [
+                    (other.read(weights).value - found.value) / 1000
+                    for weights, found in zip(asked, first, strict=True)
+                ]
+            noises = laws(evidence, view)
+            variances = np.array([0.0 if law is None else law.variance for law in noises])
+            fourths = np.array([0.0 if law is None else law.fourth for law in noises])
+            for found, own in zip(first, coefficients, strict=True):
+                assert found.variance == pytest.approx(own**2 @ variances, rel=1e-6)
+                assert found.fourth == pytest.approx(own**4 @ fourths, rel=1e-5, abs=1e-9)
+                assert found.largest >= np.abs(own[variances > 0]).max() * (1 - 1e-6)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_the_number_of_rows_is_exact_and_complements_add_up_to_it(name: str) -> None:
-    release = published(name)
-    assert release.evidence.rows == 60
-    everything = release.answer("SELECT COUNT(*) FROM t")
-    assert (everything.value, everything.stderr, everything.interval()) == (60.0, 0.0, (60.0, 60.0))
-    for condition in ("age < 5", "sex = 'f'", "age < 7 OR sex = 'm'"):
-        one = release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
-        other = release.answer(f"SELECT COUNT(*) FROM t WHERE NOT ({condition})")
-        if name != "sparse" or condition == "age < 7 OR sex = 'm'":
-            assert one.value + other.value == pytest.approx(60.0)
-            assert one.stderr == pytest.approx(other.stderr)
+def test_the_number_of_rows_is_exact_and_complements_add_up_to_it(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in ALL:
+        with subtests.test(name=name):
+            release = published(name)
+            assert release.evidence.rows == 60
+            everything = release.answer("SELECT COUNT(*) FROM t")
+            assert (everything.value, everything.stderr, everything.interval()) == (
+                60.0,
+                0.0,
+                (60.0, 60.0),
+            )
+            for condition in ("age < 5", "sex = 'f'", "age < 7 OR sex = 'm'"):
+                one = release.answer(f"SELECT COUNT(*) FROM t WHERE {condition}")
+                other = release.answer(f"SELECT COUNT(*) FROM t WHERE NOT ({condition})")
+                if name != "sparse" or condition == "age < 7 OR sex = 'm'":
+                    assert one.value + other.value == pytest.approx(60.0)
+                    assert one.stderr == pytest.approx(other.stderr)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_without_noise_answers_are_true(name: str) -> None:
+def test_without_noise_answers_are_true(subtests: pytest.Subtests) -> None:
     """Readers are linear, so an estimate that is right without noise is unbiased with it."""
-    release = published(name, epsilon=100)
-    columns = TABLE.to_pydict()
-    rows = list(zip(columns["age"], columns["sex"], strict=True))
-    asked = {
-        "SELECT COUNT(*) FROM t WHERE age < 4": sum(age < 4 for age, _ in rows),
-        "SELECT COUNT(*) FROM t WHERE sex = 'f'": sum(sex == "f" for _, sex in rows),
-        "SELECT COUNT(*) FROM t WHERE age <> 3 OR sex = 'f'": sum(
-            age != 3 or sex == "f" for age, sex in rows
-        ),
-        "SELECT SUM(age) FROM t WHERE sex = 'm'": sum(age for age, sex in rows if sex == "m"),
-        "SELECT AVG(age) FROM t": np.mean(columns["age"]),
-    }
-    for sql, truth in asked.items():
-        low, high = release.answer(sql).interval(0.9999)
-        assert low - 1e-6 <= truth <= high + 1e-6, sql
+    for name in ALL:
+        with subtests.test(name=name):
+            release = published(name, epsilon=100)
+            columns = TABLE.to_pydict()
+            rows = list(zip(columns["age"], columns["sex"], strict=True))
+            asked = {
+                "SELECT COUNT(*) FROM t WHERE age < 4": sum(age < 4 for age, _ in rows),
+                "SELECT COUNT(*) FROM t WHERE sex = 'f'": sum(sex == "f" for _, sex in rows),
+                "SELECT COUNT(*) FROM t WHERE age <> 3 OR sex = 'f'": sum(
+                    age != 3 or sex == "f" for age, sex in rows
+                ),
+                "SELECT SUM(age) FROM t WHERE sex = 'm'": sum(
+                    age for age, sex in rows if sex == "m"
+                ),
+                "SELECT AVG(age) FROM t": np.mean(columns["age"]),
+            }
+            for sql, truth in asked.items():
+                low, high = release.answer(sql).interval(0.9999)
+                assert low - 1e-6 <= truth <= high + 1e-6, sql
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_groups_have_the_readings_of_single_questions(name: str) -> None:
-    release = published(name)
-    found = read(release, release.evidence)
-    if not isinstance(found, GroupReader):
-        pytest.skip("reads groups one by one")
-    amount = Part(("age",), np.arange(8.0))
-    for condition in (Weights(()), Weights((Part(NAMES, np.arange(16.0).reshape(8, 2) % 5),))):
-        weighted = joined(DOMAIN, [*condition.parts, amount])
-        for names, shape in ((("sex",), (2,)), (("age", "sex"), (8, 2))):
-            grouping = Grouping(names, shape)
-            groups = found.by_group(condition, grouping)
-            averages = found.averages(AverageWeights(condition, amount, weighted), grouping)
-            for at in range(len(grouping)):
-                codes = {n: int(c) for n, c in zip(names, np.unravel_index(at, shape), strict=True)}
-                one, other = (each.fixed(DOMAIN, codes) for each in (condition, weighted))
-                single, group = found.read(one), groups.at(at)
-                assert group.value == pytest.approx(single.value, abs=1e-8)
-                assert group.variance == pytest.approx(single.variance, rel=1e-7, abs=1e-9)
-                assert group.fourth == pytest.approx(single.fourth, rel=1e-6, abs=1e-8)
-                *_, covariance = found.pair(other, one)
-                assert averages.covariances[at] == pytest.approx(covariance, rel=1e-6, abs=1e-7)
+def test_groups_have_the_readings_of_single_questions(subtests: pytest.Subtests) -> None:
+    for name in READERS:
+        with subtests.test(name=name):
+            release = published(name)
+            found = read(release, release.evidence)
+            if not isinstance(found, GroupReader):
+                pytest.skip("reads groups one by one")
+            amount = Part(("age",), np.arange(8.0))
+            for condition in (
+                Weights(()),
+                Weights((Part(NAMES, np.arange(16.0).reshape(8, 2) % 5),)),
+            ):
+                weighted = joined(DOMAIN, [*condition.parts, amount])
+                for names, shape in ((("sex",), (2,)), (("age", "sex"), (8, 2))):
+                    grouping = Grouping(names, shape)
+                    groups = found.by_group(condition, grouping)
+                    averages = found.averages(AverageWeights(condition, amount, weighted), grouping)
+                    for at in range(len(grouping)):
+                        codes = {
+                            n: int(c)
+                            for n, c in zip(names, np.unravel_index(at, shape), strict=True)
+                        }
+                        one, other = (each.fixed(DOMAIN, codes) for each in (condition, weighted))
+                        single, group = found.read(one), groups.at(at)
+                        assert group.value == pytest.approx(single.value, abs=1e-8)
+                        assert group.variance == pytest.approx(single.variance, rel=1e-7, abs=1e-9)
+                        assert group.fourth == pytest.approx(single.fourth, rel=1e-6, abs=1e-8)
+                        *_, covariance = found.pair(other, one)
+                        assert averages.covariances[at] == pytest.approx(
+                            covariance, rel=1e-6, abs=1e-7
+                        )
 
 
 def test_many_boxes_without_a_measured_root_are_read_alike() -> None:
@@ -256,7 +279,7 @@ def test_many_boxes_without_a_measured_root_are_read_alike() -> None:
     rows = pa.table({"x": rng.integers(0, 200, 20_000)})
     grid = sc.Grid(["x"], epsilon=10, neighbours="replace")
     release = sc.publish(rows, domain, grid, seed=2)
-    found = loaded(DESIGNS["regions"].reader)(
+    found = reader_kind("regions")(
         release.evidence, domain, Engine(pq.read_table(release.folder / release.evidence.files[0]))
     )
     assert len(found.leaves) > 64
@@ -300,11 +323,8 @@ def covers(name: str, releases: int) -> None:
             assert abs(np.mean(squares) - 1) < 5 * np.sqrt(5 / releases), sql
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_coverage(name: str) -> None:
-    covers(name, 12)
-
-
+# Quick tests prove the same exactly: that readings are those of the least squares, and that their
+# variance and fourth cumulant are those of the coefficients of every noise.
 @pytest.mark.parametrize(
     "releases",
     [pytest.param(50, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)],
@@ -314,14 +334,17 @@ def test_coverage_of_many(name: str, releases: int) -> None:
     covers(name, releases)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_rows_are_published_only_where_no_replacement_changes_them(name: str) -> None:
-    assert published(name).evidence.rows == 60
-    assert published(name, contribution=2).evidence.rows is None
-    assert published(name, neighbours="add_remove").evidence.rows is None
-    dropped = sc.publish(TABLE, DOMAIN, made(name), seed=1, outside="drop")
-    assert dropped.evidence.rows is None
-    assert "rows" not in dropped.evidence.to_dict()
+def test_rows_are_published_only_where_no_replacement_changes_them(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in ALL:
+        with subtests.test(name=name):
+            assert published(name).evidence.rows == 60
+            assert published(name, contribution=2).evidence.rows is None
+            assert published(name, neighbours="add_remove").evidence.rows is None
+            dropped = sc.publish(TABLE, DOMAIN, made(name), seed=1, outside="drop")
+            assert dropped.evidence.rows is None
+            assert "rows" not in dropped.evidence.to_dict()
 
 
 def test_people_named_by_a_column_and_parts_of_a_table_hide_the_number_of_rows() -> None:

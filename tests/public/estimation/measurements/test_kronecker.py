@@ -62,36 +62,40 @@ def _laws(design: Product, what: str) -> np.ndarray:
     return np.repeat([getattr(law, what) for law in design.laws], lengths)
 
 
-@pytest.mark.parametrize("name", MIXED)
-def test_readings_are_those_of_the_dense_matrices(name: str) -> None:
-    design = product_of(name)
-    reader, numbers = _reader(design)
-    matrix = reconstruction(design)
-    for seed, sets in enumerate(_sets(len(design.columns))):
-        weights = _parts(design, sets, seed)
-        coefficients = matrix.T @ _dense_weights(design, weights)
-        found = reader.read(weights)
-        assert found.value == pytest.approx(coefficients @ numbers, rel=1e-9, abs=1e-8)
-        assert found.variance == pytest.approx(_laws(design, "variance") @ coefficients**2)
-        assert found.fourth == pytest.approx(_laws(design, "fourth") @ coefficients**4)
-        assert found.largest == pytest.approx(np.abs(coefficients).max())
+def test_readings_are_those_of_the_dense_matrices(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            reader, numbers = _reader(design)
+            matrix = reconstruction(design)
+            for seed, sets in enumerate(_sets(len(design.columns))):
+                weights = _parts(design, sets, seed)
+                coefficients = matrix.T @ _dense_weights(design, weights)
+                found = reader.read(weights)
+                assert found.value == pytest.approx(coefficients @ numbers, rel=1e-9, abs=1e-8)
+                assert found.variance == pytest.approx(_laws(design, "variance") @ coefficients**2)
+                assert found.fourth == pytest.approx(_laws(design, "fourth") @ coefficients**4)
+                assert found.largest == pytest.approx(np.abs(coefficients).max())
 
 
-@pytest.mark.parametrize("name", MIXED)
-def test_pairs_have_the_covariance_of_the_dense_matrices(name: str) -> None:
-    design = product_of(name)
-    reader, _ = _reader(design)
-    matrix = reconstruction(design)
-    choices = _sets(len(design.columns))
-    for one, other in itertools.product(choices, choices):
-        first, second = _parts(design, one, 1), _parts(design, other, 2)
-        left, right = (matrix.T @ _dense_weights(design, each) for each in (first, second))
-        readings = reader.pair(first, second)
-        assert readings[2] == pytest.approx(_laws(design, "variance") @ (left * right), abs=1e-8)
-        alone = reader.read(first), reader.read(second)
-        for found, expected in zip(readings, alone, strict=False):
-            assert found.value == pytest.approx(expected.value, abs=1e-8)
-            assert found.variance == pytest.approx(expected.variance)
+def test_pairs_have_the_covariance_of_the_dense_matrices(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design = product_of(name)
+            reader, _ = _reader(design)
+            matrix = reconstruction(design)
+            choices = _sets(len(design.columns))
+            for one, other in itertools.product(choices, choices):
+                first, second = _parts(design, one, 1), _parts(design, other, 2)
+                left, right = (matrix.T @ _dense_weights(design, each) for each in (first, second))
+                readings = reader.pair(first, second)
+                assert readings[2] == pytest.approx(
+                    _laws(design, "variance") @ (left * right), abs=1e-8
+                )
+                alone = reader.read(first), reader.read(second)
+                for found, expected in zip(readings, alone, strict=False):
+                    assert found.value == pytest.approx(expected.value, abs=1e-8)
+                    assert found.variance == pytest.approx(expected.variance)
 
 
 def test_axes_of_two_attributes() -> None:

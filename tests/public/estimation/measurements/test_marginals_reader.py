@@ -105,24 +105,26 @@ SCHEMA = sc.Schema(
 )
 
 
-@pytest.mark.parametrize("groups", ["c", "ca", "ac", "bda"])
-@pytest.mark.parametrize("parts", [(), ("a",), ("ab",), ("c", "a"), ("ac", "b"), ("d",), ("cd",)])
 def test_totals_of_all_groups_are_those_of_each(
-    reader: ResidualReader, groups: str, parts: tuple[str, ...]
+    reader: ResidualReader, subtests: pytest.Subtests
 ) -> None:
-    grouping = Grouping(tuple(groups), tuple(SIZES[NAMES.index(name)] for name in groups))
-    weights = _weights(*parts)
-    constant = Weights((*weights.parts, Part((), np.array(3.0))))
-    for some in (weights, constant, _cut(weights)):
-        found = reader.totals(some, grouping)
-        fresh = OneByOne(SCHEMA, ResidualReader.of_solver(reader.solver))
-        if len({*groups, *"".join(parts)}) > 3:
-            assert found is None
-            continue
-        assert found is not None
-        expected = fresh.by_group(some, grouping)
-        assert found.numbers == pytest.approx(expected.numbers, rel=1e-12, abs=1e-12)
-        assert found.low is None
+    for parts, groups in itertools.product(
+        [(), ("a",), ("ab",), ("c", "a"), ("ac", "b"), ("d",), ("cd",)], ["c", "ca", "ac", "bda"]
+    ):
+        with subtests.test(parts=parts, groups=groups):
+            grouping = Grouping(tuple(groups), tuple(SIZES[NAMES.index(name)] for name in groups))
+            weights = _weights(*parts)
+            constant = Weights((*weights.parts, Part((), np.array(3.0))))
+            for some in (weights, constant, _cut(weights)):
+                found = reader.totals(some, grouping)
+                fresh = OneByOne(SCHEMA, ResidualReader.of_solver(reader.solver))
+                if len({*groups, *"".join(parts)}) > 3:
+                    assert found is None
+                    continue
+                assert found is not None
+                expected = fresh.by_group(some, grouping)
+                assert found.numbers == pytest.approx(expected.numbers, rel=1e-12, abs=1e-12)
+                assert found.low is None
 
 
 def _cut(weights: Weights) -> Weights:

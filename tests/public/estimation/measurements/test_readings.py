@@ -3,6 +3,7 @@ weights are what a question means.
 """
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,25 +33,25 @@ def miss(law: DiscreteLaplace, weights: np.ndarray, half: float) -> float:
     return 2 * whole.cdf(-(int(half * 64) + 1))
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(2), Fraction(40, 3)])
-@pytest.mark.parametrize(
-    "weights",
-    [
-        [1.0],
-        [1.0, 1.0],
-        [1.0, 0.5, 0.25, 0.125],
-        [0.25] * 16,
-        [1.0] + [0.125] * 40,
-        [0.5, -0.25, 0.75, 1.0, 0.125, 0.25],
-    ],
-)
-def test_the_half_width_covers_at_least_its_level(scale, weights):
+def test_the_half_width_covers_at_least_its_level(subtests: pytest.Subtests) -> None:
     """Exact: weights are multiples of 1/64, so that the law of the sum is one on a lattice."""
-    law, coefficients = DiscreteLaplace(scale), np.array(weights)
-    found = reading_of(law, coefficients)
-    for level in LEVELS:
-        half = noise_half_width(found.variance, found.fourth, found.largest, level)
-        assert miss(law, coefficients, half) <= 1 - level + 1e-9, level
+    for weights, scale in product(
+        [
+            [1.0],
+            [1.0, 1.0],
+            [1.0, 0.5, 0.25, 0.125],
+            [0.25] * 16,
+            [1.0] + [0.125] * 40,
+            [0.5, -0.25, 0.75, 1.0, 0.125, 0.25],
+        ],
+        [Fraction(1, 3), Fraction(2), Fraction(40, 3)],
+    ):
+        with subtests.test(weights=weights, scale=scale):
+            law, coefficients = DiscreteLaplace(scale), np.array(weights)
+            found = reading_of(law, coefficients)
+            for level in LEVELS:
+                half = noise_half_width(found.variance, found.fourth, found.largest, level)
+                assert miss(law, coefficients, half) <= 1 - level + 1e-9, level
 
 
 def test_the_reach_is_not_much_wider_than_it_must_be():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -13,51 +14,68 @@ from mpmath import binomial, mp, mpf
 from scipy.stats import binom, poisson
 
 import scumble as sc
-from scumble.public.estimation.rows.binomial_tails import (
+from scumble.public.estimation.rows.count_laws import (
+    RandomizedCount,
     at_most,
     binomial_window,
     poisson_window,
     sum_at_least,
     sum_at_most,
 )
-from scumble.public.estimation.rows.count_laws import RandomizedCount
 
 TRIALS = [10, 2**20, 2**31 - 1, 2**31, 2**31 + 1, 10**10, 10**12, 10**15, 10**20, 10**30]
 Z = 1.959964
 
 
-def _summed(number: int, trials: int, probability: float) -> tuple[float, float]:
-    """P(<= number) and P(> number), each added up term by term in sixty digits."""
+def _tails(numbers: list[int], trials: int, chance: float) -> list[tuple[float, float]]:
+    """P(<= number) and P(> number) of each of these ascending numbers, added up term by term in
+    sixty digits; the terms between two numbers are added up once for all of them.
+    """
     with mp.workdps(60):
-        p = mpf(probability)
+        p = mpf(chance)
         odds = p / (1 - p)
-        first = binomial(trials, number) * p**number * (1 - p) ** (trials - number)
-        below = above = mpf(0)
-        term, place = first, number
+        low, high = numbers[0], numbers[-1]
+        first = binomial(trials, low) * p**low * (1 - p) ** (trials - low)
+        below, term, place = mpf(0), first, low
         while place >= 0 and term > below / 10**20:
             below += term
             term *= mpf(place) / (trials - place + 1) / odds
             place -= 1
-        term, place = first * (trials - number) / (number + 1) * odds, number + 1
-        while place <= trials and term > above / 10**20:
-            above += term
+        between = {low: mpf(0)}  # the probability of more than `low`, and at most this number
+        term, place = first, low
+        while place < high:
             term *= mpf(trials - place) / (place + 1) * odds
             place += 1
-        return float(below), float(above)
+            between[place] = between[place - 1] + term
+        above = mpf(0)
+        term *= mpf(trials - place) / (place + 1) * odds
+        while place < trials and term > above / 10**20:
+            place += 1
+            above += term
+            term *= mpf(trials - place) / (place + 1) * odds
+        whole = between[high] + above
+        return [(float(below + between[n]), float(whole - between[n])) for n in numbers]
 
 
-@pytest.mark.parametrize("trials", TRIALS)
-def test_tails_are_those_of_mpmath(trials: int) -> None:
-    for mean in (0.001, 0.5, 3, 40, 1000, 40_000):
+def test_tails_and_windows_are_those_of_mpmath(subtests: pytest.Subtests) -> None:
+    """With nothing added, tails of windows are those of mpmath; also for chances near one."""
+    nothing = (0, np.ones(1))
+    for trials, mean in product(TRIALS, (0.001, 0.5, 3, 40, 1000, 40_000)):
         if mean >= trials:
             continue
-        for steps in (-6, -3, -1, 0, 1, 3, 6):
-            number = round(mean + steps * math.sqrt(mean))
-            if not 0 <= number < trials:
-                continue
-            below, _ = _summed(number, trials, mean / trials)
-            found = at_most(number, trials, mean / trials)
-            assert float(found) == pytest.approx(below, rel=1e-9, abs=0)
+        steps = (-6, -3, -1, 0, 1, 3, 6)
+        asked = {round(mean + step * math.sqrt(mean)) for step in steps}
+        numbers = sorted(number for number in asked if 0 <= number < trials)
+        with subtests.test(trials=trials, mean=mean):
+            window = binomial_window(trials, mean / trials)
+            for number, tails in zip(numbers, _tails(numbers, trials, mean / trials), strict=True):
+                found = at_most(number, trials, mean / trials)
+                assert float(found) == pytest.approx(tails[0], rel=1e-9, abs=0)
+                lower, upper = (
+                    sum_at_most(nothing, window, number),
+                    sum_at_least(window, nothing, number + 1),
+                )
+                assert (lower[0], upper[0]) == pytest.approx(tails, rel=1e-9, abs=1e-29)
 
 
 @pytest.mark.parametrize("probability", [0.02, 0.5, 0.999])
@@ -82,30 +100,30 @@ def _limits(domain: int, false: float) -> tuple[np.ndarray, np.ndarray]:
     return shown, np.array(limits)
 
 
-@pytest.mark.parametrize("count", [0, 20, 150, 300])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_coverage_in_large_domains(domain: int, count: int) -> None:
+def test_coverage_in_large_domains(subtests: pytest.Subtests) -> None:
     """Exact but for the Poisson law of the false tuples, which is off by less than 4e-8."""
     false = 150.0
-    shown, limits = _limits(domain, false)
-    true = binom.pmf(np.arange(count + 1), count, 0.5)
-    chances = np.array(
-        [poisson.pmf(number - np.arange(count + 1), false) @ true for number in shown]
-    )
-    assert chances.sum() == pytest.approx(1, abs=1e-9)
-    covered = chances @ ((limits[:, 0] <= count) & (count <= limits[:, 1]))
-    assert 0.95 <= covered <= 0.98
+    for count, domain in product([0, 20, 150, 300], DOMAINS):
+        with subtests.test(count=count, domain=domain):
+            shown, limits = _limits(domain, false)
+            true = binom.pmf(np.arange(count + 1), count, 0.5)
+            false_shown = shown[:, None] - np.arange(count + 1)
+            chances = poisson.pmf(false_shown, false) @ true
+            assert chances.sum() == pytest.approx(1, abs=1e-9)
+            covered = chances @ ((limits[:, 0] <= count) & (count <= limits[:, 1]))
+            assert 0.95 <= covered <= 0.98
 
 
-@pytest.mark.parametrize("false", [30.0, 2000.0, 38_000.0, 60_000.0])
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_width_in_large_domains(domain: int, false: float) -> None:
+def test_width_in_large_domains(subtests: pytest.Subtests) -> None:
     """1.96 standard errors, whatever the size of the domain, for counts above five of them."""
-    for count in (math.ceil(16 * math.sqrt(false)), 5000):
-        law = RandomizedCount(domain, round(false + count / 2), 0.5, false / domain, 10**6, false)
-        assert law.value > 5 * law.stderr
-        low, high = law.interval(law.value, 0.95)
-        assert 0.99 <= (high - low) / (2 * Z * law.stderr) <= 1.15
+    for domain, false in product(DOMAINS, [30.0, 2000.0, 38_000.0, 60_000.0]):
+        for count in (math.ceil(16 * math.sqrt(false)), 5000):
+            shown = round(false + count / 2)
+            with subtests.test(domain=domain, false=false, count=count):
+                law = RandomizedCount(domain, shown, 0.5, false / domain, 10**6, false)
+                assert law.value > 5 * law.stderr
+                low, high = law.interval(law.value, 0.95)
+                assert 0.99 <= (high - low) / (2 * Z * law.stderr) <= 1.15
 
 
 @pytest.mark.parametrize(("number", "size"), [(2, 46_341), (3, 2**11), (4, 2**10), (9, 2**11)])
@@ -139,26 +157,6 @@ def test_an_interval_ends_at_the_number_of_rows() -> None:
     low, high = law.interval(law.value, 0.95)
     assert high == 1000
     assert 0.45 <= (high - low) / (2 * Z * law.stderr) <= 0.55
-
-
-@pytest.mark.parametrize("trials", TRIALS)
-def test_windows_of_many_trials(trials: int) -> None:
-    """With nothing added, tails of windows are those of mpmath; also for chances near one."""
-    nothing = (0, np.ones(1))
-    for mean in (0.001, 0.5, 3, 40, 1000, 40_000):
-        if mean >= trials:
-            continue
-        window = binomial_window(trials, mean / trials)
-        for steps in (-6, -3, 0, 3, 6):
-            number = round(mean + steps * math.sqrt(mean))
-            if not 0 <= number < trials:
-                continue
-            below, above = _summed(number, trials, mean / trials)
-            lower, upper = (
-                sum_at_most(nothing, window, number),
-                sum_at_least(window, nothing, number + 1),
-            )
-            assert (lower[0], upper[0]) == pytest.approx((below, above), rel=1e-9, abs=1e-29)
 
 
 @pytest.mark.parametrize(

@@ -24,20 +24,22 @@ def _pmf(rows: int, count: int, inside: Fraction, outside: Fraction) -> list[Fra
     return law
 
 
-@pytest.mark.parametrize(
-    ("inside", "outside"), [("3/5", "1/5"), ("1/10", "1/20"), ("19/20", "1/3")]
-)
-@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_exact_coverage_for_every_count(inside: str, outside: str, level: float) -> None:
-    rows, t1, t0 = 14, Fraction(inside), Fraction(outside)
-    limits = []
-    for shown in range(rows + 1):
-        law = RandomizedCount(rows, shown, float(t1 - t0), float(t0))
-        limits.append(law.interval(law.value, level))
-    for count in range(rows + 1):
-        law = _pmf(rows, count, t1, t0)
-        covered = sum(p for p, (low, high) in zip(law, limits, strict=True) if low <= count <= high)
-        assert covered >= level
+def test_exact_coverage_for_every_count(subtests: pytest.Subtests) -> None:
+    for level, (inside, outside) in itertools.product(
+        [0.9, 0.95, 0.99], [("3/5", "1/5"), ("1/10", "1/20"), ("19/20", "1/3")]
+    ):
+        with subtests.test(level=level, inside=inside, outside=outside):
+            rows, t1, t0 = 14, Fraction(inside), Fraction(outside)
+            limits = []
+            for shown in range(rows + 1):
+                law = RandomizedCount(rows, shown, float(t1 - t0), float(t0))
+                limits.append(law.interval(law.value, level))
+            for count in range(rows + 1):
+                law = _pmf(rows, count, t1, t0)
+                covered = sum(
+                    p for p, (low, high) in zip(law, limits, strict=True) if low <= count <= high
+                )
+                assert covered >= level
 
 
 def test_value_is_unbiased_and_inside_its_interval() -> None:
@@ -62,19 +64,19 @@ def test_normal_tails_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.abs(exact - normal).max() <= 1
 
 
-@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-@pytest.mark.parametrize("expected", [0.0168, 0.1, 1.0, 3.0])
-def test_rare_values_of_a_large_table(expected: float, level: float) -> None:
+def test_rare_values_of_a_large_table(subtests: pytest.Subtests) -> None:
     """Of 200,000 rows none truly counts, and so few are expected to show that the shown number is
     far from normal, although it would be normal if all rows counted.
     """
-    rows, keep, outside = 200_000, 0.5, expected / 200_000
-    covered = 0.0
-    for shown in range(30):
-        law = RandomizedCount(rows, shown, keep, outside)
-        low, _ = law.interval(law.value, level)
-        covered += binom.pmf(shown, rows, outside) * (low <= 0)
-    assert covered >= level
+    for expected, level in itertools.product([0.0168, 0.1, 1.0, 3.0], [0.9, 0.95, 0.99]):
+        with subtests.test(expected=expected, level=level):
+            rows, keep, outside = 200_000, 0.5, expected / 200_000
+            covered = 0.0
+            for shown in range(30):
+                law = RandomizedCount(rows, shown, keep, outside)
+                low, _ = law.interval(law.value, level)
+                covered += binom.pmf(shown, rows, outside) * (low <= 0)
+            assert covered >= level
 
 
 @pytest.mark.parametrize("keep", [1e-12, 1e-15, 1e-17, 1e-200])
@@ -96,23 +98,23 @@ def test_tiny_tables(rows: int) -> None:
         assert high >= rows
 
 
-@pytest.mark.parametrize("rows", [10**12, 10**30, 10**300])
-@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
-def test_a_few_true_tuples_of_a_huge_domain(rows: int, level: float) -> None:
+def test_a_few_true_tuples_of_a_huge_domain(subtests: pytest.Subtests) -> None:
     """Four of at most six tuples are true, each shown with probability 1/2, and three false ones
     are expected: Bin(4, 1/2) + Poisson(3) to within the probability of a false one.
     """
-    outside = 3 / rows
-    for count in (0, 4, 6):
-        covered = 0.0
-        for shown in range(60):
-            law = RandomizedCount(rows, shown, 0.5, outside, most=6, expected=3.0)
-            assert law.value == pytest.approx((shown - 3) / 0.5)
-            low, high = law.interval(law.value, level)
-            first = np.arange(count + 1)
-            chances = binom.pmf(first, count, 0.5) * poisson.pmf(shown - first, 3.0)
-            covered += chances.sum() * (low <= count <= high)
-        assert covered >= level
+    for level, rows in itertools.product([0.9, 0.95, 0.99], [10**12, 10**30, 10**300]):
+        with subtests.test(level=level, rows=rows):
+            outside = 3 / rows
+            for count in (0, 4, 6):
+                covered = 0.0
+                for shown in range(60):
+                    law = RandomizedCount(rows, shown, 0.5, outside, most=6, expected=3.0)
+                    assert law.value == pytest.approx((shown - 3) / 0.5)
+                    low, high = law.interval(law.value, level)
+                    first = np.arange(count + 1)
+                    chances = binom.pmf(first, count, 0.5) * poisson.pmf(shown - first, 3.0)
+                    covered += chances.sum() * (low <= count <= high)
+                assert covered >= level
 
 
 def test_poisson_tails_are_the_binomial_ones() -> None:

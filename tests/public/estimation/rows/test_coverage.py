@@ -104,6 +104,7 @@ def test_coverage(kind: str, name: str, level: float, request: pytest.FixtureReq
         assert narrower < least
 
 
+@pytest.mark.slow  # test_rows_exact.py has the exact variance of fewer people
 @pytest.mark.parametrize("name", ["count", "mixed predicate", "sum", "sum of a perturbed value"])
 @pytest.mark.parametrize("kind", ["uniform", "histogram"])
 def test_no_bias_and_the_stated_error(kind: str, name: str, request: pytest.FixtureRequest) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,42 +55,58 @@ def _outcomes(name: str, layout: str, people: int) -> Outcomes:
     return every(domain, private, multiset_channel(domain, LAWS[name], layout))
 
 
-@pytest.mark.parametrize("layout", ["counts", "codes"])
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize(("question", "truth"), ON_ROWS)
-def test_one_attribute(question: str, truth: int, name: str, layout: str) -> None:
-    mean, variance, estimated = _outcomes(name, layout, 3).moments(question)
-    assert mean == pytest.approx(truth, abs=1e-9)
-    assert estimated == pytest.approx(variance, rel=1e-9)
+def test_one_attribute(name: str, subtests: pytest.Subtests) -> None:
+    for question, truth in ON_ROWS:
+        with subtests.test(question):
+            mean, variance, estimated = _outcomes(name, "counts", 3).moments(question)
+            assert mean == pytest.approx(truth, abs=1e-9)
+            assert estimated == pytest.approx(variance, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize(("question", "truth"), ON_PAIRS)
-def test_two_attributes_as_one(question: str, truth: int, name: str) -> None:
-    mean, variance, estimated = _outcomes(name, "counts", 2).moments(question)
-    assert mean == pytest.approx(truth, abs=1e-9)
-    assert estimated == pytest.approx(variance, rel=1e-9)
+def test_layouts_have_the_same_answers(name: str, subtests: pytest.Subtests) -> None:
+    """Of every outcome: what is unbiased in one layout is so in the other."""
+    counts, codes = (_outcomes(name, layout, 3) for layout in ("counts", "codes"))
+    assert counts.probabilities == codes.probabilities
+    for question, _ in ON_ROWS:
+        with subtests.test(question):
+            one, other = (
+                np.array([(each.value, each.stderr) for each in outcomes.answers(question)])
+                for outcomes in (codes, counts)
+            )
+            assert one == pytest.approx(other)
 
 
-@pytest.mark.parametrize("groups", ["job", "sex, job", "job, age", "age"])
-@pytest.mark.parametrize("name", ["subset of 2", "pool", "pool with caps"])
-def test_groups_are_unbiased(name: str, groups: str) -> None:
-    names = groups.split(", ")
-    outcomes = _outcomes(name, "counts", 3)
-    answer = outcomes.release.answer(
-        f"SELECT outcome, {groups}, COUNT(*) FROM t GROUP BY outcome, {groups}"
-    )
-    mean: dict[tuple, float] = {}
-    total = 0.0
-    for (outcome, *key), estimate in answer:
-        chance = float(outcomes.probabilities[outcome])
-        mean[tuple(key)] = mean.get(tuple(key), 0.0) + chance * estimate.value
-        total += estimate.value
-    assert total == pytest.approx(3 * len(outcomes.probabilities))
-    true = [tuple(row[name] for name in names) for row in ROWS.to_pylist()]
-    assert set(true) <= set(mean)
-    for key, value in mean.items():
-        assert value == pytest.approx(true.count(key), abs=1e-9)
+def test_two_attributes_as_one(subtests: pytest.Subtests) -> None:
+    for name, (question, truth) in product(LAWS, ON_PAIRS):
+        with subtests.test(question, law=name):
+            mean, variance, estimated = _outcomes(name, "counts", 2).moments(question)
+            assert mean == pytest.approx(truth, abs=1e-9)
+            assert estimated == pytest.approx(variance, rel=1e-9)
+
+
+def test_groups_are_unbiased(subtests: pytest.Subtests) -> None:
+    for name, groups in product(
+        ["subset of 2", "pool", "pool with caps"], ["job", "sex, job", "job, age", "age"]
+    ):
+        with subtests.test(name=name, groups=groups):
+            names = groups.split(", ")
+            outcomes = _outcomes(name, "counts", 3)
+            answer = outcomes.release.answer(
+                f"SELECT outcome, {groups}, COUNT(*) FROM t GROUP BY outcome, {groups}"
+            )
+            mean: dict[tuple, float] = {}
+            total = 0.0
+            for (outcome, *key), estimate in answer:
+                chance = float(outcomes.probabilities[outcome])
+                mean[tuple(key)] = mean.get(tuple(key), 0.0) + chance * estimate.value
+                total += estimate.value
+            assert total == pytest.approx(3 * len(outcomes.probabilities))
+            true = [tuple(row[name] for name in names) for row in ROWS.to_pylist()]
+            assert set(true) <= set(mean)
+            for key, value in mean.items():
+                assert value == pytest.approx(true.count(key), abs=1e-9)
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -130,9 +148,8 @@ def test_what_names_no_perturbed_attribute_is_exact(layout: str) -> None:
     assert average.to_dict()["value"] is None
 
 
-@pytest.mark.parametrize(
-    ("name", "condition", "method"),
-    [
+def test_the_law_is_exact_where_it_is_known(subtests: pytest.Subtests) -> None:
+    for name, condition, method in [
         ("subset of 2", "job = 'cook'", "exact binomial"),
         ("subset of 2", "job <> 'cook'", "exact binomial"),
         ("subset of 2", "job IN ('cook', 'nurse')", "score"),
@@ -141,12 +158,11 @@ def test_what_names_no_perturbed_attribute_is_exact(layout: str) -> None:
         ("pool", "job IN ('cook', 'nurse')", "exact binomial"),
         ("pool", "job = 'cook' OR job = 'nurse' AND age = 1", "score"),
         ("pool with caps", "job = 'cook'", "score"),
-    ],
-)
-def test_the_law_is_exact_where_it_is_known(name: str, condition: str, method: str) -> None:
-    release = _outcomes(name, "counts", 3).release
-    answer = release.answer(f"SELECT COUNT(*) FROM t WHERE outcome = 0 AND ({condition})")
-    assert method in answer.method
+    ]:
+        with subtests.test(name=name, condition=condition, method=method):
+            release = _outcomes(name, "counts", 3).release
+            answer = release.answer(f"SELECT COUNT(*) FROM t WHERE outcome = 0 AND ({condition})")
+            assert method in answer.method
 
 
 def test_sets_of_one_are_uniform_perturbation() -> None:
@@ -159,7 +175,7 @@ def test_sets_of_one_are_uniform_perturbation() -> None:
     plain = published.drop_columns(["c0"]).append_column("job", shown)
     uniform = release(multisets.schema, [UniformChannel(("job",), keep)], plain)
     for what in ("COUNT(*)", "SUM(age)", "AVG(age)", "SUM(length(job))"):
-        question = f"SELECT {what} FROM t WHERE outcome < 20 AND job <> 'cook'"
+        question = f"SELECT {what} FROM t WHERE outcome < 50 AND job <> 'cook'"
         one, other = multisets.answer(question), uniform.answer(question)
         assert (one.value, one.stderr) == pytest.approx((other.value, other.stderr))
     exact = "SELECT COUNT(*) FROM t WHERE outcome < 20 AND job IN ('cook', 'nurse')"

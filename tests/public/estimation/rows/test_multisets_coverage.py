@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -75,45 +76,47 @@ def _shown(law: SubsetLaw, chosen: int, rows: int, true: int) -> np.ndarray:
     return law_of_all
 
 
-@pytest.mark.parametrize(
-    ("values", "size", "gamma"),
-    [
-        (5, 2, 2.7),
-        (5, 2, 100),
-        (10, 3, 1.2),
-        (20, 7, 2),
-        (50, 13, 2.7),
-        (50, 2, 20),
-        (50, 24, 1.05),
-    ],
-)
-@pytest.mark.parametrize("rows", [1, 4, 25])
-def test_counts_of_several_values_of_a_set(rows: int, values: int, size: int, gamma: float) -> None:
+def test_counts_of_several_values_of_a_set(subtests: pytest.Subtests) -> None:
     """Exact: no test here can fail by chance."""
-    law = _subset(values, size, gamma)
-    for chosen in sorted({1, 2, values // 2, values - 2}):
-        low, high = np.moveaxis(_intervals(law, chosen, rows), 2, 0)
-        for true in sorted({0, 1, rows // 3, rows}):
-            covered = (low <= true + 1e-9) & (true - 1e-9 <= high)
-            shares = covered @ _shown(law, chosen, rows, true)
-            assert (shares >= np.array(LEVELS) - 1e-9).all(), (chosen, true)
+    for rows, (values, size, gamma) in product(
+        [1, 4, 25],
+        [
+            (5, 2, 2.7),
+            (5, 2, 100),
+            (10, 3, 1.2),
+            (20, 7, 2),
+            (50, 13, 2.7),
+            (50, 2, 20),
+            (50, 24, 1.05),
+        ],
+    ):
+        with subtests.test(rows=rows, values=values, size=size, gamma=gamma):
+            law = _subset(values, size, gamma)
+            for chosen in sorted({1, 2, values // 2, values - 2}):
+                low, high = np.moveaxis(_intervals(law, chosen, rows), 2, 0)
+                for true in sorted({0, 1, rows // 3, rows}):
+                    covered = (low <= true + 1e-9) & (true - 1e-9 <= high)
+                    shares = covered @ _shown(law, chosen, rows, true)
+                    assert (shares >= np.array(LEVELS) - 1e-9).all(), (chosen, true)
 
 
-@pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.97])
-@pytest.mark.parametrize(("rows", "number"), [(1, 1), (5, 3), (40, 19), (300, 48)])
-def test_counts_among_draws(rows: int, number: int, share: float) -> None:
+def test_counts_among_draws(subtests: pytest.Subtests) -> None:
     """Exact, for every true count that is tried."""
-    draws = rows * number
-    drawn = np.arange(draws + 1)
-    law = binom.pmf(drawn, draws, share)
-    likely = drawn[law > 1e-12]
-    for true in sorted({0, 1, rows // 2, rows}):
-        for level in LEVELS:
-            made = [DrawnCount(rows, int(n) + true, draws, share) for n in likely]
-            limits = np.array([each.interval(each.value, level) for each in made])
-            covered = (limits[:, 0] <= true) & (true <= limits[:, 1])
-            assert law[likely] @ covered >= level - 1e-9
-            assert (limits[:, 0] <= limits[:, 1]).all()
+    for (rows, number), share in product(
+        [(1, 1), (5, 3), (40, 19), (300, 48)], [0.001, 0.2, 0.5, 0.97]
+    ):
+        with subtests.test(rows=rows, number=number, share=share):
+            draws = rows * number
+            drawn = np.arange(draws + 1)
+            law = binom.pmf(drawn, draws, share)
+            likely = drawn[law > 1e-12]
+            for true in sorted({0, 1, rows // 2, rows}):
+                for level in LEVELS:
+                    made = [DrawnCount(rows, int(n) + true, draws, share) for n in likely]
+                    limits = np.array([each.interval(each.value, level) for each in made])
+                    covered = (limits[:, 0] <= true) & (true <= limits[:, 1])
+                    assert law[likely] @ covered >= level - 1e-9
+                    assert (limits[:, 0] <= limits[:, 1]).all()
 
 
 def test_draws_by_the_hundred_million() -> None:
@@ -185,6 +188,7 @@ def test_coverage(name: str, question: str) -> None:
     check((estimate for _, estimate in answers), truth)
 
 
+@pytest.mark.slow  # test_multisets.py has the exact variance of fewer people
 @pytest.mark.parametrize("question", ["count", "count of some values", "sum of a perturbed value"])
 @pytest.mark.parametrize("name", LAWS)
 def test_the_stated_error(name: str, question: str) -> None:

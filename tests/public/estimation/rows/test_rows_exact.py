@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
+from itertools import product
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from scumble.model.evidence.channels import UniformChannel
 from scumble.public.estimate import Estimate
-from scumble.public.estimation.rows.answer import _gather
-from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.sums import Sums
-from scumble.public.sandbox import Sandbox
-from tests.support.people import all_outcomes, records_release, schema
+from tests.support.outcomes import Outcomes, every
+from tests.support.people import records_release, schema
 
 ONE = schema(ages=4, jobs=("cook", "nurse", "smith"))
 TWO = schema(ages=3, jobs=("cook", "nurse", "smith"), health=2)
 THREE_ROWS = pa.table({"age": [1, 3, 1], "sex": ["f", "m", "m"], "job": ["nurse", "cook", "smith"]})
 TWO_ROWS = pa.table({"age": [1, 2], "sex": ["f", "m"], "job": ["nurse", "cook"], "health": [0, 1]})
 KEEP = Fraction(2, 5)
-EACH = (UniformChannel(("job",), KEEP), UniformChannel(("health",), Fraction(1, 3)))
-COMPOUND = (UniformChannel(("job", "health"), KEEP),)
+CHANNELS = {
+    "one": (UniformChannel(("job",), KEEP),),
+    "each": (UniformChannel(("job",), KEEP), UniformChannel(("health",), Fraction(1, 3))),
+    "compound": (UniformChannel(("job", "health"), KEEP),),
+}
 
 # question, true answer on THREE_ROWS
 ON_ONE = [
@@ -44,71 +48,68 @@ ON_TWO = [
 ]
 
 
-def _moments(domain, private, channels, question):
-    """Mean and variance of the estimate, and the mean of the estimated variance, over all
-    outcomes.
-    """
-    mean = square = estimated = 0.0
-    total = Fraction(0)
-    for probability, published in all_outcomes(domain, private, channels):
-        release = records_release(domain, published, channels)
-        answer = release.answer(question)
-        assert isinstance(answer, Estimate)
-        weight = float(probability)
-        total += probability
-        mean += weight * answer.value
-        square += weight * answer.value**2
-        estimated += weight * _unclamped_variance(release, question)
-    assert total == 1
-    return mean, square - mean**2, estimated
+@cache
+def _outcomes(name: str) -> Outcomes:
+    domain, private = (ONE, THREE_ROWS) if name == "one" else (TWO, TWO_ROWS)
+    return every(domain, private, *CHANNELS[name])
 
 
-def _unclamped_variance(release, question) -> float:
-    query = release.parse(question)
-    plan = RowsPlan(release.evidence, release.schema, query)
-    engine = Sandbox(release.schema, {}, release.folder / "records.parquet")
-    counted, holds, amount = _gather(plan, engine)
-    sums = Sums(plan, counted, counted.groups([]), holds, amount)
-    if query.aggregate == "count" or amount is not None:
-        lines, tensor = counted.count, holds if amount is None else amount
-    else:
-        lines, tensor = counted.squares, holds
-    return float(sums._weighted(lines, sums.inverse.covariance(tensor, tensor))[0])
+def test_one_attribute(subtests: pytest.Subtests) -> None:
+    for question, truth in ON_ONE:
+        with subtests.test(question):
+            mean, variance, estimated = _outcomes("one").moments(question)
+            assert mean == pytest.approx(truth, abs=1e-9)
+            assert estimated == pytest.approx(variance, rel=1e-9)
 
 
-@pytest.mark.parametrize(("question", "truth"), ON_ONE)
-def test_one_attribute(question: str, truth: int) -> None:
-    mean, variance, estimated = _moments(
-        ONE, THREE_ROWS, (UniformChannel(("job",), KEEP),), question
-    )
-    assert mean == pytest.approx(truth, abs=1e-9)
-    assert estimated == pytest.approx(variance, rel=1e-9)
+def test_two_attributes(subtests: pytest.Subtests) -> None:
+    for name, (question, truth) in product(("each", "compound"), ON_TWO):
+        with subtests.test(question, channels=name):
+            mean, variance, estimated = _outcomes(name).moments(question)
+            assert mean == pytest.approx(truth, abs=1e-9)
+            assert estimated == pytest.approx(variance, rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("channels", [EACH, COMPOUND], ids=["each", "compound"])
-@pytest.mark.parametrize(("question", "truth"), ON_TWO)
-def test_two_attributes(question: str, truth: int, channels) -> None:
-    mean, variance, estimated = _moments(TWO, TWO_ROWS, channels, question)
-    assert mean == pytest.approx(truth, abs=1e-9)
-    assert estimated == pytest.approx(variance, rel=1e-9)
+def test_groups_add_up_and_are_unbiased(subtests: pytest.Subtests) -> None:
+    outcomes = _outcomes("one")
+    for groups in ("job", "sex, job", "job, age"):
+        with subtests.test(groups):
+            names = groups.split(", ")
+            mean: dict[tuple, float] = {}
+            total = [0.0] * len(outcomes.probabilities)
+            answer = outcomes.release.answer(
+                f"SELECT outcome, {groups}, COUNT(*) FROM t GROUP BY outcome, {groups}"
+            )
+            for (outcome, *key), estimate in answer:
+                chance = float(outcomes.probabilities[outcome])
+                mean[tuple(key)] = mean.get(tuple(key), 0.0) + chance * estimate.value
+                total[outcome] += estimate.value
+            assert total == pytest.approx([3] * len(total))
+            true = [tuple(row[name] for name in names) for row in THREE_ROWS.to_pylist()]
+            assert set(true) <= set(mean)
+            for key, value in mean.items():
+                assert value == pytest.approx(true.count(key), abs=1e-9)
 
 
-@pytest.mark.parametrize("groups", ["job", "sex, job", "job, age"])
-def test_groups_add_up_and_are_unbiased(groups: str) -> None:
-    channels = (UniformChannel(("job",), KEEP),)
-    names = groups.split(", ")
-    mean: dict[tuple, float] = {}
-    for probability, published in all_outcomes(ONE, THREE_ROWS, channels):
-        answer = records_release(ONE, published, channels).answer(
-            f"SELECT {groups}, COUNT(*) FROM t GROUP BY {groups}"
-        )
-        assert sum(estimate.value for _, estimate in answer) == pytest.approx(3)
-        for key, estimate in answer:
-            mean[key] = mean.get(key, 0.0) + float(probability) * estimate.value
-    true = [tuple(row[name] for name in names) for row in THREE_ROWS.to_pylist()]
-    for key, value in mean.items():
-        assert value == pytest.approx(true.count(key), abs=1e-9)
+def test_an_outcome_alone_has_the_answer_of_its_group(subtests: pytest.Subtests) -> None:
+    """The tests above ask all outcomes as groups of one release; here they are releases."""
+    for name, questions in (("one", ON_ONE), ("each", ON_TWO)):
+        outcomes = _outcomes(name)
+        published = pq.read_table(outcomes.release.folder / "records.parquet")
+        domain = outcomes.release.schema.select(outcomes.release.schema.names[1:])
+        last = len(outcomes.probabilities) - 1
+        grouped = {question: outcomes.answers(question) for question, _ in questions}
+        for outcome in (0, last // 2, last):
+            chosen = published.filter(pc.equal(published["outcome"], outcome))
+            alone = records_release(domain, chosen.drop_columns(["outcome"]), CHANNELS[name])
+            for question in grouped:
+                with subtests.test(question, outcome=outcome):
+                    found, single = grouped[question][outcome], alone.answer(question)
+                    assert isinstance(single, Estimate)
+                    assert (found.value, found.stderr) == pytest.approx(
+                        (single.value, single.stderr), abs=1e-9
+                    )
+                    assert found.interval() == pytest.approx(single.interval(), abs=1e-9)
 
 
 def test_groups_are_the_questions_asked_one_by_one() -> None:

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
@@ -24,7 +25,8 @@ from scumble.public.estimation.rows.grouped_counts import GroupedCounts, GroupIn
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sql.parse import parse
-from tests.support.people import all_outcomes, records_release, schema
+from tests.support.outcomes import every
+from tests.support.people import schema
 
 LEVELS = (0.9, 0.95, 0.99)
 Kinds = Sequence[tuple[float, int]]  # amount, rows
@@ -84,13 +86,13 @@ def _keep(epsilon: float, values: int) -> float:
     return math.expm1(epsilon) / (values - 1 + math.exp(epsilon))
 
 
-@pytest.mark.parametrize("values", [2, 10, 1000])
-@pytest.mark.parametrize("rows", [10, 30, 100, 300, 1000])
-def test_sums_of_equal_rows(rows: int, values: int) -> None:
-    trues = [(yes,) for yes in sorted({0, 1, 2, 3, 5, 10, rows // 10, rows // 2, rows})]
-    for epsilon in (1, 2, 3, 5):
-        keep = _keep(epsilon, values)
-        assert _least_coverage("SUM", [(1.0, rows)], trues, values, keep) >= 0
+def test_sums_of_equal_rows(subtests: pytest.Subtests) -> None:
+    for rows, values in itertools.product([10, 30, 100, 300, 1000], [2, 10, 1000]):
+        trues = [(yes,) for yes in sorted({0, 1, 2, 3, 5, 10, rows // 10, rows // 2, rows})]
+        with subtests.test(rows=rows, values=values):
+            for epsilon in (1, 2, 3, 5):
+                keep = _keep(epsilon, values)
+                assert _least_coverage("SUM", [(1.0, rows)], trues, values, keep) >= 0
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.5, 0.95])
@@ -106,8 +108,16 @@ def test_sums_of_both_signs(keep: float) -> None:
     assert _least_coverage("SUM", [(2.0, 30), (-1.0, 30)], trues, 10, keep) >= 0
 
 
-@pytest.mark.parametrize("values", [2, 10, 1000])
-@pytest.mark.parametrize("epsilon", [1, 3, 5])
+QUICK = {(1, 1000), (3, 10), (5, 2)}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "values"),
+    [
+        pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow])
+        for case in itertools.product([1, 3, 5], [2, 10, 1000])
+    ],
+)
 def test_averages(epsilon: int, values: int) -> None:
     trues = [(30, 30), (0, 30), (1, 0), (3, 3), (1, 10)]
     keep = _keep(epsilon, values)
@@ -116,30 +126,29 @@ def test_averages(epsilon: int, values: int) -> None:
     assert _least_coverage("AVG", [(1.0, 300), (50.0, 1)], trues, values, keep) >= 0
 
 
-@pytest.mark.parametrize(
-    ("question", "truth"),
-    [
+def test_two_rows_and_two_channels(subtests: pytest.Subtests) -> None:
+    domain = schema(ages=3, jobs=("cook", "nurse", "smith"), health=2)
+    rows = {"age": [1, 2], "sex": ["f", "m"], "job": ["nurse", "cook"], "health": [0, 1]}
+    outcomes = every(
+        domain,
+        pa.table(rows),
+        UniformChannel(("job",), Fraction(9, 10)),
+        UniformChannel(("health",), Fraction(1, 2)),
+    )
+    for question, truth in (
         ("COUNT(*) FROM t WHERE job = 'nurse' AND health = 0", 1),
         ("COUNT(*) FROM t WHERE job = 'nurse' OR health > age", 1),
         ("SUM(health * age) FROM t WHERE job <> 'smith'", 2),
         ("AVG(health + age) FROM t WHERE job <> 'smith'", 2),
-    ],
-)
-@pytest.mark.parametrize("keep", ["9/10"])
-def test_two_rows_and_two_channels(question: str, truth: float, keep: str) -> None:
-    domain = schema(ages=3, jobs=("cook", "nurse", "smith"), health=2)
-    rows = {"age": [1, 2], "sex": ["f", "m"], "job": ["nurse", "cook"], "health": [0, 1]}
-    channels = (
-        UniformChannel(("job",), Fraction(keep)),
-        UniformChannel(("health",), Fraction(1, 2)),
-    )
-    covered = dict.fromkeys(LEVELS, Fraction(0))
-    for probability, published in all_outcomes(domain, pa.table(rows), channels):
-        answer = records_release(domain, published, channels).answer(f"SELECT {question}")
-        for level in LEVELS:
-            low, high = answer.interval(level)
-            covered[level] += probability * (low - 1e-9 <= truth <= high + 1e-9)
-    assert all(share >= level for level, share in covered.items())
+    ):
+        with subtests.test(question):
+            covered = dict.fromkeys(LEVELS, Fraction(0))
+            answers = outcomes.answers(question)
+            for probability, answer in zip(outcomes.probabilities, answers, strict=True):
+                for level in LEVELS:
+                    low, high = answer.interval(level)
+                    covered[level] += probability * (low - 1e-9 <= truth <= high + 1e-9)
+            assert all(share >= level for level, share in covered.items())
 
 
 def test_many_rows_come_to_the_normal_law() -> None:
@@ -153,18 +162,18 @@ def test_moments_of_a_sum_are_estimated_without_bias() -> None:
     ages, jobs = np.array([1, 2, 4, 3]), np.array(["nurse", "cook", "nurse", "smith"])
     rows = pa.table({"age": ages, "sex": ["f"] * 4, "job": jobs, "health": [0] * 4})
     keep = Fraction(3, 5)
-    channels = (UniformChannel(("job",), keep),)
+    made = every(domain, rows, UniformChannel(("job",), keep))
+    published = pq.read_table(made.release.folder / "records.parquet")
     amounts = ages - 2.5
     chances = np.array([float((1 - keep) / 3), float(keep + (1 - keep) / 3)])
     varied = chances * (1 - chances) / float(keep) ** 2
     outcomes = []
-    for probability, published in all_outcomes(domain, rows, channels):
-        sql = "SELECT SUM(age - 2.5) FROM t WHERE job = 'nurse'"
-        answer = records_release(domain, published, channels).answer(sql)
-        shown = np.array(published["job"].to_pylist()) == "nurse"
+    answers = made.answers("SUM(age - 2.5) FROM t WHERE job = 'nurse'")
+    every_shown = np.array(published["job"].to_pylist()).reshape(-1, 4) == "nurse"
+    for probability, shown, answer in zip(made.probabilities, every_shown, answers, strict=True):
         weights = (shown - chances[0]) / float(keep)
         variance = amounts**2 @ (varied[0] + (varied[1] - varied[0]) * weights)
-        law = answer.law
+        law = answer.law.law  # within the cut
         found = np.array(law.moments[:3]) * law.variance
         outcomes.append((float(probability), answer.value, variance, *found))
     chance, total, variance, *estimated = np.array(outcomes).T
@@ -174,12 +183,15 @@ def test_moments_of_a_sum_are_estimated_without_bias() -> None:
     assert [chance @ each for each in estimated] == pytest.approx(truths)
 
 
-def test_sums_of_few_different_amounts() -> None:
-    """A sum that jumps by its large amounts, which small ones hardly blur."""
-    for kinds, values, keep in (
-        ([(16.8, 114), (0.1, 67)], 10, 0.95),
+@pytest.mark.parametrize(
+    ("kinds", "values", "keep"),
+    [
+        pytest.param([(16.8, 114), (0.1, 67)], 10, 0.95, marks=pytest.mark.slow),
         ([(3.5, 30), (-3.0, 33)], 10, 0.6),
-        ([(-0.3, 82), (-0.6, 113)], 2, 0.2),
-    ):
-        some = [sorted({0, rows // 10, rows // 2, rows}) for _, rows in kinds]
-        assert _least_coverage("SUM", kinds, list(itertools.product(*some)), values, keep) >= 0
+        pytest.param([(-0.3, 82), (-0.6, 113)], 2, 0.2, marks=pytest.mark.slow),
+    ],
+)
+def test_sums_of_few_different_amounts(kinds: Kinds, values: int, keep: float) -> None:
+    """A sum that jumps by its large amounts, which small ones hardly blur."""
+    some = [sorted({0, rows // 10, rows // 2, rows}) for _, rows in kinds]
+    assert _least_coverage("SUM", kinds, list(itertools.product(*some)), values, keep) >= 0

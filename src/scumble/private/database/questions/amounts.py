@@ -1,10 +1,18 @@
-"""Amounts: what one row adds to a sum, as whole numbers by its codes of some attributes."""
+"""Amounts: what one row adds to a sum, by its codes; and the normal form of a sum.
+
+Two texts that ask for the same sum have the same normal form, and so the same number:
+`SUM(2 * age)` is twice `SUM(age)`, `SUM(1)` is a count, and `SUM(CASE WHEN sex = 'f' THEN age ELSE
+0 END)` is the sum of ages where sex is 'f'.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +21,10 @@ import numpy.typing as npt
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
+from scumble.model.schema.domains import IntegerRange
+from scumble.private.database.questions.decomposition import Truth
 from scumble.private.database.space import Box, Space
+from scumble.private.database.state import COUNT
 
 if TYPE_CHECKING:
     from scumble.public.sandbox import Sandbox
@@ -26,14 +37,14 @@ _MOST_SCALE = 1000  # by which fractional amounts are multiplied to become whole
 _FEW = 10_000  # different amounts for which all scales are tried
 _ROUND_SCALES = (1, 2, 4, 5, 10, 20, 50, 100, 1000)
 _ROUNDING = 1e-11  # relative error of an amount in floating point
+_LARGE = 1 << 30
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """What one row adds to a sum, by its codes of the attributes `axes`.
+    """What one row adds to a number of a database, by its codes of the attributes `axes`.
 
-    `values` are whole numbers over the product of these attributes, in row-major order: the amounts
-    times `scale`.
+    `values` are whole numbers over the product of these attributes, in row-major order.
 
     The noise of every sum has λ times the largest value anywhere, whatever the box. A row at a
     point that the box covers can change the sum by that much, any other row not at all. So a sum
@@ -44,17 +55,46 @@ class Amounts:
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     values: Integers
-    scale: int = 1
 
     @property
     def largest(self) -> int:
         """The largest change of the sum by one row."""
         return int(np.abs(self.values).max(initial=0))
 
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The least and largest amount."""
-        return float(self.values.min()) / self.scale, float(self.values.max()) / self.scale
+    @cached_property
+    def codes(self) -> Mapping[int, Integers]:
+        """The codes of an axis for which some row adds something, of axes with other codes too.
+
+        Whether a box has the others does not change its sum.
+        """
+        found = {}
+        some = self.values.reshape(self.sizes) != 0
+        for place, axis in enumerate(self.axes):
+            known = some.any(axis=tuple(i for i in range(some.ndim) if i != place))
+            if not known.all():
+                found[axis] = np.flatnonzero(known)
+        return found
+
+    def equal_boxes(self, box: Box) -> Iterator[Box]:
+        """Yield a box whose ends are among `codes`, and wider ones that have the same sum.
+
+        Journals have these from before sums had one box.
+        """
+        ends = []
+        for axis, known in self.codes.items():
+            low, high = np.searchsorted(known, box[axis]).tolist()
+            first = int(known[low - 1]) + 1 if low else 0
+            after = int(known[high + 1]) if high + 1 < len(known) else self._size(axis)
+            lows, highs = dict.fromkeys((box[axis, 0], first)), (box[axis, 1], after - 1)
+            ends.append([*product(lows, dict.fromkeys(highs))])
+        for chosen in product(*ends):
+            found = box.copy()
+            for axis, pair in zip(self.codes, chosen, strict=True):
+                found[axis] = pair
+            yield found
+
+    def _size(self, axis: int) -> int:
+        return self.sizes[self.axes.index(axis)]
 
     def mean(self, box: Box) -> float:
         """Return the mean of the values over the points of a box."""
@@ -78,9 +118,187 @@ def _plain_or_quoted(name: str) -> str:
     return quoted(name) if set(name) & set(',:"') else name
 
 
-def amounts_of(
+@dataclass(frozen=True)
+class Summand:
+    """A sum in normal form: `factor` times a number of the database, for the rows `within`.
+
+    `kind` is the name of the number, a count or the sum of `amounts`. `within` has the codes of
+    some axes outside of which a row adds nothing. `limits` are the least and largest amount of a
+    row. An average of the sum has `offset` added to it. `columns` are numbers with weights that add
+    up to the number, where it is linear in columns.
+    """
+
+    kind: str = COUNT
+    amounts: Amounts | None = None
+    factor: Fraction = Fraction(1)
+    within: Mapping[int, Truth] = field(default_factory=dict)
+    limits: tuple[float, float] = (1.0, 1.0)
+    offset: Fraction = Fraction(0)
+    columns: tuple[ColumnSum, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnSum:
+    """The sum of a column, or (without amounts) a count, with its weight in another sum."""
+
+    kind: str
+    weight: int
+    amounts: Amounts | None = None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The amounts of an expression over the product of some axes: `values / scale`."""
+
+    axes: tuple[int, ...]
+    values: Integers  # one axis for each of `axes`
+    scale: int
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return float(self.values.min()) / self.scale, float(self.values.max()) / self.scale
+
+    def summand(self, space: Space, *, restrict: bool = True) -> Summand:
+        """Return the normal form; some value is not 0. Without `restrict` it has no `within`."""
+        axes, values, within = list(self.axes), self.values, dict[int, Truth]()
+        for axis in self.axes:
+            place = axes.index(axis)
+            some = (values != 0).any(axis=tuple(i for i in range(values.ndim) if i != place))
+            if not some.all() and not restrict:
+                continue
+            inside = np.compress(some, values, axis=place)
+            first = inside.take([0], axis=place)
+            if (inside == first).all():
+                if not some.all():
+                    within[axis] = some
+                values = first.squeeze(place)
+                del axes[place]
+        if not axes:
+            only = Fraction(int(values), self.scale)
+            return Summand(COUNT, None, only, within, self.limits)
+        factor = _common(values)
+        values = values // factor
+        if len(axes) == 1 and (own := column(space, axes[0])) is not None:
+            found = _multiple(values, own, restrict=restrict)
+            if found is not None:
+                times, codes = found
+                if not codes.all():
+                    within[axes[0]] = codes
+                return Summand(
+                    column_kind(space, axes[0]),
+                    Amounts((axes[0],), values.shape, own),
+                    times * Fraction(factor, self.scale),
+                    within,
+                    self.limits,
+                )
+        amounts = Amounts(tuple(axes), values.shape, np.ascontiguousarray(values).reshape(-1))
+        return Summand(
+            amounts.name(space),
+            amounts,
+            Fraction(factor, self.scale),
+            within,
+            self.limits,
+            columns=_columns(space, axes, values),
+        )
+
+    def centred(
+        self, space: Space, axis: int, counted: Truth
+    ) -> tuple[Evaluated, Fraction, Fraction] | None:
+        """Return amounts, a factor and an offset of which an average is made.
+
+        The average of a·x + b, where x is the column of an axis, is a times that of x, plus b.
+        `counted` are the cells in which a row counts. None if this is no average of a·x + b.
+        """
+        own = column(space, axis)
+        if own is None or not _small(own, self.values):
+            return None
+        shape = [len(own) if each == axis else 1 for each in self.axes]
+        x = np.broadcast_to(own.reshape(shape), self.values.shape)
+        xs, values = x[counted], self.values[counted]
+        if not len(xs) or (xs == xs[0]).all():
+            return None
+        other = int(np.argmax(xs != xs[0]))
+        run, rise = int(xs[other] - xs[0]), int(values[other] - values[0])
+        if not rise or ((values - values[0]) * run != (xs - xs[0]) * rise).any():
+            return None
+        slope = Fraction(rise, run)
+        shift = int(values[0]) - slope * int(xs[0])
+        return Evaluated(self.axes, x * counted, 1), slope / self.scale, shift / self.scale
+
+
+def column(space: Space, axis: int) -> Integers | None:
+    """Return the values of a column of whole numbers by code, 0 for a missing one."""
+    attribute = space.attributes[axis]
+    domain = attribute.domain
+    if not isinstance(domain, IntegerRange) or attribute.size > MOST_CELLS:
+        return None
+    values = np.arange(attribute.size, dtype=np.int64) + domain.low
+    if attribute.missing:
+        values[-1] = 0
+    return values if values.any() else None
+
+
+def column_kind(space: Space, axis: int) -> str:
+    """Return the name of the sum of a column."""
+    return f"sum {quoted(space.names[axis])}"
+
+
+def _small(*arrays: Integers) -> bool:
+    """Whether products of the numbers of two arrays fit into 64 bits."""
+    return all(int(np.abs(each).max(initial=0)) < _LARGE for each in arrays)
+
+
+def _common(values: Integers) -> int:
+    """Return the greatest common divisor, with the sign of the first value that is not 0."""
+    flat = values.reshape(-1)
+    sign = 1 if flat[np.argmax(flat != 0)] > 0 else -1
+    return sign * int(np.gcd.reduce(flat))
+
+
+def _multiple(values: Integers, own: Integers, *, restrict: bool) -> tuple[Fraction, Truth] | None:
+    """Return a factor and the codes where `values` are that factor times `own`, else 0.
+
+    None if there is no such factor.
+    """
+    first = int(np.argmax(values != 0))
+    if not own[first] or not _small(values, own):
+        return None
+    top, bottom = int(values[first]), int(own[first])
+    same = values * bottom == own * top
+    if not restrict and not same.all():
+        return None
+    if (values[~same] != 0).any():
+        return None
+    return Fraction(top, bottom), same
+
+
+def _columns(space: Space, axes: Sequence[int], values: Integers) -> tuple[ColumnSum, ...]:
+    """Return the sums of columns, and a count, that make up a sum, with their weights."""
+    plain = [column(space, axis) is not None for axis in axes]
+    if not all(plain) or any(space.attributes[axis].missing for axis in axes):
+        return ()
+    if not _small(values):
+        return ()
+    origin = int(values.reshape(-1)[0])
+    linear, rest, found = np.array(origin), origin, []
+    for place, axis in enumerate(axes):
+        shape = [1] * len(axes)
+        shape[place] = -1
+        slope = int(values.take(1, axis=place).reshape(-1)[0]) - origin
+        linear = linear + slope * np.arange(space.sizes[axis]).reshape(shape)
+        own = column(space, axis)
+        assert own is not None  # noqa: S101  (looked at above)
+        rest -= slope * int(own[0])
+        amounts = Amounts((axis,), own.shape, own)
+        found.append(ColumnSum(column_kind(space, axis), slope, amounts))
+    if (linear != values).any():
+        return ()
+    return (*found, *([ColumnSum(COUNT, rest)] if rest else []))
+
+
+def evaluate(
     argument: Expression | None, conditions: Sequence[Expression], space: Space, engine: Sandbox
-) -> Amounts:
+) -> Evaluated:
     """Return what a row adds: the argument (None: 1) where all conditions hold, else 0."""
     parts = [*conditions, *([] if argument is None else [argument])]
     named = {name for part in parts for name in part.attributes}
@@ -95,7 +313,7 @@ def amounts_of(
     holds = np.logical_and.reduce([np.ones(cells, bool), *found[: len(conditions)]])
     numbers = holds * (1.0 if argument is None else np.asarray(found[-1], np.float64))
     values, scale = _whole(numbers, argument)
-    return Amounts(axes, sizes, values, scale)
+    return Evaluated(axes, values.reshape(sizes), scale)
 
 
 def _whole(numbers: npt.NDArray[Any], argument: Expression | None) -> tuple[Integers, int]:

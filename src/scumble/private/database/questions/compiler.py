@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,22 +12,31 @@ import numpy as np
 
 from scumble.model.cache import Cache
 from scumble.model.errors import QueryError
-from scumble.model.query import Comparison, Expression, ParsedQuestion, Query
+from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
-from scumble.private.database.questions.amounts import MOST_CELLS, Amounts, amounts_of
-from scumble.private.database.questions.comparisons import plain_boxes
+from scumble.private.database.questions.amounts import (
+    MOST_CELLS,
+    Evaluated,
+    Summand,
+    evaluate,
+)
+from scumble.private.database.questions.conditions import boxes_of, plain_boxes
 from scumble.private.database.questions.question import (
     MOST_BOXES,
+    TOO_MANY_BOXES,
     Group,
     Question,
     groups_by_number,
     groups_of,
+    with_parts,
 )
 from scumble.private.database.space import Boxes, Space
-from scumble.private.database.state import COUNT
+from scumble.public.estimation.cut_bins import cut_query
+from scumble.public.sql.conditions import split
+from scumble.public.sql.normal_form import normal_form
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selecting.selection import CountsBy
+    from scumble.public.estimation.selecting.groups import CountsBy
     from scumble.public.sandbox import Sandbox
 
 FEW_BOXES = 64  # that take little time
@@ -42,47 +52,106 @@ class Compiler:
     schema: Schema
     space: Space
     engine: Callable[[], Sandbox]
-    sums: Cache[str, Amounts]
+    sums: Cache[str, Evaluated]
 
-    def question(
-        self, query: Query, comparisons: Sequence[Comparison | None] | None = None
-    ) -> Question:
+    def question(self, query: Query) -> Question:
         """Return the boxes and amounts of a question; raises `QueryError` if it has none.
 
-        `comparisons` are the clauses as comparisons with literals, where they are known: they need
-        no engine.
+        Clauses that compare a column with literals need no engine.
         """
         self._refuse_cut_bins(query)
-        boxes, joint = self._boxes(query, comparisons)
+        boxes, joint = self._boxes(query)
         groups = tuple(groups_of(query, boxes, self.space))
-        amounts: dict[str, Amounts] = {}
         if query.aggregate == "count" and not joint:
             return Question(query, groups)
-        count = COUNT
-        if joint:
-            ones = amounts_of(None, joint, self.space, self.engine())
-            count = ones.name(self.space)
-            if not ones.largest:  # no point satisfies the conditions
-                return Question(query, _emptied(query, groups))
-        if query.aggregate != "count":
-            kind, found = self._amounts(query, joint)
-            amounts[kind] = found
-        if joint and query.aggregate != "sum":
-            amounts[count] = ones
-        kinds = (*amounts, COUNT) if query.aggregate == "mean" and not joint else tuple(amounts)
-        if query.aggregate == "mean" and len(kinds) == 1:  # the argument is 1
-            kinds = (count, count)
-        return Question(query, groups, kinds, amounts, joint)
+        if joint and not self._ones(joint).values.any():  # no point satisfies the conditions
+            return Question(query, _emptied(query, groups))
+        if _may_lift(query):
+            with suppress(QueryError):  # a number may be infinite where its condition fails
+                lifted = self._lifted(query, groups)
+                if lifted is not None:
+                    return self._compiled(query, groups, lifted)
+        rows = _Rows(query, boxes, joint, [group.boxes for group in groups])
+        return self._compiled(query, groups, [rows, rows] if query.aggregate == "mean" else [rows])
 
-    def plain_count(self, parsed: ParsedQuestion) -> Question | None:
+    def _lifted(self, query: Query, groups: Sequence[Group]) -> list[_Rows] | None:
+        """Return the rows of each number of a question, by the conditions inside of the aggregate.
+
+        None if there are no such rows. The groups are those of the question.
+        """
+        from scumble.private.database.questions.lifting import counted, summed
+
+        numbers = [] if query.aggregate == "count" else [summed(query)]
+        numbers += [] if query.aggregate == "sum" else [(counted(query), False)]
+        found = []
+        for number, zeros in numbers:
+            boxes, joint = self._boxes(number)
+            known = {group.key: group.boxes for group in groups_of(number, boxes, self.space)}
+            if not len(boxes) or (joint and not self._ones(joint).values.any()):
+                return None
+            parts = [known.get(group.key, boxes[:0]) for group in groups]
+            found.append(_Rows(number, boxes, joint, parts, zeros))
+        return found
+
+    def _compiled(
+        self, query: Query, groups: Sequence[Group], numbers: Sequence[_Rows]
+    ) -> Question:
+        """Return a question, given the rows that each of its numbers is about."""
+        for free in (True, False):  # without parts of boxes, if these are too many
+            summands = self._summands(query, numbers, restrict=free)
+            found = with_parts(groups, summands, [rows.parts for rows in numbers])
+            if found is not None:
+                return Question(query, found, summands, numbers[-1].joint)
+        raise QueryError(TOO_MANY_BOXES)
+
+    def _summands(
+        self, query: Query, numbers: Sequence[_Rows], *, restrict: bool
+    ) -> tuple[Summand, ...]:
+        """Return the numbers that a question needs."""
+        if query.aggregate == "sum":
+            return (self._amounts(numbers[0]).summand(self.space, restrict=restrict),)
+        joint = numbers[-1].joint
+        count = self._ones(joint).summand(self.space, restrict=restrict) if joint else Summand()
+        if query.aggregate == "count":
+            return (count,)
+        return (self._averaged(*numbers, restrict=restrict), count)
+
+    def _averaged(self, of_sum: _Rows, of_count: _Rows, *, restrict: bool) -> Summand:
+        """Return the sum of an average. That of a·x + b, where x is a column, is the sum of x."""
+        argument, amounts = of_sum.query.argument, self._amounts(of_sum)
+        assert argument is not None  # noqa: S101  (an average has one)
+        if of_sum.zeros or of_sum.joint != of_count.joint:
+            found = amounts.summand(self.space, restrict=restrict)
+            least, most = found.limits
+            return replace(found, limits=(min(least, 0.0), max(most, 0.0)))
+        centred = None
+        if len(argument.attributes) == 1:
+            axis = self.space.names.index(argument.attributes[0])
+            counted = np.ones(amounts.values.shape, bool)
+            if of_count.joint:
+                ones = self._ones(of_count.joint)
+                shape = [self.space.sizes[i] if i in ones.axes else 1 for i in amounts.axes]
+                counted &= ones.values.reshape(shape) != 0
+            last = self.space.sizes[axis] - 1
+            ends = of_count.boxes[:, axis, 1]
+            if self.space.attributes[axis].missing and not (ends == last).any():
+                np.moveaxis(counted, amounts.axes.index(axis), 0)[last] = False
+            centred = amounts.centred(self.space, axis, counted)
+        if centred is None:
+            return amounts.summand(self.space, restrict=restrict)
+        column, factor, offset = centred
+        found = column.summand(self.space, restrict=restrict)
+        least, most = sorted(float(factor) * limit for limit in found.limits)
+        return replace(found, factor=found.factor * factor, offset=offset, limits=(least, most))
+
+    def plain_count(self, query: Query) -> Question | None:
         """Return a count of whole values in few boxes, as `question` does; None for others."""
-        query = parsed.query
         coarse = any(
             self.schema[name].coarse for part in query.expressions for name in part.attributes
         )
         if query.aggregate != "count" or query.groups or coarse:
             return None
-        boxes = plain_boxes(parsed.comparisons, self.space, FEW_BOXES)
+        boxes = plain_boxes(query.clauses, self.space, FEW_BOXES)
         return (
             None if boxes is None else Question(query, tuple(groups_of(query, boxes, self.space)))
         )
@@ -92,12 +161,20 @@ class Compiler:
 
         Where a condition compares columns, they are sums of 0 and 1, with the noise of counts.
         """
-        found = self.question(counts.query)
+        query = counts.query
+        if _may_lift(query):
+            from scumble.private.database.questions.lifting import counted
+
+            query = counted(query)
+        found = self.question(query)
         [name] = counts.by.attributes
         [numbers] = self.engine().evaluate([counts.by], [name])
         axis = self.space.names.index(name)
-        groups = tuple(groups_by_number(found.groups, axis, np.asarray(numbers, np.float64)))
-        return replace(found, groups=groups, counted_by=True)
+        groups = groups_by_number(found.groups, axis, np.asarray(numbers, np.float64))
+        parts = with_parts(groups, found.summands)
+        if parts is None:
+            raise QueryError(TOO_MANY_BOXES)
+        return replace(found, groups=parts, counted_by=True)
 
     def _refuse_cut_bins(self, query: Query) -> None:
         """Raise `QueryError` if the answer depends on where in a bin or period rows are.
@@ -108,8 +185,6 @@ class Compiler:
         coarse = [name for name in self.schema.names if name in used and self.schema[name].coarse]
         if not coarse:
             return
-        from scumble.public.estimation.cut_bins import cut_query
-
         engine = self.engine()
         engine.check(query)
         if cut_query(query, engine) is not None:
@@ -120,31 +195,28 @@ class Compiler:
                 "periods), by >= and <, or group by the column."
             )
 
-    def _boxes(
-        self, query: Query, comparisons: Sequence[Comparison | None] | None
-    ) -> tuple[Boxes, tuple[Expression, ...]]:
+    def _boxes(self, query: Query) -> tuple[Boxes, tuple[Expression, ...]]:
         """Return the boxes of a condition, and the clauses that are no boxes."""
-        if comparisons is not None:
-            found = plain_boxes(comparisons, self.space, MOST_BOXES)
-            if found is not None:
-                return found, ()
-        from scumble.private.database.questions.conditions import boxes_of
-
+        found = plain_boxes(query.clauses, self.space, MOST_BOXES)
+        if found is not None:
+            return found, ()
         engine = self.engine()
         engine.check(query)
         plain: list[Expression] = []
         joint: list[Expression] = []
-        for clause in query.clauses:
+        pending = [*reversed(query.clauses)]
+        while pending:
+            clause = pending.pop()
             if self._is_boxes(clause):
                 plain.append(clause)
+            elif (junction := split(clause)) is not None and junction.of == "all":
+                pending += reversed(junction.parts)  # NOT (a OR b)
             elif not self._always(clause, engine):
                 joint.append(clause)
         return boxes_of(plain, self.space, engine, MOST_BOXES), tuple(joint)
 
     def _is_boxes(self, clause: Expression) -> bool:
         """Whether each part of a clause names one attribute."""
-        from scumble.public.sql.normal_form import normal_form
-
         try:
             normal_form(clause)
         except QueryError:
@@ -159,31 +231,58 @@ class Compiler:
         [holds] = engine.holds([clause], list(clause.attributes))
         return bool(holds.all())
 
-    def _amounts(self, query: Query, joint: Sequence[Expression]) -> tuple[str, Amounts]:
-        """Return the name of a sum, and its amounts.
+    def _ones(self, joint: Sequence[Expression]) -> Evaluated:
+        """Return 1 where all of some clauses hold, and 0 elsewhere."""
+        return evaluate(None, joint, self.space, self.engine())
 
-        A sum of whole numbers over one column has its SQL as its name.
-        """
-        argument = query.argument
+    def _amounts(self, rows: _Rows) -> Evaluated:
+        """Return what rows add to a sum; raises `QueryError` if they add nothing."""
+        query, joint, argument = rows.query, rows.joint, rows.query.argument
         assert argument is not None  # noqa: S101  (a sum has one)
         plain = len(argument.attributes) == 1 and not joint and "SELECT" not in argument.sql.upper()
 
-        def make() -> Amounts:
+        def make() -> Evaluated:
             engine = self.engine()
             engine.check(query)
-            return amounts_of(argument, joint, self.space, engine)
+            return evaluate(argument, joint, self.space, engine)
 
-        found = self.sums.get_or_make(argument.sql, 1, make) if plain else make()
-        if not found.largest:  # its noise would have the scale 0
+        found = self.sums.get(argument.sql) if plain else None
+        if found is None:
+            found = make()
+            if plain:
+                self.sums.put(argument.sql, found, found.values.nbytes)
+        if not found.values.any():  # its noise would have the scale 0
             where = " that satisfies the condition" if joint else ""
             raise QueryError(f"{argument.sql} is 0 for every value{where}.")
-        if plain and found.scale == 1:
-            return f"sum {argument.sql}", found
-        return found.name(self.space), found
+        return found
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows that a number is about: the count or the sum of a question, with its clauses.
+
+    They are those of `boxes`, in each group those of `parts`, where the clauses `joint` hold. With
+    `zeros` an average counts others too, which add 0.
+    """
+
+    query: Query
+    boxes: Boxes
+    joint: tuple[Expression, ...]
+    parts: Sequence[Boxes]
+    zeros: bool = False
+
+
+def _may_lift(query: Query) -> bool:
+    """Whether there may be a condition inside of the aggregate."""
+    return any("CASE" in sql or "IF(" in sql for sql in map(_upper, query.expressions))
+
+
+def _upper(part: Expression) -> str:
+    return part.sql.upper()
 
 
 def _emptied(query: Query, groups: Sequence[Group]) -> tuple[Group, ...]:
     """Return the groups of a question whose condition no point satisfies."""
     if query.groups:
         return ()
-    return tuple(Group(group.key, group.boxes[:0]) for group in groups)
+    return tuple(Group(group.key, group.boxes[:0], (group.boxes[:0],)) for group in groups)

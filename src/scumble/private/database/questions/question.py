@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query
 from scumble.model.schema.attribute import Attribute
-from scumble.private.database.questions.amounts import Amounts
-from scumble.private.database.questions.decomposition import runs
-from scumble.private.database.space import Boxes, Space
+from scumble.private.database.questions.amounts import Summand
+from scumble.private.database.questions.decomposition import rejoin, rejoin_over, restrict
+from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.state import COUNT
 
 MOST_GROUPS = MOST_BOXES = 10_000
@@ -24,38 +24,93 @@ TOO_MANY_BOXES = (
     f"The groups take more than {MOST_BOXES} separate boxes. Ask for ranges that are not "
     "interrupted, or for fewer groups."
 )
+_OBJECT = 1000  # bytes of the objects of a question, or of a group, beside their arrays
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Group:
-    """The values of the grouping attributes, and the boxes of the group."""
+    """The values of the grouping attributes, and the boxes of the group.
+
+    `parts` has the boxes of each number that the question needs: those of the group, or the parts
+    of them where rows add something to a sum. `asked` are the boxes of the last number before
+    values that add nothing were left out, if it is a sum.
+    """
 
     key: tuple[Any, ...]
     boxes: Boxes
+    parts: tuple[Boxes, ...]
+    asked: Boxes | None = None
 
 
 @dataclass(frozen=True)
 class Question:
     """One COUNT, SUM or AVG in terms of boxes.
 
-    `kinds` are the numbers that are needed for each box: a count, a sum, or a sum and a count for
-    an average. `amounts` are what rows add, by kind; a count of whole boxes has none. `joint` are
-    conditions that are no boxes, because they name several attributes: they are in the amounts.
-    With `strict` the boxes are not relaxed but refused.
+    `summands` are the numbers that are needed: a count, a sum, or a sum and a count for an average.
+    `joint` are conditions that are no boxes, because they name several attributes: they are in the
+    summands. With `strict` the boxes are not relaxed but refused.
     """
 
     query: Query
     groups: tuple[Group, ...]
-    kinds: tuple[str, ...] = (COUNT,)
-    amounts: Mapping[str, Amounts] = field(default_factory=dict)
+    summands: tuple[Summand, ...] = (Summand(),)
     joint: tuple[Expression, ...] = ()
     counted_by: bool = False  # the last value of a key is that of a number
 
     @property
+    def nbytes(self) -> int:
+        """About the memory that it takes."""
+        boxes = sum(_OBJECT + group.boxes.nbytes for group in self.groups)
+        amounts = [each.amounts for each in self.summands if each.amounts is not None]
+        return _OBJECT + boxes + sum(each.values.nbytes for each in amounts)
+
+    @property
     def strict(self) -> bool:
         # The sum and the count of an average must be about the same rows.
-        return self.kinds != (COUNT,) or self.counted_by
+        return [each.kind for each in self.summands] != [COUNT] or self.counted_by
+
+    def numbers(self, group: Group) -> list[tuple[Summand, Box]]:
+        """Return the numbers of a group that are needed, each for one box."""
+        parts = zip(self.summands, group.parts, strict=True)
+        return [(summand, box) for summand, boxes in parts for box in boxes]
+
+
+def with_parts(
+    groups: Iterable[Group],
+    summands: Sequence[Summand],
+    boxes: Sequence[Sequence[Boxes]] | None = None,
+) -> tuple[Group, ...] | None:
+    """Return the groups with the boxes of each summand; None if these are too many.
+
+    `boxes` are those of each summand and group, unless all are the boxes of the group.
+    """
+    found, counts = [], [0] * len(summands)
+    for place, group in enumerate(groups):
+        own = [group.boxes] * len(summands) if boxes is None else [each[place] for each in boxes]
+        asked = [_within(*each) for each in zip(own, summands, strict=True)]
+        parts = tuple(_part(*each) for each in zip(asked, summands, strict=True))
+        counts = [before + len(part) for before, part in zip(counts, parts, strict=True)]
+        if max(counts) > MOST_BOXES:
+            return None
+        found.append(replace(group, parts=parts, asked=asked[-1]))
+    return tuple(found)
+
+
+def _within(boxes: Boxes, summand: Summand) -> Boxes:
+    if not summand.within:
+        return boxes
+    for axis, inside in summand.within.items():
+        boxes = restrict(boxes, axis, inside)
+        if len(boxes) > MOST_BOXES:
+            return boxes
+    return rejoin(boxes)
+
+
+def _part(boxes: Boxes, summand: Summand) -> Boxes:
+    if summand.amounts is None or len(boxes) > MOST_BOXES:
+        return boxes
+    return rejoin_over(boxes, summand.amounts.codes)
 
 
 def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
@@ -74,11 +129,12 @@ def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
         for axis, code in zip(axes, values, strict=True):
             part = part[(part[:, axis, 0] <= code) & (code <= part[:, axis, 1])].copy()
             part[:, axis] = code
+        part = rejoin(part) if axes else part
         count += len(part)
         if count > MOST_BOXES:
             raise QueryError(TOO_MANY_BOXES)
         if len(part) or not axes:
-            yield Group(key, part)
+            yield Group(key, part, (part,))
 
 
 def groups_by_number(
@@ -91,23 +147,15 @@ def groups_by_number(
             f"The quantile is of more than {MOST_GROUPS} different values. Ask for one of a "
             "coarser expression, such as x // 100."
         )
-    intervals = [runs(of_code == level) for level in range(len(levels))]
     count = 0
     for group in groups:
-        for level, of_level in zip(levels.tolist(), intervals, strict=True):
-            parts = []
-            for low, high in of_level.tolist():
-                there = (group.boxes[:, axis, 0] <= high) & (low <= group.boxes[:, axis, 1])
-                part = group.boxes[there].copy()
-                part[:, axis, 0] = np.maximum(part[:, axis, 0], low)
-                part[:, axis, 1] = np.minimum(part[:, axis, 1], high)
-                parts.append(part)
-            boxes = np.concatenate(parts)
+        for place, level in enumerate(levels.tolist()):
+            boxes = rejoin(restrict(group.boxes, axis, of_code == place))
             count += len(boxes)
             if count > MOST_BOXES:
                 raise QueryError(TOO_MANY_BOXES)
             if len(boxes):
-                yield Group((*group.key, level), boxes)
+                yield Group((*group.key, level), boxes, (boxes,))
 
 
 def _codes(intervals: Integers) -> list[int]:

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scumble.model.cache import Cache
-from scumble.model.errors import LedgerError
-from scumble.model.query import ParsedQuestion
+from scumble.model.errors import LedgerError, QueryError
+from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.private.database.answers import DatabaseEstimate, EstimateBuilder
-from scumble.private.database.questions.amounts import Amounts
+from scumble.private.database.plan import Piece
+from scumble.private.database.questions.amounts import Evaluated
 from scumble.private.database.questions.compiler import FEW_BOXES, Compiler
-from scumble.private.database.questions.question import Question
+from scumble.private.database.questions.question import MOST_BOXES, Question
 from scumble.private.database.session import Outcome
 from scumble.private.database.space import Space
-from scumble.public.estimate import Estimate, Estimates
-from scumble.public.plain_questions import plain_parsed
+from scumble.public.estimate import Estimate, Estimates, Exact
+from scumble.public.estimate_table import EstimateTable
+from scumble.public.estimation.selecting.groups import (
+    Answerer,
+    Answers,
+    Ask,
+    CountsBy,
+    Groups,
+    KeyValues,
+    Needed,
+)
+from scumble.public.estimation.selecting.selection import EstimateRows, Selection, check_plan
+from scumble.public.limits import one_question
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.parse import read_select_with
+from scumble.public.sql.select_plan import UNARRANGED, SelectPlan
+from scumble.public.sql.templates import TemplateParser
 
 if TYPE_CHECKING:
     from scumble.public.estimate_table import EstimateTable
@@ -28,10 +45,12 @@ if TYPE_CHECKING:
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.sql.templates import TemplateParser
 
-_MOST_CACHED = 256  # questions, and expressions that are added up
+
+_MOST_KEPT = 1 << 26  # bytes of questions that were read, and as many of amounts
+_LONGEST_QUICK = 400  # characters of a question that is read in a few milliseconds
 
 
-class Asked(Protocol):
+class ParsedQuestions(Protocol):
     """What a SQL text asks: the questions that are answered together or not at all."""
 
     @property
@@ -83,15 +102,19 @@ class PlainQuestion:
     def parts(
         self, builder: EstimateBuilder, outcome: Outcome
     ) -> dict[str, list[DatabaseEstimate]]:
-        pieces = [group["pieces"] for group in outcome.groups]
-        return {"": [builder.estimate(self.question, each, outcome.numbers) for each in pieces]}
+        groups = zip(self.question.groups, outcome.groups, strict=True)
+        return {
+            "": [
+                builder.estimate(self.question, group, found["pieces"], outcome.numbers)
+                for group, found in groups
+            ]
+        }
 
 
 class QuestionReader:
     """Reads SQL as boxes and amounts, from any thread; results are cached.
 
-    The parser and the engine are opened for the first question that needs them. Plain comparisons
-    do not.
+    The engine is opened for the first question that needs it. Plain comparisons do not.
     """
 
     def __init__(self, schema: Schema, space: Space) -> None:
@@ -100,26 +123,27 @@ class QuestionReader:
         self._engine: Sandbox | None = None
         self._closed = False
         self._parser: TemplateParser | None = None
-        self._compiler = Compiler(schema, space, self._opened, Cache[str, Amounts](_MOST_CACHED))
-        self._read_before = Cache[str, Asked](_MOST_CACHED)
+        self._compiler = Compiler(schema, space, self._opened, Cache[str, Evaluated](_MOST_KEPT))
+        self._read_before = Cache[str, ParsedQuestions](_MOST_KEPT)
 
     @contextmanager
-    def reading(self, sql: str, tables: Mapping[str, Any] | None) -> Iterator[Asked]:
+    def reading(self, sql: str, tables: Mapping[str, Any] | None) -> Iterator[ParsedQuestions]:
         """What a text asks, with public side tables; raises `QueryError` if it cannot be asked."""
         if self._closed:
             raise _closed()
         if not tables:
-            yield self._read_before.get_or_make(sql, 1, lambda: self._read(sql))
+            found = self._read_before.get(sql)
+            if found is None:
+                self._keep(sql, found := self._read(sql))
+            yield found
             return
-        from scumble.public.sandbox import Sandbox
-
         engine = Sandbox(self.schema, tables)
         try:
             yield self._read_with(sql, engine)
         finally:
             engine.close()
 
-    def quick(self, sql: str) -> Asked | None:
+    def quick(self, sql: str) -> ParsedQuestions | None:
         """Return what a text asks if neither reading nor answering it can take long, else None.
 
         It is one number about few boxes: one that was read before, or a plain count.
@@ -129,12 +153,22 @@ class QuestionReader:
         found = self._read_before.get(sql)
         if found is not None:
             return found if isinstance(found, PlainQuestion) and found.small else None
-        parsed = plain_parsed(sql, self.schema)
-        question = None if parsed is None else self._compiler.plain_count(parsed)
+        if len(sql) > _LONGEST_QUICK:
+            return None
+        try:
+            parsed = self._parsed(sql)
+        except QueryError:  # asked by itself, it is refused
+            return None
+        question = self._compiler.plain_count(parsed) if isinstance(parsed, Query) else None
         if question is None:
             return None
-        self._read_before.put(sql, asked := PlainQuestion(question), 1)
+        self._keep(sql, asked := PlainQuestion(question))
         return asked
+
+    def _keep(self, sql: str, asked: ParsedQuestions) -> None:
+        """Keep what a text asks for the next time."""
+        size = len(sql) + sum(question.nbytes for question in asked.questions)
+        self._read_before.put(sql, asked, size)
 
     def close(self) -> None:
         with self._lock:
@@ -143,20 +177,16 @@ class QuestionReader:
                 self._engine.close()
                 self._engine = None
 
-    def _read(self, sql: str) -> Asked:
-        parsed = plain_parsed(sql, self.schema) or self._parsed(sql)
-        if isinstance(parsed, ParsedQuestion):
-            return PlainQuestion(self._compiler.question(parsed.query, parsed.comparisons))
-        from scumble.private.database.questions.select import SelectQuestion
-
+    @one_question()
+    def _read(self, sql: str) -> ParsedQuestions:
+        parsed = self._parsed(sql)
+        if isinstance(parsed, Query):
+            return PlainQuestion(self._compiler.question(parsed))
         return SelectQuestion(parsed, self._compiler, self._opened())
 
-    def _read_with(self, sql: str, engine: Sandbox) -> Asked:
+    @one_question()
+    def _read_with(self, sql: str, engine: Sandbox) -> ParsedQuestions:
         """Read a question that may look up side tables."""
-        from scumble.private.database.questions.select import SelectQuestion
-        from scumble.public.sql.parse import read_select_with
-        from scumble.public.sql.select_plan import SelectPlan
-
         parsed = read_select_with(sql, self.schema, engine)
         compiler = Compiler(self.schema, self.space, lambda: engine, self._compiler.sums)
         digest = (
@@ -166,9 +196,7 @@ class QuestionReader:
             return SelectQuestion(parsed, compiler, engine, digest)
         return PlainQuestion(compiler.question(parsed), digest)
 
-    def _parsed(self, sql: str) -> ParsedQuestion | SelectPlan:
-        from scumble.public.sql.templates import TemplateParser
-
+    def _parsed(self, sql: str) -> Query | SelectPlan:
         with self._lock:
             if self._parser is None:
                 self._parser = TemplateParser(self.schema)
@@ -176,8 +204,6 @@ class QuestionReader:
         return parser.read(sql)
 
     def _opened(self) -> Sandbox:
-        from scumble.public.sandbox import Sandbox
-
         with self._lock:
             if self._closed:
                 raise _closed()
@@ -221,3 +247,176 @@ def _part(estimates: Sequence[DatabaseEstimate]) -> dict[str, Any]:
         "status": next((status for status in order if status in statuses), "answered"),
         "stderr": max((each.stderr for each in estimates), default=0.0),
     }
+
+
+# --- a SELECT of several numbers ------------------------------------------------------------------
+#
+# SelectQuestion: a SELECT of several numbers, asked of a database as one question.
+#
+# The plan of the SELECT is that of a release (`public/sql/select_plan.py`), and so are the
+# estimates that are computed from the answers (`public/estimation/selecting/`). What is asked does
+# not depend on answers, so that all of it is known, priced and refused before anything is charged.
+
+# Numbers for which HAVING and ORDER BY are tried out. The largest ones are still an INTEGER.
+_MADE_UP = (1.0, 0.0, 0.25, -2e9, 2e9)
+_PAID = (
+    "The numbers are paid for: the question without HAVING and ORDER BY gives them free of charge."
+)
+
+
+class SelectQuestion:
+    """The questions of a SELECT. `tables` is a digest of the side tables that it reads."""
+
+    def __init__(
+        self, plan: SelectPlan, compiler: Compiler, engine: Sandbox, tables: str = ""
+    ) -> None:
+        self.plan, self.tables = plan, tables
+        self._engine, self._compiler = engine, compiler
+        check_plan(plan, engine)
+        self._schema = compiler.schema
+        self._sets = [Groups(plan, self._schema, engine, chosen) for chosen in plan.sets]
+        self._bases: dict[Query, Question] = {}
+        self._places: dict[Needed, int] = {}
+        self.questions: list[Question] = []
+        for groups in self._sets:
+            selection = self._selection(groups, self._asker(self._made_up))
+            for need in selection.needed():
+                self._add(need)
+            for query in groups.queries(selection.base) if groups.chosen else ():
+                self._bases[query] = compiler.question(query)
+        boxes = sum(len(part) for q in self.questions for g in q.groups for part in g.parts)
+        if boxes > MOST_BOXES:
+            raise QueryError(
+                f"The question takes {boxes} numbers, and at most {MOST_BOXES} are possible. Ask "
+                "for fewer groups, or for fewer numbers at a time."
+            )
+        self._check_arrangement()
+
+    @property
+    def text(self) -> str:
+        return self.plan.text
+
+    def present(
+        self, builder: EstimateBuilder, outcome: Outcome
+    ) -> Estimate | Estimates | EstimateTable:
+        """Return the answer, given the outcome of the questions."""
+        table = self._table(builder, outcome)
+        try:
+            return table.answer()
+        except QueryError as error:  # numbers beyond the made-up ones
+            raise QueryError(f"{error.message} {_PAID}") from None
+
+    def parts(
+        self, builder: EstimateBuilder, outcome: Outcome
+    ) -> dict[str, list[DatabaseEstimate]]:
+        """Return the estimates of all groups, shown or not, by the name of the selected number."""
+        found = _Answered(self, builder, outcome)
+        rows = self._table(builder, outcome).rows
+        return {
+            item.name: [found.with_status(estimates[place]) for _, estimates in rows]
+            for place, item in enumerate(self.plan.items)
+        }
+
+    def _table(self, builder: EstimateBuilder, outcome: Outcome) -> EstimateRows:
+        found = _Answered(self, builder, outcome)
+        table = self._rows(Answerer(found.ask, self._possible, found.combine))
+        table.rows = [(key, tuple(map(found.with_status, each))) for key, each in table.rows]
+        return table
+
+    def question(self, need: Needed) -> tuple[int, Question]:
+        """Return the place of a question among all, and the question."""
+        place = self._places[need]
+        return place, self.questions[place]
+
+    def _add(self, need: Needed) -> None:
+        if need not in self._places:
+            compiled = self._compiler
+            found = (
+                compiled.counts_by(need) if isinstance(need, CountsBy) else compiled.question(need)
+            )
+            self._places[need] = len(self.questions)
+            self.questions.append(found)
+
+    def _rows(self, answerer: Answerer) -> EstimateRows:
+        table = EstimateRows(self.plan, self._schema, self._engine)
+        for groups in self._sets:
+            table.add(groups, self._selection(groups, answerer))
+        return table
+
+    def _selection(self, groups: Groups, answerer: Answerer) -> Selection:
+        return Selection(self.plan, groups, self._engine, answerer)
+
+    def _asker(self, ask: Ask) -> Answerer:
+        return Answerer(ask, self._possible, lambda *_: None)
+
+    def _possible(self, queries: Sequence[Query]) -> list[Iterable[KeyValues]]:
+        """Return the groups of each question that have boxes."""
+        found: list[Iterable[KeyValues]] = []
+        for query in queries:
+            groups = self._bases[query].groups
+            found.append([group.key for group in groups if len(group.boxes)])
+        return found
+
+    def _check_arrangement(self) -> None:
+        """Evaluate HAVING and ORDER BY on made-up numbers, small, large and negative ones.
+
+        Types that do not fit, and conversions that fail for some numbers, are so refused before
+        anything is charged.
+        """
+        if self.plan.arrangement != UNARRANGED:
+            for value in _MADE_UP:
+                self._rows(self._asker(partial(self._made_up, value=value))).answer()
+
+    def _made_up(self, queries: Sequence[Query], value: float = 1.0) -> list[Answers]:
+        """Return the same value for every group of some questions."""
+        same = Estimate(value, Exact(), "")
+        return [{group.key: same for group in self.question(each)[1].groups} for each in queries]
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """The outcome of a `SelectQuestion`, as answers to its questions."""
+
+    asked: SelectQuestion
+    builder: EstimateBuilder
+    outcome: Outcome
+
+    def ask(self, queries: Sequence[Query]) -> list[Answers]:
+        found: list[Answers] = []
+        for query in queries:
+            place, question = self.asked.question(query)
+            found.append(
+                {
+                    group.key: self.builder.estimate(question, group, pieces, self.outcome.numbers)
+                    for group, pieces in zip(question.groups, self._pieces(place), strict=True)
+                }
+            )
+        return found
+
+    def combine(
+        self, counts: CountsBy, key: KeyValues, weights: Mapping[float, float]
+    ) -> Estimate | None:
+        """Return Σ weight · count over the values of a number in a group."""
+        place, question = self.asked.question(counts)
+        parts = [
+            (weights[group.key[-1]], pieces)
+            for group, pieces in zip(question.groups, self._pieces(place), strict=True)
+            if group.key[:-1] == key and group.key[-1] in weights
+        ]
+        return self.builder.weighted(parts, self.outcome.numbers) if parts else None
+
+    def with_status(self, estimate: Estimate) -> DatabaseEstimate:
+        """Return an estimate with its status. What has none is made of numbers as asked."""
+        if isinstance(estimate, DatabaseEstimate):
+            return estimate
+        statuses = {p["status"] for group in self.outcome.groups for p in group["pieces"]}
+        status = "repeated" if statuses == {"repeated"} else "answered"
+        return DatabaseEstimate(
+            estimate.value, estimate.law, estimate.method, estimate.notes, status=status, numbers=0
+        )
+
+    def _pieces(self, place: int) -> list[Sequence[Piece]]:
+        """Return the pieces of each group of a question."""
+        before = sum(len(each.groups) for each in self.asked.questions[:place])
+        count = len(self.asked.questions[place].groups)
+        return [group["pieces"] for group in self.outcome.groups[before : before + count]]

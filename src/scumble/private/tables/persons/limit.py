@@ -9,11 +9,12 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.lists import LIST_MARK
+from scumble.private.tables.persons import kernels
 
 # Rows from which a compiled loop counts persons, and where numba is there already.
 _MANY, _MANY_STARTED = 1 << 18, 1 << 16
@@ -144,9 +145,7 @@ class TextCounts:
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows to keep, and which have no identifier."""
-        from scumble.private.tables.persons import kernels
-
-        there = pc.to_numpy(pc.is_valid(people))
+        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
         kept = np.empty(len(people), bool)
         if not len(people):
             return kept, ~there
@@ -160,8 +159,6 @@ class TextCounts:
 
     def _make_room(self, persons: int, words: int) -> None:
         """Have room for further persons, and for the words of their identifiers."""
-        from scumble.private.tables.persons import kernels
-
         if 2 * (self._persons + persons) > len(self._table):
             larger = np.zeros(1 << (2 * (self._persons + persons)).bit_length(), np.int64)
             kernels.rehash_texts(self._table, larger)
@@ -176,7 +173,7 @@ def laid_out(people: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the bytes of all identifiers in canonical form, where each begins and ends in them,
     and which ones are not missing.
     """
-    there = pc.to_numpy(pc.is_valid(people))
+    there = pc.is_valid(people).to_numpy(zero_copy_only=False)
     return *_bytes(people), there
 
 
@@ -191,8 +188,6 @@ def _bytes(people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _packed(people: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the words of all identifiers, where each begins and ends in them, and their hashes."""
-    from scumble.private.tables.persons import kernels
-
     texts, places = _bytes(people)
     size = int(places[-1] - places[0]) // 8 + kernels.MOST_WORDS * len(people)
     words, hashes = np.empty(size, np.int64), np.empty(len(people), np.int64)
@@ -226,11 +221,9 @@ class NumberCounts:
 
     def keep(self, people: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows to keep, and which have no identifier."""
-        from scumble.private.tables.persons import kernels
-
         if 2 * (self._persons + len(people)) > len(self._numbers):
             self._fill(self._numbers, self._counts, self._persons + len(people))
-        there = pc.to_numpy(pc.is_valid(people))
+        there = pc.is_valid(people).to_numpy(zero_copy_only=False)
         numbers, _ = arrow_values.integers(pc.cast(people, pa.int64()))
         kept = np.empty(len(people), bool)
         self._persons += kernels.keep_first(
@@ -246,8 +239,6 @@ class NumberCounts:
 
     def _fill(self, numbers: np.ndarray, counts: np.ndarray, persons: int) -> None:
         """Make a table for four times as many persons, with these counts."""
-        from scumble.private.tables.persons import kernels
-
         size = 1 << (4 * persons).bit_length()
         table = np.zeros(size, np.int64), np.zeros(size, np.int64)
         kernels.rehash(numbers, counts, *table)

@@ -17,8 +17,11 @@ from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema import arrow_values
 from scumble.private.mechanism import Mechanism
+from scumble.private.sampling.bits import bernoulli
+from scumble.private.sampling.source import Keystream
+from scumble.private.sampling.without_replacement import shuffle
 from scumble.private.tables.persons.limit import identifiers
-from scumble.private.tables.source import Source
+from scumble.private.tables.source import PartOfSource, Source
 
 MOST_PEOPLE = 1 << 28  # of a sample of a fixed size, which is drawn in memory
 _BITS = 128
@@ -59,12 +62,17 @@ class SampledSource(Source):
         self, source: Source, sample: Sample, person: str | None, seed: int | None, *, fixed: bool
     ) -> None:
         self.source = source.ordered()
-        self.sample, self._person = sample, person
+        self.sample: Sample = sample
+        self._person, self.grouped = person, source.grouped
         self.description, self.columns, self.hint = source.description, source.columns, source.hint
         repeated = None if seed is None else hashlib.sha256(b"scumble sample %d" % seed).digest()
         self._key = os.urandom(32) if repeated is None else repeated
         self._fixed = fixed
         self._chosen: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def part(self) -> PartOfSource | None:
+        return self.source.part
 
     def ordered(self) -> Source:
         return self
@@ -75,9 +83,6 @@ class SampledSource(Source):
         """
         if not self._fixed:
             return
-        from scumble.private.sampling.source import Keystream
-        from scumble.private.sampling.without_replacement import shuffle
-
         people = sum(batch.num_rows for batch in self.source.batches([column]))
         if people > MOST_PEOPLE:
             raise ParameterError(
@@ -92,9 +97,6 @@ class SampledSource(Source):
         self.sample = replace(self.sample, people=people, drawn=drawn)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        from scumble.private.sampling.bits import bernoulli
-        from scumble.private.sampling.source import Keystream
-
         wanted = list(dict.fromkeys([*columns, *([self._person] if self._person else [])]))
         stream, before = Keystream.derived(self._key, "sample"), 0
         coins = np.empty(0, bool)  # in pieces of one length: batches may differ between passes

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +23,7 @@ from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage
+from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     Grouping,
@@ -39,7 +40,6 @@ from scumble.public.estimation.measurements.readings import (
     Readings,
     Weights,
     joined,
-    reader_of,
 )
 from scumble.public.estimation.tables import Clauses
 from scumble.public.sandbox import Sandbox
@@ -281,9 +281,11 @@ class MeasuredQuestion(WeighedQuestion):
         if not law.count.value:
             return self._unknown()
         method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
-        notes = self._notes(dict.fromkeys((*law.total.notes, *law.count.notes, *law.notes)))
-        if law.total.low is None and law.count.low is None:
-            return Estimate(law.value, law, method, notes)
+        found = law.estimate(
+            method, self._notes(dict.fromkeys((*law.total.notes, *law.count.notes)))
+        )
+        if law.few or (law.total.low is None and law.count.low is None):
+            return found
 
         def deviations(centre: float) -> Weights:
             part = Part(amount.names, amount.values - centre)
@@ -296,7 +298,7 @@ class MeasuredQuestion(WeighedQuestion):
             law.value,
             lambda: self._spread(deviations(law.value)) / law.count.value**2,
         )
-        return Estimate(law.value, bounded, method, notes)
+        return replace(found, law=bounded)
 
     def _spread(self, weights: Weights) -> float:
         """Return the variance around an even spread within pieces, by the model of the reader."""

@@ -16,7 +16,6 @@ from typing import cast
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from scumble.model.cache import Cache
 from scumble.model.designs.residuals import (
@@ -28,27 +27,24 @@ from scumble.model.designs.residuals import (
     sum_covariance,
     sum_error,
 )
-from scumble.model.errors import QueryError, large
-from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.errors import QueryError
+from scumble.model.evidence.evidence import Measurements
 from scumble.model.long_work import portion, told
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.baskets.itemsets import conjunction, refusal
+from scumble.public.estimation.measurements.joint_items import conjunction, refusal
 from scumble.public.estimation.measurements.readings import (
     Grouping,
     Part,
     Reading,
     Readings,
     Weights,
-    reader_of,
 )
-from scumble.public.estimation.rows.small_files import small_table
 from scumble.public.sandbox import Sandbox
-from scumble.public.synthesis.noisy_tables import onto_simplex, raked
+from scumble.public.synthesis.noisy_tables import NoisyTable, onto_simplex, raked
 
 Indices = npt.NDArray[np.intp]
 
-_MOST_READ = 1 << 22  # numbers that Arrow reads in less time than it takes to start DuckDB
 _MOST_CACHED = 1 << 24  # cells of marginals
 _MOST_ERRORS = 1 << 12
 
@@ -60,9 +56,7 @@ class ResidualReader:
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Residuals, evidence.design)
-        table = small_table(engine, [design.count], most=_MOST_READ)
-        if table is None:
-            table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
+        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
         self._start(ResidualSolver(design, table.column(0).to_numpy(), evidence.rows))
 
     @classmethod
@@ -150,6 +144,25 @@ class ResidualReader:
         return self._marginals.get_or_make(
             places, self.solver.cells(places), lambda: self._joined(places)
         )
+
+    def noisy_tables(self, columns: Sequence[str], schema: Schema) -> list[NoisyTable]:
+        """Return the least squares estimates of the largest sets that were measured."""
+        sets = sorted(self.solver.design.sets, key=len, reverse=True)
+        largest: list[frozenset[int]] = []
+        for one in sets:
+            inside = any(one < other for other in largest)
+            if not inside and self.solver.determines(tuple(sorted(one))):
+                largest.append(one)
+        return [self._noisy_table(columns, schema, tuple(sorted(one))) for one in largest if one]
+
+    def _noisy_table(self, columns: Sequence[str], schema: Schema, places: Places) -> NoisyTable:
+        names = tuple(columns[place] for place in places)
+        cell = np.zeros([schema[name].size for name in names])
+        cell.reshape(-1)[0] = 1.0
+        ordered = tuple(name for name in schema.names if name in names)
+        order = [names.index(name) for name in ordered]
+        variance = self.read(Weights((Part(ordered, cell.transpose(order)),))).variance
+        return NoisyTable(places, self.marginal(places), max(variance, 1e-12))
 
     def _measured(self, names: Sequence[str]) -> bool:
         return self.solver.determines(self.places(names))
@@ -354,71 +367,3 @@ def rounded(table: Tensor) -> Tensor:
 # A whole marginal as a table.
 
 MOST_CELLS = 10**7
-
-
-def marginal_table(
-    evidence: Evidence,
-    schema: Schema,
-    engine: Sandbox,
-    names: Sequence[str],
-    *,
-    nonnegative: bool = False,
-    integers: bool = False,
-) -> pa.Table:
-    """Return the estimates of all cells of the marginal of `names`.
-
-    The table has one row for each cell, its values in the columns `names` and the estimate in
-    `count`. With `nonnegative`, tables are fitted without negative cells. With `integers`, they are
-    rounded.
-    """
-    if not isinstance(evidence, Measurements) or evidence.design.kind != "residuals":
-        raise QueryError(
-            "Only a release by marginals, fourier or datacube has tables of marginals. Ask with "
-            "GROUP BY instead."
-        )
-    chosen = [names] if isinstance(names, str) else list(names)
-    for name in chosen:
-        if name not in evidence.columns:
-            known = ", ".join(evidence.columns)
-            raise QueryError(f"The release has no column {name!r}. It has {known}.")
-    if len(set(chosen)) < len(chosen):
-        raise QueryError("The attributes of a marginal must differ; one of them is there twice.")
-    if (cells := schema.size(chosen)) > MOST_CELLS:
-        raise QueryError(
-            f"The marginal of {', '.join(chosen)} has {large(cells)} cells; a table has at most "
-            f"{large(MOST_CELLS)}. Name fewer attributes."
-        )
-    return _table(schema, chosen, _counts(evidence, schema, engine, chosen, nonnegative), integers)
-
-
-def _counts(
-    evidence: Measurements,
-    schema: Schema,
-    engine: Sandbox,
-    names: Sequence[str],
-    nonnegative: bool,
-) -> Tensor:
-    source = cast(ResidualReader, reader_of(evidence, schema, engine))
-    places = source.places(names)
-    if nonnegative:
-        if "fit" not in engine.derived:
-            engine.derived["fit"] = Fit(source.solver)
-        found = engine.derived["fit"].table(places)
-    else:
-        found = source.marginal(places)
-    order = [places.index(source.places([name])[0]) for name in names]
-    counts: Tensor = found.transpose(order)
-    return counts
-
-
-def _table(schema: Schema, names: Sequence[str], counts: Tensor, integers: bool) -> pa.Table:
-    codes = np.indices(counts.shape).reshape(len(names), counts.size)
-    columns = {
-        name: schema[name].decode(code.astype(schema[name].code_type))
-        for name, code in zip(names, codes, strict=True)
-    }
-    count = "count"
-    while count in columns:
-        count += "_"
-    numbers = rounded(counts).astype(np.int64) if integers else counts
-    return pa.table({**columns, count: numbers.reshape(-1)})

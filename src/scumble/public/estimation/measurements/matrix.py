@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, reduce
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +42,7 @@ class MatrixReader:
     method = "least squares estimate from sums of cells"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
-        design: Any = evidence.design
-        if not isinstance(design, Matrix):
-            raise TypeError("sums of cells have a matrix as their design")
+        design = cast(Matrix, evidence.design)
         self._schema, self._noise = schema, design.noise
         self._planned: tuple[str, ...] = engine.derived.get(PLANNED, ())
         table = engine.rows(f"SELECT {NOISY}, {CELLS}, {ENTRIES} FROM view")

@@ -20,10 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model import stored
-from scumble.model.designs.registry import DESIGNS, loaded
-from scumble.model.errors import QueryError, ReleaseError, ScumbleError, large
-from scumble.model.evidence.evidence import Measurements
+from scumble.model.errors import QueryError, large
 from scumble.model.query import Query
 from scumble.model.schema.cells import CELL_LIMIT
 from scumble.model.schema.schema import Schema
@@ -237,20 +234,6 @@ class QuestionReader(Protocol):
     ) -> dict[int, list[tuple[Key, Estimate]]]:
         """Return the answers that are found more cheaply together, by place in `queries`."""
         ...
-
-
-def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
-    """Return the reader of a release. It is made for the first question and kept in `engine`."""
-    if "reader" not in engine.derived:
-        make = loaded(DESIGNS[evidence.design.kind].reader)
-        try:
-            engine.derived["reader"] = make(evidence, schema, engine)
-        except stored.MALFORMED as error:
-            if isinstance(error, ScumbleError):
-                raise
-            raise ReleaseError(stored.DAMAGED) from error
-    found: Reader | QuestionReader = engine.derived["reader"]
-    return found
 
 
 @dataclass(frozen=True)

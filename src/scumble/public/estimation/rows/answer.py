@@ -4,7 +4,8 @@ One aggregate of the engine counts the published rows by all that the answer dep
 arithmetic on tensors over the sensitive domains:
 
 1. `RowsPlan` splits the question into what names perturbed attributes and what does not.
-2. `grouped_counts` counts the published rows (`multiset_counts`, if rows show several values).
+2. `grouped_counts` counts the published rows (`multiset_counts` or `product_counts`, if rows show
+   several values).
 3. `Sums` weights the counts by the inverse channel, and gives estimates with their error laws.
 """
 
@@ -27,13 +28,18 @@ from scumble.public.estimation.rows.count_laws import count_estimate
 from scumble.public.estimation.rows.grouped_counts import (
     GroupedCounts,
     GroupIndex,
+    Indices,
     grouped_counts,
     multiset_counts,
-    one_count,
+    product_counts,
 )
-from scumble.public.estimation.rows.inverse_channels import Flags, UniformInverse, flat
+from scumble.public.estimation.rows.inverse_channels import (
+    Flags,
+    MultisetProduct,
+    UniformInverse,
+    flat,
+)
 from scumble.public.estimation.rows.plan import RowsPlan
-from scumble.public.estimation.rows.small_files import small_counts
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
@@ -90,6 +96,8 @@ def _gather(
     inverse = plan.inverse()
     holds, amount = _tensors(plan, engine)
     holds = inverse.by_state(holds)
+    if isinstance(plan.joint_channel, MultisetProduct):
+        return _count_product(plan, plan.joint_channel, engine, holds, amount), holds, amount
     if amount is not None:
         return _count(plan, engine, reading), holds, inverse.by_state(amount)
     if not plan.axes or plan.grouped_axes or not inverse.has_two_weights(holds):
@@ -115,14 +123,33 @@ def _count(
         return multiset_counts(
             engine, plan.schema, plan.joint_channel, plan.unperturbed, summed, plan.filters, hits
         )
-    if not summed and not plan.unperturbed and (hits is not None or not plan.axes):
-        found = small_counts(engine, plan.schema, plan.unperturbed_clauses, plan.perturbed_clauses)
-        if found is not None:
-            return one_count(plan.schema, *found, halved=hits is not None)
+    if isinstance(plan.joint_channel, MultisetProduct):
+        return _count_product(plan, plan.joint_channel, engine)
     clauses = [f"({clause.sql})" for clause in plan.perturbed_clauses]
     condition = None if hits is None else " AND ".join(clauses) or "true"
     return grouped_counts(
         engine, plan.schema, plan.unperturbed, plan.axes, summed, plan.filters, condition
+    )
+
+
+def _count_product(
+    plan: RowsPlan, channel: MultisetProduct, engine: Sandbox, *tensors: Tensor | None
+) -> GroupedCounts:
+    """Count rows by unperturbed attributes and the values of several multisets. Values for which
+    `tensors` are the same are counted together, unless the answer has a group for each.
+    """
+    known = [tensor for tensor in tensors if tensor is not None]
+    alike: list[Indices] = []
+    for axis, name in enumerate(plan.axes, start=1):
+        first = which = np.arange(plan.schema[name].size)
+        if known and name not in plan.grouped_axes:
+            every = np.stack(np.broadcast_arrays(*known))
+            by_value = np.moveaxis(every, axis + 1, 0).reshape(len(which), -1)
+            _, first, which = np.unique(by_value, axis=0, return_index=True, return_inverse=True)
+        alike.append(first[which.reshape(-1)])
+    summed = plan.summed.sql if plan.summed else None
+    return product_counts(
+        engine, plan.schema, channel.channels, alike, plan.unperturbed, summed, plan.filters
     )
 
 

@@ -29,6 +29,7 @@ from scumble.public.estimation.rows.grouped_counts import (
     Indices,
     sums_of_ones,
 )
+from scumble.public.estimation.rows.inverse_channels import MultisetProduct
 from scumble.public.estimation.rows.plan import RowsPlan
 from scumble.public.estimation.rows.posterior_law import StagedChannel
 from scumble.public.estimation.rows.row_tables import MultisetTables, RowTables
@@ -130,12 +131,18 @@ class _Batch:
 
 
 def _batches(evidence: Records, schema: Schema, queries: Sequence[Query]) -> list[_Batch]:
-    """Return the counts of which no clause names both perturbed and unperturbed attributes."""
+    """Return the counts of which no clause names both perturbed and unperturbed attributes, and
+    that are about one multiset of a row at most.
+    """
     found = (
         _Batch(RowsPlan(evidence, schema, queries[places[0]]), places)
         for places in (*same_shape(queries).values(), *([place] for place in grouped(queries)))
     )
-    return [batch for batch in found if batch.plan.shared]
+    return [
+        batch
+        for batch in found
+        if batch.plan.shared and not isinstance(batch.plan.joint_channel, MultisetProduct)
+    ]
 
 
 def _from_tables(

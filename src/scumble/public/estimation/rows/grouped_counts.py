@@ -1,21 +1,23 @@
 """Grouped counts of published rows, by the attributes that a question depends on.
 
 `grouped_counts` counts rows that show one value of each perturbed attribute, `multiset_counts` rows
-that show a multiset of values. Each takes one pass of the engine. `aggregated` is the SQL aggregate
-that other estimators use as well.
+that show a multiset of values, `product_counts` those that show several. Each takes one pass of the
+engine. `aggregated` is the SQL aggregate that other estimators use as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from scumble.model import arrow_compute as pc
 from scumble.model.errors import QueryError
 from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
@@ -140,17 +142,6 @@ def grouped_counts(
     return replace(halved, higher=halves[3:].reshape(2, -1))
 
 
-def one_count(schema: Schema, rows: int, shown: int, *, halved: bool) -> GroupedCounts:
-    """Return what `grouped_counts` does without unperturbed attributes and sums, and without cells:
-    all `rows` in one line. If it is `halved`, as `hits` do, those that are `shown` are in cell 1.
-    """
-    nothing = pa.table({"": np.zeros(1, np.int8)}).select([])
-    whole = lines(schema, nothing, np.zeros(1, np.intp), sums_of_ones(np.array([float(rows)])))
-    if not halved:
-        return whole
-    return expanded(whole, np.array([[[rows - shown], [shown]]], np.float64))
-
-
 def _higher(summed: str | None) -> list[str]:
     """Return the SQL of the field `higher` of `GroupedCounts`; nothing, if nothing is `summed`."""
     value = f"CAST({summed} AS DOUBLE)"
@@ -271,6 +262,7 @@ def floats(column: pa.ChunkedArray) -> Floats:
 # and has the sums of an expression over the rows that show it.
 
 MEMBER = quoted("scumble member")
+_MOST_SUMS = 1024  # of one statement, over the members of several multisets
 
 
 def multiset_counts(
@@ -297,20 +289,74 @@ def multiset_counts(
     sums = [_members(channel, some, power) for power in powers for some in chosen]
     columns = [quoted(name) for name in unperturbed]
     found = aggregated(engine, columns, [*limits, *sums], filters, amount=summed)
+    rows, shown = _by_rows(schema, found, unperturbed, len(limits), len(powers))
+    if fewer is not None:
+        whole = np.stack([rows.count, rows.total, rows.squares][: len(powers)])
+        rest = channel.law.size * whole[:, None] - shown
+        shown = np.concatenate([rest, shown] if fewer is hits else [shown, rest], axis=1)
+    return expanded(rows, shown, channel.law.size)
+
+
+def _by_rows(
+    schema: Schema, found: pa.Table, unperturbed: Sequence[str], limits: int, powers: int
+) -> tuple[GroupedCounts, Floats]:
+    """Return one line for every combination, and what `expanded` makes a line of for every cell,
+    from columns of the engine: the `unperturbed` attributes, aggregates, and sums over members.
+    """
     names = found.column_names
     numbers = [floats(found[name]) for name in names[len(unperturbed) :]]
-    whole = numbers[: len(limits)] if summed is not None else sums_of_ones(numbers[0])
     rows = lines(
         schema,
         found.select(names[: len(unperturbed)]).rename_columns(list(unperturbed)),
         np.zeros(found.num_rows, np.intp),
-        whole,
+        numbers[:limits] if powers > 1 else sums_of_ones(numbers[0]),
     )
-    shown = np.stack(numbers[len(limits) :]).reshape(len(powers), len(chosen), -1)
-    if fewer is not None:
-        rest = channel.law.size * np.stack(whole[: len(powers)])[:, None] - shown
-        shown = np.concatenate([rest, shown] if fewer is hits else [shown, rest], axis=1)
-    return expanded(rows, shown, channel.law.size)
+    sums = numbers[limits:]
+    return rows, np.stack(sums).reshape(powers, len(sums) // powers, -1)
+
+
+def product_counts(
+    engine: Sandbox,
+    schema: Schema,
+    channels: Sequence[MultisetChannel],
+    alike: Sequence[Indices],
+    unperturbed: Sequence[str],
+    summed: str | None,
+    filters: Sequence[str],
+) -> GroupedCounts:
+    """Count by `unperturbed` attributes and by cell of several multisets: a row is in a cell as
+    often as the product of the members that its multisets have of the values of the cell.
+
+    `alike` has for every channel the first of the values that are counted together with each value.
+    """
+    own = [np.unique(firsts) for firsts in alike]
+    if (cells := prod(map(len, own))) > _MOST_SUMS:
+        asked = " and ".join(name for channel in channels for name in channel.attributes)
+        raise QueryError(
+            f"A question about {asked} together would add up {cells:,} combinations of their "
+            f"values; at most {_MOST_SUMS:,} are possible. Ask about fewer values."
+        )
+    factors: list[list[str]] = []
+    made: list[str] = []
+    for channel, firsts, values in zip(channels, alike, own, strict=True):
+        names = [quoted(f"scumble member {len(made) + place}") for place in range(len(values))]
+        parts = (
+            " + ".join(_doubles(channel, np.flatnonzero(firsts == value).tolist()))
+            for value in values
+        )
+        factors.append(names)
+        made += [f"{part} AS {name}" for part, name in zip(parts, names, strict=True)]
+    source = f"(SELECT *, {', '.join(made)} FROM view{where(filters)})"
+    amount = None if summed is None else AMOUNT
+    powers, limits = member_powers(amount), aggregates(amount)
+    sums = [f"sum({' * '.join(cell)}{power})" for power in powers for cell in product(*factors)]
+    columns = [quoted(name) for name in unperturbed]
+    found = aggregated(engine, columns, [*limits, *sums], (), source, amount=summed)
+    rows, shown = _by_rows(schema, found, unperturbed, len(limits), len(powers))
+    counted = expanded(rows, shown, prod(channel.law.size for channel in channels))
+    sizes = [channel.law.values for channel in channels]
+    firsts = np.ravel_multi_index(np.meshgrid(*own, indexing="ij"), sizes).reshape(-1)
+    return replace(counted, cell=firsts[counted.cell])
 
 
 def member_powers(summed: str | None) -> list[str]:
@@ -327,14 +373,17 @@ def _members(channel: MultisetChannel, cells: Sequence[int], power: str) -> str:
     The engine is fastest at sums of doubles, one for each column; whole numbers stay exact up to
     2^53.
     """
-    if not cells:
-        return "0.0"
+    return " + ".join(f"sum({part}{power})" for part in _doubles(channel, cells)) or "0.0"
+
+
+def _doubles(channel: MultisetChannel, cells: Sequence[int]) -> list[str]:
+    """Return numbers in SQL that add up to the members of a multiset that lie in `cells`."""
     if channel.layout == "counts":
         parts = [quoted(channel.columns[cell]) for cell in cells]
     else:
         listed = ", ".join(map(str, cells))
-        parts = [f"{quoted(name)} IN ({listed})" for name in channel.columns]
-    return " + ".join(f"sum(CAST({part} AS DOUBLE){power})" for part in parts)
+        parts = [f"{quoted(name)} IN ({listed})" for name in channel.columns if cells]
+    return [f"CAST({part} AS DOUBLE)" for part in parts]
 
 
 def _by_code(

@@ -11,19 +11,24 @@ function of x, so that the weights of that function estimate the variance withou
 | `PartitionInverse` | the uniform channel of each part of the table                       |
 | `MultisetInverse`  | rows that show a multiset of values                                 |
 | `StagedInverse`    | the same, read by posterior probabilities (`posterior_law`)         |
+| `ProductInverse`   | rows that show a multiset of each of several attributes             |
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
+from scumble.model.errors import QueryError
 from scumble.model.evidence.channels import (
+    MultisetChannel,
     MultisetLaw,
     PartitionChannel,
     PoolLaw,
@@ -299,3 +304,83 @@ def _solver(law: MultisetLaw) -> Callable[[Tensor], Tensor]:
         return lambda tensor: (tensor - (tensor @ others)[..., None] / law.size) / gain
     inverse = np.linalg.inv(means)
     return lambda tensor: tensor @ inverse.T
+
+
+@dataclass(frozen=True)
+class MultisetProduct:
+    """Several channels of a release, each of which shows a multiset of other attributes."""
+
+    channels: tuple[MultisetChannel, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(name for channel in self.channels for name in channel.attributes)
+
+    @property
+    def laws(self) -> tuple[PoolLaw, ...]:
+        """The laws of the channels, of one attribute each."""
+        laws = tuple(each.law for each in self.channels if isinstance(each.law, PoolLaw))
+        plain = len(laws) == len(self.attributes) and all(law.caps is None for law in laws)
+        if not plain:
+            names = " and ".join(self.attributes)
+            raise QueryError(f"This release does not tell about {names} together: ask for one.")
+        return laws
+
+
+class ProductInverse(InverseChannel):
+    """The inverse of multisets that are drawn independently, of one attribute each.
+
+    With multiplicities a, b, ... a row has the weight Σ W[u, v, ...] a_u b_v ..., where W is the
+    function h less, along each axis, (k - 1)/k of its mean over the pool. Let h_S be h less its
+    mean over the pool along the axes S. The error of the weight is the sum, over all S but none, of
+    what the draws from the pools add up to in h_S. Draws along different axes are independent, so
+    that the variance is Σ_S Π (k - 1) times the mean of h_S² over the pools of the axes S.
+    """
+
+    def __init__(self, laws: Sequence[PoolLaw]) -> None:
+        self._sizes = {axis: law.size for axis, law in enumerate(laws, start=1)}
+        self._shares = {
+            axis: np.array([float(share) for share in law.shares])
+            for axis, law in enumerate(laws, start=1)
+        }
+
+    def invert(self, tensor: Tensor) -> Tensor:
+        for axis, size in self._sizes.items():
+            tensor = tensor - (size - 1) / size * self._mean(tensor, axis)
+        return tensor
+
+    def covariance(self, one: Tensor, other: Tensor) -> Tensor:
+        total = np.zeros(np.broadcast_shapes(one.shape, other.shape))
+        for number in range(1, len(self._sizes) + 1):
+            for axes in combinations(self._sizes, number):
+                both = self._centred(one, axes) * self._centred(other, axes)
+                for axis in axes:
+                    both = (self._sizes[axis] - 1) * self._mean(both, axis)
+                total += both
+        return total
+
+    def deviation(self, tensor: Tensor) -> Tensor:
+        """Return what one member of a multiset can change, times all members of the others."""
+        weights, members = self.invert(tensor), prod(self._sizes.values())
+        changes = [
+            members // size * flat(np.ptp(weights, axis=axis)).max(axis=1)
+            for axis, size in self._sizes.items()
+        ]
+        largest: Tensor = np.max(changes, axis=0)
+        return largest
+
+    def count_models(self, holds: Tensor) -> tuple[Sequence[CountModel | None], Indices]:
+        return [None], np.zeros(len(holds), np.intp)
+
+    def has_two_weights(self, holds: Tensor) -> bool:
+        return False
+
+    def _mean(self, tensor: Tensor, axis: int) -> Tensor:
+        """Return the mean along an axis over its pool, which keeps the axis."""
+        mean: Tensor = np.tensordot(tensor, self._shares[axis], (axis, 0))
+        return np.expand_dims(mean, axis)
+
+    def _centred(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
+        for axis in axes:
+            tensor = tensor - self._mean(tensor, axis)
+        return tensor

@@ -22,7 +22,9 @@ from scumble.public.estimation.rows.grouped_counts import GroupedCounts, Indices
 from scumble.public.estimation.rows.inverse_channels import (
     InverseChannel,
     MultisetInverse,
+    MultisetProduct,
     PartitionInverse,
+    ProductInverse,
     UniformInverse,
 )
 from scumble.public.estimation.rows.posterior_law import StagedChannel, StagedInverse
@@ -68,10 +70,16 @@ class RowsPlan:
         return [each for each in uniform if self._met(each.attributes)]
 
     @cached_property
-    def joint_channel(self) -> PartitionChannel | MultisetChannel | StagedChannel | None:
+    def joint_channel(
+        self,
+    ) -> PartitionChannel | MultisetChannel | StagedChannel | MultisetProduct | None:
         """The channel of named attributes that can be inverted only on all its attributes."""
         others = (each for each in self.evidence.channels if not isinstance(each, UniformChannel))
-        return next((each for each in others if self._met(each.attributes)), None)
+        met = [each for each in others if self._met(each.attributes)]
+        multisets = tuple(each for each in met if isinstance(each, MultisetChannel))
+        if len(multisets) > 1:
+            return MultisetProduct(multisets)
+        return met[0] if met else None
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -103,6 +111,8 @@ class RowsPlan:
         whole = self.joint_channel
         if isinstance(whole, MultisetChannel):
             return MultisetInverse(whole.law)
+        if isinstance(whole, MultisetProduct):
+            return ProductInverse(whole.laws)
         if whole is None:
             return UniformInverse(self.uniform, self.axes)
         number = len(whole.domains if isinstance(whole, PartitionChannel) else whole.laws)

@@ -18,17 +18,15 @@ import pyarrow as pa
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import indices, known_codes
-from scumble.public.archive.code_pages import CodePages
+from scumble.public.estimation.kernels import count_members
 from scumble.public.estimation.tables import Integers, Names
 
 Codes = npt.NDArray[Any]
 RowGroups = Sequence[int]
 
 _BATCH = 1 << 19  # rows
+_CACHED = 1 << 15  # rows whose cells stay in the cache of a processor
 _MOST_NUMBERS = 1 << 27  # that all threads together count into
-_STRETCH = 64  # rows from one change to the next, on average, of a column that rarely changes
-# From this many on, codes that are read and rows that are counted pay for the start of numba.
-_COMPILED = 100_000_000
 
 
 class TableLayout:
@@ -39,7 +37,6 @@ class TableLayout:
 
     def __init__(self, schema: Schema, sets: Sequence[Names], width: int = 1) -> None:
         self.columns = [name for name in schema.names if any(name in names for names in sets)]
-        self.sizes = np.array([schema[name].size for name in self.columns], np.int64)
         self._shapes = [[schema[name].size for name in names] for names in sets]
         most = max(map(len, sets))
         self.places = np.zeros((len(sets), most), np.int64)
@@ -57,6 +54,17 @@ class TableLayout:
     @property
     def size(self) -> int:
         return int(self.starts[-1])
+
+    def count(self, codes: Codes, counts: npt.NDArray[np.uint32]) -> None:
+        """Add each row to its cell in every table. `codes` has one row for each of the columns."""
+        for begin in range(0, codes.shape[1], _CACHED):
+            part = codes[:, begin : begin + _CACHED].astype(np.int64)
+            for start, places, strides in zip(self.starts, self.places, self.strides, strict=False):
+                cells = np.full(part.shape[1], start, np.int64)
+                for place, stride in zip(places, strides, strict=True):
+                    if stride:  # 0 where a table has fewer attributes than others
+                        cells += part[place] * stride
+                np.add.at(counts, cells, np.uint32(1))
 
     def split(self, numbers: Codes) -> list[Integers]:
         """Return the tables, each with one axis for its numbers after those of its attributes."""
@@ -104,34 +112,10 @@ class RowTables:
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint32]:
         """Return the counts of some row groups. Half words keep twice as many in the cache."""
-        from scumble.public.estimation.kernels import count_cells
-
         counts = np.zeros(layout.size, np.uint32)
-        for codes in self._codes(layout, groups):
-            stretches = constant_stretches(codes)
-            layouts = (layout.places, layout.strides, layout.starts)
-            count_cells(codes, layout.sizes, *stretches, *layouts, counts)
+        for batch in batches(self._path, self._schema, layout.columns, groups):
+            layout.count(codes_of(batch, self._schema, layout.columns), counts)
         return counts
-
-    def _codes(self, layout: TableLayout, groups: RowGroups) -> Iterator[Codes]:
-        """Yield the codes of some row groups: from their pages, where compiled loops pay."""
-        import pyarrow.parquet as pq
-
-        columns, others = layout.columns, list(groups)
-        with pq.ParquetFile(self._path) as file:
-            steps = file.metadata.num_rows * (len(columns) + len(layout.places))
-            pages = CodePages(self._path, self._schema, file) if steps >= _COMPILED else None
-        if pages is not None:
-            others = []
-            for group in groups:
-                codes = pages.codes(group, columns)
-                if codes is None:
-                    others.append(group)
-                else:
-                    yield codes
-        if others:  # all by one reader: to open a file takes long if it has many row groups
-            for batch in batches(self._path, self._schema, columns, others):
-                yield codes_of(batch, self._schema, columns)
 
 
 def over_row_groups(
@@ -170,20 +154,6 @@ def batches(
         )
 
 
-def constant_stretches(codes: Codes) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Return the columns that rarely change, and where the stretches of rows end in which none of
-    them does. Published rows are sorted: some columns rarely change.
-    """
-    rows = codes.shape[1]
-    rarely, joint = np.zeros(len(codes), bool), np.zeros(max(rows - 1, 0), bool)
-    for place, column in enumerate(codes):
-        changes = column[1:] != column[:-1]
-        if np.count_nonzero(changes) * _STRETCH < rows:
-            rarely[place] = True
-            joint |= changes
-    return rarely, np.append(np.flatnonzero(joint) + 1, rows)
-
-
 def codes_of(batch: pa.RecordBatch, schema: Schema, columns: Sequence[str]) -> Codes:
     """Return the codes of a batch, one row for each attribute."""
     codes = [known_codes(schema[name], batch.column(name)) for name in columns]
@@ -215,8 +185,6 @@ class MultisetTables:
         return tables
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint64]:
-        from scumble.public.estimation.kernels import count_members
-
         columns, listed = self._channel.columns, self._channel.layout == "codes"
         counts = np.zeros(layout.size, np.uint64)
         for batch in batches(self._path, self._schema, layout.columns, groups, columns):

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model import arrow_compute as pc
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records
 from scumble.model.query import file_literal, quoted
@@ -35,6 +34,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import indices
+from scumble.public.estimation.kernels import count_members
 from scumble.public.estimation.rows.grouped_counts import (
     AMOUNT,
     MEMBER,
@@ -56,7 +56,6 @@ from scumble.public.estimation.rows.row_tables import (
     batches,
     codes_of,
 )
-from scumble.public.estimation.rows.small_files import small_table
 from scumble.public.sandbox import Sandbox
 
 Stages = npt.NDArray[np.uint8]
@@ -85,14 +84,14 @@ class StagedReading:
     """Rows by stages: their `evidence` and `schema` have one column more, the stage.
 
     `stages` has the stage of every row. `pilot` are the rows of all stages but the last, with their
-    places, if they were read by DuckDB.
+    places.
     """
 
     evidence: Records
     schema: Schema
     channel: StagedChannel
     stages: Stages
-    pilot: pa.Table | None
+    pilot: pa.Table
 
     @cached_property
     def factors(self) -> Floats:
@@ -116,7 +115,7 @@ def staged(evidence: Records, schema: Schema, engine: Sandbox) -> StagedReading 
 
     It is made at the first question, in one pass over the published rows.
     """
-    channel = evidence.channels[0] if evidence.channels else None
+    channel = evidence.channels[0] if len(evidence.channels) == 1 else None
     if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
         return None
     fewest = max(_FEWEST, _FEWEST_EACH * channel.law.values)
@@ -138,11 +137,8 @@ def _read(
 ) -> StagedReading:
     stages, last = deal(cast(Path, engine.view), evidence.rows, law.values)
     places = np.flatnonzero(stages < last)
-    pilot, shown = None, _small_pilot(channel, places, engine)
-    if shown is None:
-        pilot = _rows_at(places, engine)
-        shown = multiplicities(channel, pilot)
-    laws = posterior_laws(law, shown, stages[places], last)
+    pilot = _rows_at(places, engine)
+    laws = posterior_laws(law, multiplicities(channel, pilot), stages[places], last)
     split = StagedChannel(channel.attributes, _COLUMN, channel, laws)
     column = Attribute(_COLUMN, "quasi", IntegerRange(0, last))
     return StagedReading(
@@ -154,16 +150,6 @@ def _read(
     )
 
 
-def _small_pilot(channel: MultisetChannel, places: Places, engine: Sandbox) -> Floats | None:
-    """Return the multiplicities of the rows at some places of a small file; None if DuckDB runs, or
-    must tell what is wrong with the file.
-    """
-    table = small_table(engine, channel.columns)
-    if table is None or (len(places) and places[-1] >= table.num_rows):
-        return None
-    return multiplicities(channel, pc.take(table, places))
-
-
 def _rows_at(places: Places, engine: Sandbox) -> pa.Table:
     """Return the published rows at some places, in their order. The engine keeps the places."""
     _keep(engine, _PLACES, lambda: pa.table({_PLACE: places}))
@@ -171,14 +157,13 @@ def _rows_at(places: Places, engine: Sandbox) -> pa.Table:
     return engine.rows(f"SELECT * FROM {chosen} ORDER BY {quoted(_PLACE)}")
 
 
-def _scaled_rows(engine: Sandbox, reading: StagedReading) -> pa.Table:
+def _scaled_rows(reading: StagedReading) -> pa.Table:
     """Return the rows of all stages but the last, with their stages and scales."""
     places = np.flatnonzero(reading.stages < len(reading.channel.laws) - 1)
-    pilot = _rows_at(places, engine) if reading.pilot is None else reading.pilot
-    own, shown = reading.stages[places], multiplicities(reading.channel.multisets, pilot)
+    own, shown = reading.stages[places], multiplicities(reading.channel.multisets, reading.pilot)
     scales = 1 / (shown * reading.factors[own]).sum(axis=1)
     scales = (scales + reading.rounding) - reading.rounding
-    return pilot.append_column(_COLUMN, [own]).append_column(_SCALE, [scales])
+    return reading.pilot.append_column(_COLUMN, [own]).append_column(_SCALE, [scales])
 
 
 def _keep(engine: Sandbox, name: str, table: Callable[[], pa.Table]) -> None:
@@ -302,7 +287,7 @@ def _staged_rows(engine: Sandbox, reading: StagedReading) -> str:
     Those of the last stage are read from the file: what is kept of the others is next to nothing.
     """
     with _BUILDING:
-        _keep(engine, _TABLE, lambda: _scaled_rows(engine, reading))
+        _keep(engine, _TABLE, lambda: _scaled_rows(reading))
     others = f"{_numbered(engine)} ANTI JOIN {quoted(_PLACES)} USING ({quoted(_PLACE)})"
     stage = f"CAST({len(reading.channel.laws) - 1} AS UTINYINT) AS {quoted(_COLUMN)}"
     last = f"SELECT *, {stage}, {_last_scale(reading)} AS {quoted(_SCALE)} FROM {others}"
@@ -343,8 +328,6 @@ class StagedTables(MultisetTables):
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint64]:
         import pyarrow.parquet as pq
-
-        from scumble.public.estimation.kernels import count_members
 
         reading, columns = self._reading, [name for name in layout.columns if name != _COLUMN]
         counts = np.zeros(layout.size, np.uint64)

@@ -3,18 +3,16 @@
 | law        | of what                                                                         |
 |------------|---------------------------------------------------------------------------------|
 | `Combined` | any formula of several estimates, whose errors may depend on each other         |
-| `Within`   | an estimate whose interval is given by a function of the level                  |
+| `IntervalLaw` | an estimate whose interval is given by a function of the level               |
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
-from scumble.public.estimate import Estimate, Exact, Law
-from scumble.public.estimation.interval_laws import Scaled, Shifted
+from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Undefined, Unknown
 from scumble.public.estimation.selecting.interval_arithmetic import (
     Interval,
     apply,
@@ -23,13 +21,11 @@ from scumble.public.estimation.selecting.interval_arithmetic import (
 )
 from scumble.public.sql.arithmetic import Apply, Constant, Node
 
-Given = TypeVar("Given", bound=Estimate)
-
 COMBINED = "computed from {} estimates, each with its interval at 1 - α/{}"
 
 
 @dataclass(frozen=True)
-class Within:
+class IntervalLaw:
     """A law with a given standard error, whose interval is a function of the level alone."""
 
     stderr: float
@@ -37,18 +33,6 @@ class Within:
 
     def interval(self, value: float, level: float) -> Interval:
         return self.limits(level)
-
-
-def scaled(estimate: Given, factor: float, offset: float = 0.0) -> Given:
-    """Return `factor` times an estimate, plus `offset`."""
-    value, law = estimate.value, estimate.law
-    if factor == 0:
-        value, law = 0.0, Exact()
-    elif factor != 1:
-        value, law = value * factor, law if isinstance(law, Exact) else Scaled(law, factor)
-    if offset:
-        value, law = value + offset, law if isinstance(law, Exact) else Shifted(law, offset)
-    return replace(estimate, value=value, law=law)
 
 
 @dataclass(frozen=True)
@@ -72,9 +56,8 @@ class Combined:
         return _stderr(self.node, self.leaves)
 
     def interval(self, value: float, level: float) -> Interval:
-        uncertain = sum(not isinstance(each.law, Exact) for each in self.leaves.values())
-        each_level = 1 - (1 - level) / max(uncertain, 1)
-        low, high = _interval(self.node, self.leaves, each_level)
+        each_level = _each_level(self.leaves, level)
+        low, high = _interval(self.node, self.leaves, lambda each: each.interval(each_level))
         return (low, high) if math.isnan(value) else (min(low, value), max(high, value))
 
 
@@ -85,13 +68,41 @@ def combined(node: Node, leaves: Mapping[Node, Estimate]) -> Estimate:
     notes = tuple(dict.fromkeys(note for each in leaves.values() for note in each.notes))
     value = _value(node, leaves)
     parts = list(leaves.values())
-    if not many and not math.isnan(value):
-        return parts[0].derived(value, Exact(), parts[0].method, notes, parts)
+    if math.isnan(value):
+        law = _law_of_none(node, leaves, law)
+    elif not many:
+        law = Exact()
+    if not many:
+        return parts[0].derived(value, law, parts[0].method, notes, parts)
     if many <= 1:
         method = next((e.method for e in leaves.values() if not isinstance(e.law, Exact)), "")
     else:
         method = COMBINED.format(many, many)
     return parts[0].derived(value, law, method, notes, parts)
+
+
+def _law_of_none(node: Node, leaves: Mapping[Node, Estimate], law: Law) -> Law:
+    """Return the law of a formula without a value: `law` if too few people are why."""
+    missing = [each for each in leaves.values() if math.isnan(each.value)]
+    if any(isinstance(each.law, Unknown) for each in missing):
+        return Unknown()
+    return law if missing or _divides_by_few(node, leaves) else Undefined()
+
+
+def _divides_by_few(node: Node, leaves: Mapping[Node, Estimate]) -> bool:
+    """Return whether a formula has a quotient by a number of people that may be zero."""
+    if node in leaves or not isinstance(node, Apply):
+        return False
+    divisor = node.parts[-1]
+    few = node.name == "/" and _counts_people(divisor) and _may_be_zero(divisor, leaves)
+    return few or any(_divides_by_few(part, leaves) for part in node.parts)
+
+
+def _counts_people(node: Node) -> bool:
+    """Return whether a formula is made of counts and sums alone."""
+    if isinstance(node, Apply):
+        return all(map(_counts_people, node.parts))
+    return isinstance(node, Constant) or node.kind in ("count", "sum")
 
 
 def _value(node: Node, leaves: Mapping[Node, Estimate]) -> float:
@@ -100,16 +111,39 @@ def _value(node: Node, leaves: Mapping[Node, Estimate]) -> float:
     if isinstance(node, Constant):
         return node.value
     assert isinstance(node, Apply)  # noqa: S101  (every term is in a leaf)
+    if node.name == "/" and _may_be_zero(node.parts[1], leaves):
+        return math.nan
     return apply(node.name, [_value(part, leaves) for part in node.parts])
 
 
-def _interval(node: Node, leaves: Mapping[Node, Estimate], level: float) -> Interval:
+def _may_be_zero(node: Node, leaves: Mapping[Node, Estimate]) -> bool:
+    """Return whether a divisor may be zero at `LEVEL` by its noise: then its quotients are nothing
+    but noise, as `AverageLaw.few` says of averages.
+    """
+    stderr = _stderr(node, leaves)
+    if not abs(_value(node, leaves)) < 3 * stderr < math.inf:
+        return False
+    level = _each_level(leaves, LEVEL)
+    low, high = _interval(node, leaves, lambda each: each.noise_interval(level))
+    return low <= 0 <= high
+
+
+def _each_level(leaves: Mapping[Node, Estimate], level: float) -> float:
+    """Return the level of each interval if all that have an error are to hold together."""
+    uncertain = sum(not isinstance(each.law, Exact) for each in leaves.values())
+    return 1 - (1 - level) / max(uncertain, 1)
+
+
+def _interval(
+    node: Node, leaves: Mapping[Node, Estimate], limits: Callable[[Estimate], Interval]
+) -> Interval:
+    """Return the limits of a formula, given those of its leaves."""
     if node in leaves:
-        return leaves[node].interval(level)
+        return limits(leaves[node])
     if isinstance(node, Constant):
         return node.value, node.value
     assert isinstance(node, Apply)  # noqa: S101
-    return apply_interval(node.name, [_interval(part, leaves, level) for part in node.parts])
+    return apply_interval(node.name, [_interval(part, leaves, limits) for part in node.parts])
 
 
 def _stderr(node: Node, leaves: Mapping[Node, Estimate]) -> float:

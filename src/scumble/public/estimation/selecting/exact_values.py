@@ -15,11 +15,12 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Query
 from scumble.model.schema.domains import Bins, Dates
 from scumble.public.estimate import Estimate, Exact
+from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.select_plan import value_clause
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selecting.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import Selection
 
 _WORDS = {"min": "MIN", "max": "MAX", "distinct": "COUNT(DISTINCT ...)"}
 _MOST = 10_000
@@ -78,8 +79,6 @@ def _counts(
 
 
 def _estimate(term: Term, present: list[object], notes: tuple[str, ...]) -> Estimate:
-    from scumble.public.estimation.selecting.selection import nothing
-
     if term.kind == "distinct":
         return Estimate(float(len(present)), Exact(), METHOD, notes)
     if not present:

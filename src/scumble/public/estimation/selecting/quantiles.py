@@ -28,15 +28,16 @@ from scumble.model.query import Expression, Query, quoted
 from scumble.public.estimate import Anywhere, Estimate, Exact
 from scumble.public.estimation.bounds import combined
 from scumble.public.estimation.cut_bins import together
+from scumble.public.estimation.selecting.groups import NO_CELL, CountsBy, KeyValues, nothing
 from scumble.public.sql.aggregates import Term
-from scumble.public.sql.pieces import among
-from scumble.public.sql.versions import Versions
+from scumble.public.sql.bin_bounds import Versions
+from scumble.public.sql.bin_pieces import among
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selecting.selection import CountsBy, KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import Selection
 
 METHOD = "inversion of estimated counts; the interval inverts their intervals"
-FEW = "too few rows to tell a quantile: it may be any value of the domain"
+FEW = "too few people to tell a quantile: it may be any value of the domain"
 MOST_VALUES = 1_000_000
 _SCANNED = 64  # with more values, the ends are found by bisection at a higher level
 _ONE_SIGMA = 0.6826894921370859
@@ -133,8 +134,6 @@ class Inversion:
     @cached_property
     def counts(self) -> CountsBy:
         """The counts by value, from which a database computes everything else."""
-        from scumble.public.estimation.selecting.selection import CountsBy
-
         if len(self.argument.attributes) != 1:
             raise QueryError(
                 "A quantile in a database is of an expression of exactly one column. "
@@ -193,8 +192,6 @@ class Inversion:
         return among(attribute, np.array(self.numbers) <= value).sql
 
     def estimate(self, key: KeyValues) -> Estimate:
-        from scumble.public.estimation.selecting.selection import NO_CELL, nothing
-
         number = round(self.number(key)) if self.values else 0
         if number < 1 and not self._surely_none(key):
             return Estimate(math.nan, Anywhere(self.values[0], self.values[-1]), FEW, self.notes)

@@ -13,8 +13,8 @@ before it charges anything: `Selection.needed` lists it, from the plan alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,11 +22,25 @@ import pyarrow as pa
 
 from scumble.model.errors import QueryError
 from scumble.model.long_work import part
-from scumble.model.query import Expression, Query, quoted
+from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
+from scumble.public.estimate import ALL, Estimate, Estimates, Exact, GroupingColumn, scaled
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
-from scumble.public.estimation.selecting.combined_laws import combined, scaled
+from scumble.public.estimation.selecting.combined_laws import combined
+from scumble.public.estimation.selecting.exact_values import exact_values, refused
+from scumble.public.estimation.selecting.groups import (
+    NO_CELL,
+    Answerer,
+    Ask,
+    CountsBy,
+    Groups,
+    KeyValues,
+    Needed,
+    none_counted,
+    nothing,
+)
+from scumble.public.estimation.selecting.quantiles import Inversion, quantiles
+from scumble.public.estimation.selecting.variances import needed, variances
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Term
 from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
@@ -36,43 +50,7 @@ from scumble.public.sql.select_plan import (
     linear_query,
     placeholder,
     ratio_query,
-    value_clause,
 )
-
-KeyValues = tuple[Any, ...]
-Answers = Mapping[KeyValues, Estimate]
-Ask = Callable[[Sequence[Query]], Sequence[Answers]]
-
-
-@dataclass(frozen=True)
-class CountsBy:
-    """The counts of the rows of a question by the values of a number `by`."""
-
-    query: Query
-    by: Expression
-
-
-Needed = Query | CountsBy
-
-
-@dataclass(frozen=True)
-class Answerer:
-    """What a selection gets its numbers from.
-
-    `ask` answers COUNT, SUM and AVG questions by attributes. The other two are given by a database.
-    `possible` returns the groups of questions in which a row can satisfy the condition; without it,
-    the answer to a count tells. `combine` returns Σ weight · count over the values of `CountsBy` in
-    a group; with it, what is asked never depends on an answer.
-    """
-
-    ask: Ask
-    possible: Callable[[Sequence[Query]], Sequence[Iterable[KeyValues]]] | None = None
-    combine: Callable[[CountsBy, KeyValues, Mapping[float, float]], Estimate | None] | None = None
-
-
-MOST_COMBINATIONS = 2_000
-NOTHING = "no rows"
-NO_CELL = "no row can satisfy the condition"
 
 
 def select(
@@ -104,104 +82,6 @@ def check_plan(plan: SelectPlan, sandbox: Sandbox) -> None:
         for argument in (term.argument, term.second) if kind else (None,):
             if argument is not None or not kind:
                 sandbox.check(Query("sum" if kind else "count", argument, clauses, text=plan.text))
-
-
-@dataclass(frozen=True)
-class Groups:
-    """The groups of one grouping set: attributes, and combinations of values of expressions."""
-
-    plan: SelectPlan
-    schema: Schema
-    sandbox: Sandbox
-    chosen: tuple[int, ...]  # indices of keys
-
-    @cached_property
-    def attributes(self) -> tuple[str, ...]:
-        names = [self.plan.keys[index].attribute for index in self.chosen]
-        return tuple(name for name in names if name is not None)
-
-    @cached_property
-    def expressions(self) -> list[int]:
-        """The indices of the keys that are expressions."""
-        return [index for index in self.chosen if self.plan.keys[index].attribute is None]
-
-    @cached_property
-    def _values(self) -> pa.Table:
-        """The combinations of values of the expressions, on the public domain."""
-        wanted = [self.plan.keys[index].expression for index in self.expressions]
-        names = sorted({name for each in wanted for name in each.attributes})
-        names = [name for name in self.schema.names if name in names]
-        within = [each for each in self.plan.clauses if set(each.attributes) <= set(names)]
-        return self.sandbox.distinct(wanted, names, within, MOST_COMBINATIONS)
-
-    @cached_property
-    def combinations(self) -> list[tuple[KeyValues, tuple[Expression, ...]]]:
-        """The values of the expressions, each with the clauses that they have these values."""
-        if not self.expressions:
-            return [((), ())]
-        table, types = self._values, self.sandbox.sql_types(self._values)
-        found = []
-        for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            clauses = tuple(
-                value_clause(self.plan.keys[index].expression, value, kind)
-                for index, value, kind in zip(self.expressions, row, types, strict=True)
-            )
-            found.append((row, clauses))
-        return found
-
-    def types(self) -> dict[int, pa.DataType]:
-        """Return the Arrow types of the keys by index."""
-        found = dict(zip(self.expressions, self._expression_types(), strict=True))
-        for index in self.chosen:
-            name = self.plan.keys[index].attribute
-            if name is not None:
-                found[index] = self.schema[name].arrow_type
-        return found
-
-    def _expression_types(self) -> list[pa.DataType]:
-        return [column.type for column in self._values.columns] if self.expressions else []
-
-    def queries(self, query: Query) -> list[Query]:
-        """Return the question for every combination of values of the expressions."""
-        return [
-            replace(query, clauses=(*query.clauses, *more), groups=self.attributes)
-            for _, more in self.combinations
-        ]
-
-    def merged(self, answers: Sequence[Answers]) -> dict[KeyValues, Estimate]:
-        """Return the answers by the values of all keys, in the order of `chosen`."""
-        found: dict[KeyValues, Estimate] = {}
-        for (values, _), answer in zip(self.combinations, answers, strict=True):
-            for key, estimate in answer.items():
-                of_attributes, of_expressions = iter(key), iter(values)
-                whole = tuple(
-                    next(of_expressions if index in self.expressions else of_attributes)
-                    for index in self.chosen
-                )
-                found[whole] = estimate
-        return found
-
-    def parted(self, key: KeyValues) -> tuple[tuple[Expression, ...], KeyValues]:
-        """Return the clauses of the expressions of a group, and the values of its attributes."""
-        pairs = list(zip(self.chosen, key, strict=True))
-        values = tuple(value for index, value in pairs if index in self.expressions)
-        clauses = dict(self.combinations)[values]
-        return clauses, tuple(value for index, value in pairs if index not in self.expressions)
-
-    def order(self, keys: Sequence[KeyValues]) -> list[KeyValues]:
-        """Return the keys sorted: attributes by code, expressions by value, NULL last."""
-        ranks: list[dict[Any, int]] = []
-        for place, index in enumerate(self.chosen):
-            name = self.plan.keys[index].attribute
-            if name is not None:
-                values: list[Any] = self.schema[name].labels().to_pylist()
-            else:
-                present = {key[place] for key in keys}
-                values = [*sorted(v for v in present if v is not None), None]
-            ranks.append({value: rank for rank, value in enumerate(values)})
-        return sorted(
-            keys, key=lambda key: [rank[part] for rank, part in zip(ranks, key, strict=True)]
-        )
 
 
 class Selection:
@@ -321,15 +201,9 @@ class Selection:
     def _other(self, term: Term) -> dict[KeyValues, Estimate]:
         """Return the estimates of an aggregate that is neither a sum nor an average."""
         if term.kind == "quantile":
-            from scumble.public.estimation.selecting.quantiles import quantiles
-
             return quantiles(self, term)
         if term.kind in ("variance", "covariance", "corr"):
-            from scumble.public.estimation.selecting.variances import variances
-
             return variances(self, term)
-        from scumble.public.estimation.selecting.exact_values import exact_values
-
         return exact_values(self, term)
 
 
@@ -347,15 +221,9 @@ def _needs(selection: Selection, node: Node) -> list[Needed]:
     if not isinstance(node, Term):
         return [need for leaf in _leaves(node) for need in _needs(selection, leaf)]
     if node.kind == "quantile":
-        from scumble.public.estimation.selecting.quantiles import Inversion
-
         return [Inversion(selection, node).counts]
     if node.kind in ("variance", "covariance", "corr"):
-        from scumble.public.estimation.selecting.variances import needed
-
         return list(needed(selection, node))
-    from scumble.public.estimation.selecting.exact_values import refused
-
     raise refused(node)
 
 
@@ -381,16 +249,6 @@ def _is_nothing(estimate: Estimate) -> bool:
     return isinstance(estimate.law, Exact) and not estimate.value
 
 
-def none_counted(query: Query) -> Estimate:
-    """Return the count of a group in which no row can satisfy the condition."""
-    return Estimate(0.0, Exact(), NO_CELL, query.notes)
-
-
-def nothing(query: Query, method: str = NOTHING) -> Estimate:
-    """Return the sum or average of no rows, which is NULL in SQL."""
-    return Estimate(math.nan, Unknown(), method, query.notes)
-
-
 class EstimateRows:
     """Collects the rows of all grouping sets; applies HAVING, ORDER BY and LIMIT."""
 
@@ -411,7 +269,7 @@ class EstimateRows:
         items, terms = found[: len(self.plan.items)], found[len(self.plan.items) :]
         for key in selection.keys:
             values = dict(zip(groups.chosen, key, strict=True))
-            whole = tuple(values.get(index) for index in range(len(self.plan.keys)))
+            whole = tuple(values.get(index, ALL) for index in range(len(self.plan.keys)))
             self.rows.append((whole, tuple(each[key] for each in items)))
             self.terms.append(tuple(each[key] for each in terms))
 
@@ -425,25 +283,28 @@ class EstimateRows:
         types = [
             (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
         ]
-        names = [item.name for item in self.plan.items]
+        names, groupings = [item.name for item in self.plan.items], self.plan.groupings
         if len(names) > 1:
-            return EstimateTable(types, names, rows, among, self.plan.notes)
+            return EstimateTable(types, names, rows, among, self.plan.notes, groupings)
         single = [(key, estimates[0]) for key, estimates in rows]
         alias = self.plan.items[0].alias
         if not types and len(single) == 1:
             return replace(single[0][1], alias=alias)
         aliases = [*("" for _ in types), alias]
         if among > len(rows):
-            return SelectedEstimates(types, single, among, self.plan.notes, aliases)
-        return Estimates(types, single, self.plan.notes, aliases)
+            return SelectedEstimates(types, single, among, self.plan.notes, aliases, groupings)
+        return Estimates(types, single, self.plan.notes, aliases, groupings)
 
     def _places(self) -> list[int]:
         """Return the places of the rows that are shown, in their order."""
         arrangement = self.plan.arrangement
         columns: dict[str, Any] = {"scumble row": pa.array(range(len(self.rows)), pa.int64())}
         for index in range(len(self.plan.keys)):
-            values = [key[index] for key, _ in self.rows]
+            values = [None if key[index] is ALL else key[index] for key, _ in self.rows]
             columns[placeholder("key", index)] = pa.array(values, self.types.get(index, pa.null()))
+        for index, keys in enumerate(arrangement.groupings):
+            totals = [GroupingColumn("", keys).at(key) for key, _ in self.rows]
+            columns[placeholder("key grouping", index)] = pa.array(totals, pa.int32())
         for index in range(len(self.plan.items)):
             columns[placeholder("item", index)] = _numbers([row[index] for _, row in self.rows])
         for index in range(len(arrangement.terms)):

@@ -18,15 +18,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scumble.model.query import Expression, Query
-from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimate import Anywhere, Estimate, Exact, Law, Undefined, Unknown
+from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
 from scumble.public.sql.aggregates import Term
 
 if TYPE_CHECKING:
-    from scumble.public.estimation.selecting.selection import KeyValues, Selection
+    from scumble.public.estimation.selecting.selection import Selection
 
 METHOD = "from averages of products; their intervals hold together"
 OF_MOMENTS = "ratio of a covariance and two standard deviations, from averages of products"
+FEW = "too few people to tell it: it may be any number that is possible"
 NO_INTERVAL = "no interval is given for CORR: its error is not known"
 _CENTRES = 8  # of a variance, and
 _CENTRES_EACH = 3  # of each argument of a covariance
@@ -131,23 +133,39 @@ class Products:
         return Query("mean", amount, self.clauses, text=self.selection.plan.text)
 
     def estimate(self, key: KeyValues) -> Estimate:
-        from scumble.public.estimation.selecting.selection import nothing
-
         empty = nothing(Query("mean", notes=self.notes))
-        means = [self.mean(place, key) for place in (0, 1)]
         number = self.number(key)
-        if number is None or any(mean is None or math.isnan(mean.value) for mean in means):
+        parts = [self.mean(place, key) for place in (0, 1)]
+        if not any(each is None or math.isnan(each.value) for each in parts):
+            parts.append(self.product(key))
+        known = [each for each in (number, *parts) if each is not None]
+        exact = all(isinstance(each.law, Exact) for each in known)
+        if number is None or len(known) < len(parts) + 1 or any(map(_is_null, known)):
             return empty
-        product = self.product(key)
-        if product is None or math.isnan(product.value):
-            return empty
-        if self.term.option == "samp" and number.value < 1.5:
-            return empty
-        parts = [each for each in (product, *means) if each is not None]
-        moments = Moments(self, key, parts[0], (parts[1], parts[2]), number, self.centres(key))
-        exact = all(isinstance(each.law, Exact) for each in (*parts, number))
+        if any(math.isnan(each.value) for each in known) or self._too_few(number.value):
+            return empty if exact else self._unknown()
+        _, *means, product = known
+        moments = Moments(self, key, product, (means[0], means[1]), number, self.centres(key))
         law: Law = Exact() if exact else moments
         return Estimate(moments.value, law, METHOD, self.notes)
+
+    def _too_few(self, number: float) -> bool:
+        """Whether a number of rows is too small for a variance of a sample."""
+        return self.term.option == "samp" and number < 1.5
+
+    def _unknown(self) -> Estimate:
+        """Return the number of too few people: any that there can be."""
+        twice = 2.0 if self.term.option == "samp" else 1.0  # n / (n - 1) for n = 2
+        low, high = (limit * twice for limit in self.possible)
+        ends = (math.sqrt(low), math.sqrt(high)) if self.term.root else (low, high)
+        return Estimate(math.nan, Anywhere(*ends), FEW, self.notes)
+
+    @property
+    def possible(self) -> Interval:
+        """The least and the largest variance or covariance of a population."""
+        widths = [high - low for low, high in self.limits]
+        most = widths[0] * widths[1] / 4
+        return 0.0 if self.single else -most, most
 
 
 @dataclass(frozen=True)
@@ -203,9 +221,7 @@ class Moments:
 
     def _clipped(self, found: Interval) -> Interval:
         """Return limits cut to what a (population) variance or covariance can be."""
-        widths = [high - low for low, high in self.products.limits]
-        most = widths[0] * widths[1] / 4
-        least = 0.0 if self.products.single else -most
+        least, most = self.products.possible
         return min(max(found[0], least), most), min(max(found[1], least), most)
 
     def _factor(self, number: float) -> float:
@@ -222,6 +238,11 @@ def needed(selection: Selection, term: Term) -> Iterator[Query]:
         yield from (products.mean_query(0), products.mean_query(1), products.number_query)
         if not math.isnan(sum(map(sum, products.limits))):
             yield products.product_query(products.centres(()))
+
+
+def _is_null(estimate: Estimate) -> bool:
+    """Whether there is no row that the number is about."""
+    return math.isnan(estimate.value) and isinstance(estimate.law, Unknown)
 
 
 def _moments(term: Term) -> list[Term]:
@@ -242,7 +263,12 @@ def _correlations(selection: Selection, term: Term) -> dict[KeyValues, Estimate]
     for key in selection.keys:
         scale = spreads[0][key].value * spreads[1][key].value
         value = both[key].value / scale if scale else math.nan
-        exact = all(isinstance(each[key].law, Exact) for each in (*spreads, both))
+        parts = [each[key] for each in (*spreads, both)]
+        exact = all(isinstance(each.law, Exact) for each in parts)
         law: Law = Exact() if exact and not math.isnan(value) else Unknown()
+        if scale == 0:
+            law = Undefined()
+        elif math.isnan(value) and not exact and not any(map(_is_null, parts)):
+            law = Anywhere(-1.0, 1.0)
         found[key] = Estimate(value, law, OF_MOMENTS, notes if law != Exact() else notes[:-1])
     return found

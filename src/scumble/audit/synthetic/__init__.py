@@ -1,1 +1,0 @@
-"""Audits of synthetic rows, and of models that are measured in rounds."""

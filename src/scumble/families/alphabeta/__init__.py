@@ -1,0 +1,9 @@
+"""Whole rows hidden among false ones, or replaced by others."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=2,
+    mechanisms={"frapp": "Frapp", "alphabeta": "AlphaBeta"},
+    evidence={"tuples": "Tuples"},
+)

@@ -1,0 +1,9 @@
+"""True rows, and the sensitive values of groups of them."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=4,
+    mechanisms={"anatomy": "Anatomy"},
+    evidence={"groups": "Groups"},
+)

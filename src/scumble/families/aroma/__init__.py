@@ -1,0 +1,9 @@
+"""Rows that show several values, the true one among them."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=6,
+    mechanisms={"aroma": "Aroma"},
+    channels=("pool",),
+)

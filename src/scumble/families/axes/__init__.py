@@ -1,0 +1,8 @@
+"""Products of one strategy for each attribute: trees of ranges, and wavelets."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=8,
+    mechanisms={"hierarchy": "Hierarchy", "wavelet": "Wavelet"},
+)

@@ -1,0 +1,16 @@
+"""Trees of boxes that follow the data."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=11,
+    mechanisms={
+        "quadtree": "Quadtree",
+        "kdtree": "Kdtree",
+        "privtree": "PrivTree",
+        "grid": "Grid",
+        "mosaic": "Mosaic",
+        "dawa": "Dawa",
+    },
+    designs={"regions": ("BoxTree", "BoxTreeReader")},
+)

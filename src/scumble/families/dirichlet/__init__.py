@@ -1,0 +1,9 @@
+"""Synthetic rows drawn from urns, one for each stratum."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=16,
+    mechanisms={"dirichlet": "Dirichlet"},
+    evidence={"synthetic": "Synthetic"},
+)

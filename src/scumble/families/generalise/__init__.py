@@ -1,0 +1,10 @@
+"""True rows with coarser values."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=5,
+    mechanisms={"generalise": "Generalise"},
+    evidence={"generalised": "Generalised"},
+    verbs={"generalised": "GeneralisedRows"},
+)

@@ -1,0 +1,3 @@
+"""True rows with coarser values."""
+
+from scumble.families.generalise.publish.generalise import Generalise as Generalise

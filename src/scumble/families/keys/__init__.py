@@ -1,0 +1,9 @@
+"""Keys of an open domain that many people have."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=13,
+    mechanisms={"keys": "Keys"},
+    designs={"open": ("OpenKeys", "OpenKeysReader")},
+)

@@ -1,0 +1,9 @@
+"""Rows whose sensitive values are kept or replaced by chance, each by itself."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=1,
+    mechanisms={"uniform": "Uniform", "subset": "Subset"},
+    channels=("uniform", "subset"),
+)

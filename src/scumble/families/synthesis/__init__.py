@@ -1,0 +1,9 @@
+"""Tables and questions chosen in private, from which synthetic rows are drawn."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=15,
+    mechanisms={"synthesis": "Synthesis", "mwem": "Mwem"},
+    designs={"chosen": ("ChosenTables", "ChosenReader"), "rounds": ("QueryRounds", "RoundsReader")},
+)

@@ -1,0 +1,389 @@
+"""`publish_linked`: a table of people and tables with several rows for each of them, by Synthesis.
+
+The privacy unit is a person: one row of the table of people, with the person's rows in the other
+tables, at most `contribution` in each. The promise of the given Synthesis is for all tables
+together: each gets an equal share of its ρ.
+
+What is outside of its domain is left out before tables are joined, if it is left out.
+
+1. The table of people gets a column with the number of the person's rows in each other table.
+2. Rows of another table are joined to their person; those without one are left out. Adding or
+   removing a person then adds or removes at most `contribution` joined rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from scumble.families.synthesis.publish.synthesis import Synthesis
+from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError
+from scumble.model.long_work import portion, tell
+from scumble.model.privacy.accounting import epsilon_for, rho_for
+from scumble.model.privacy.guarantee import Guarantees
+from scumble.model.schema import arrow_values
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.ledger.cost import bill_of_linked
+from scumble.private.ledger.ledger import Ledger, open_ledger
+from scumble.private.mechanism import Mechanism
+from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.limit import identifiers
+from scumble.private.tables.rows import Rows
+from scumble.private.tables.source import Source
+from scumble.public.manifest import ROWS_OF_PERSON, SEEDED
+from scumble.public.release import Release
+from scumble.public.synthesis.linked import LinkedRelease, number_of
+
+if TYPE_CHECKING:
+    from scumble.private.publish import PublishOptions
+
+Integers = npt.NDArray[np.int64]
+
+TOGETHER = (
+    "The promise is for all tables together: the row of a person, and at most {} of that "
+    "person in each other table."
+)
+_CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
+
+
+def publish_linked(
+    sources: Mapping[str, Any],
+    schemas: Any,
+    mechanism: Mechanism,
+    options: PublishOptions,
+    publish: Callable[..., Any],
+    *,
+    keys: Mapping[str, str] | None,
+    children: Mapping[str, Sequence[str]] | None = None,
+    named: Mapping[str, str] | None = None,
+    queries: Mapping[str, str] | None = None,
+) -> LinkedRelease:
+    """Publish a table of people and other tables about them, under one promise.
+
+    `sources` and `schemas` have the tables by name, that of the people first. `mechanism` says what
+    is promised, and which columns of the people are published; its `contribution` is the most rows
+    of one person in each other table. `children` names the columns of each other table; those that
+    only the table of people has are the person's, so that rows depend on them. Without it, all
+    columns are named. `keys` names the identifier of people in each table. Rows of a key that no
+    person has are left out. `named` and `queries` say what is read of a source that is a database
+    or a file of several tables. `publish` publishes one table.
+    """
+    if not isinstance(mechanism, Synthesis):
+        raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
+    known = {
+        name: each if isinstance(each, Schema) else Schema.load(each)
+        for name, each in _of_tables("schema", schemas, sources).items()
+    }
+    keys = _of_tables("keys", keys, sources)
+    children = _all_columns(sources, known, mechanism) if children is None else children
+    _check(sources, known, mechanism, children, keys)
+    opened = _opened(sources, named, queries)
+    parts = _plans(mechanism, next(iter(sources)), known, children, keys)
+    for plan, schema in parts.values():
+        plan.check(schema)
+        plan.check_reading(options.outside)
+    given = {
+        name: tuple(each for each in columns if each not in known[name])
+        for name, columns in children.items()
+    }
+    ledger = None if options.ledger is None else open_ledger(options.ledger)
+    shown = {name: schema for name, (_, schema) in parts.items()}
+    tables = dict[str, pa.Table]()
+    with _paid(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
+        reading = _PrivateTables(opened, known, keys, options)
+        with portion(0, 0.5):
+            tables |= reading.linked(mechanism, children)
+        releases = dict[str, Release]()
+        for done, name in enumerate(parts):
+            with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
+                releases[name] = _released(
+                    publish, tables[name], parts[name], options, reading.remarks[name]
+                )
+    _say_limited(releases[next(iter(parts))], mechanism, children)
+    return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
+
+
+def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str]) -> None:
+    """Say in the manifest of the people up to which number their rows in others are counted."""
+    limited = {number_of(name): mechanism.unit.rows for name in children}
+    manifest = people.manifest
+    people.manifest = replace(manifest, report={**manifest.report, ROWS_OF_PERSON: limited})
+
+
+def _released(
+    publish: Callable[..., Any],
+    table: pa.Table,
+    part: tuple[Synthesis, Schema],
+    options: PublishOptions,
+    remarks: Sequence[str],
+) -> Release:
+    """Publish one of the tables, whose `remarks` are those of reading it."""
+    plan, schema = part
+    release: Release = publish(
+        table,
+        schema,
+        plan,
+        outside=options.outside,
+        reveal=options.reveal,
+        seed=options.seed,
+        jobs=options.jobs,
+        progress=options.progress or (lambda rows: tell(rows, table.num_rows)),
+    )
+    release.remarks = tuple(dict.fromkeys((*remarks, *release.remarks)))
+    return release
+
+
+def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a parameter that has an entry for each table, or refuse it."""
+    if not isinstance(given, Mapping) or set(given) != set(sources):
+        allowed = f"a dict with an entry for each table: {', '.join(sources)}"
+        raise ParameterError.of("publish", what, allowed, given)
+    return given
+
+
+def _opened(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, Source]:
+    """Return the sources, opened; `tables` and `queries` are for some of them."""
+    for name, given in (("table", tables), ("query", queries)):
+        if given is not None and not (isinstance(given, Mapping) and set(given) <= set(sources)):
+            allowed = f"a dict by the names of tables: {', '.join(sources)}"
+            raise ParameterError.of("publish", name, allowed, given)
+    tables, queries = tables or {}, queries or {}
+    return {
+        name: open_source(source, table=tables.get(name), query=queries.get(name))
+        for name, source in sources.items()
+    }
+
+
+def _paid(
+    ledger: Ledger | None,
+    mechanism: Synthesis,
+    schemas: Mapping[str, Schema],
+    seed: int | None,
+    unread: Callable[[], bool],
+) -> AbstractContextManager[None]:
+    """Charge a ledger, if there is one, for all tables together.
+
+    The charge is returned if reading them fails. Once they are `unread` no more, noise may have
+    been drawn, and the charge stays.
+    """
+    if ledger is None:
+        return nullcontext()
+    bill = bill_of_linked(mechanism, schemas, ledger.terms, seeded=seed is not None)
+    # Keys that occur twice are found when the table is read, and do not depend on any noise.
+    return ledger.paid(bill, harmless=(SourceError, ParameterError), nothing_made=unread)
+
+
+def _all_columns(
+    sources: Mapping[str, Any], schemas: Mapping[str, Schema], mechanism: Synthesis
+) -> dict[str, list[str]]:
+    """Return for every table but the first its published columns and those of the people."""
+    found = {}
+    for name in list(sources)[1:]:
+        own = [each.name for each in schemas[name].published]
+        found[name] = own + [each for each in mechanism.names if each not in schemas[name]]
+    return found
+
+
+def _check(
+    sources: Mapping[str, Any],
+    schemas: Mapping[str, Schema],
+    mechanism: Synthesis,
+    children: Mapping[str, Sequence[str]],
+    keys: Mapping[str, str],
+) -> None:
+    """Refuse what does not fit together, before anything is read."""
+    owner, names = "publish", list(sources)
+    if len(names) < 2:
+        raise ParameterError.of(owner, "source", "two tables or more, the people first", names)
+    if list(children) != names[1:]:
+        allowed = "the columns of every table but the first, in the order of the sources"
+        raise ParameterError.of(owner, "children", allowed, list(children))
+    for name in names:
+        if schemas[name][keys[name]].role != "identifier":
+            allowed = f"an attribute of '{name}' with the role identifier"
+            raise ParameterError.of(owner, "keys", allowed, keys[name])
+    for name in children:
+        _check_columns(name, children[name], schemas[name], mechanism)
+        if number_of(name) in schemas[names[0]]:
+            raise SchemaError(f"A column of people is called '{number_of(name)}': rename it.")
+
+
+def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism: Synthesis) -> None:
+    """Refuse columns that neither the table `name` nor the published table of people has."""
+    if not any(each in schema for each in columns) or len(set(columns)) < len(columns):
+        allowed = f"different columns, at least one of them of '{name}'"
+        raise ParameterError.of("publish", "children", allowed, list(columns))
+    for each in columns:
+        if each not in schema and each not in mechanism.names:
+            raise SchemaError(
+                f"'{each}' is neither a column of '{name}' nor a published one of people."
+            )
+
+
+class _PrivateTables:
+    """The private tables in memory, each row of another table with columns of its person."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        schemas: Mapping[str, Schema],
+        keys: Mapping[str, str],
+        options: PublishOptions,
+    ) -> None:
+        self._sources, self._schemas, self._keys = sources, schemas, keys
+        self._options = options
+        self._people_name = next(iter(sources))
+        self.remarks: dict[str, tuple[str, ...]] = {}
+
+    def linked(
+        self, mechanism: Synthesis, children: Mapping[str, Sequence[str]]
+    ) -> dict[str, pa.Table]:
+        """Return the table of people with the numbers of their rows in others, and the others."""
+        step = 1 / (1 + len(children))
+        with portion(0, step):
+            people, row_of = self._people(mechanism.names)
+        found, table = {}, people
+        for done, (name, columns) in enumerate(children.items(), 1):
+            with portion(done * step, (done + 1) * step):
+                found[name], owners = self._joined(name, columns, people, row_of)
+            numbers = np.bincount(owners, minlength=people.num_rows)
+            limited = pa.array(np.minimum(numbers, mechanism.unit.rows))
+            table = table.append_column(number_of(name), limited)
+        return {self._people_name: table, **found}
+
+    def _people(self, names: Sequence[str]) -> tuple[pa.Table, dict[bytes, int]]:
+        """Return the table of people, and the row of each key; keys must differ."""
+        key = self._keys[self._people_name]
+        table = self._read(self._people_name, names)
+        if self._options.outside == "drop":
+            known = [each is not None for each in _keys(table[key])]
+            table = table.filter(pa.array(known, pa.bool_()))
+        row_of = {each: row for row, each in enumerate(_keys(table[key])) if each is not None}
+        if len(row_of) < table.num_rows:
+            raise ParameterError(
+                f"The key '{key}' of people must be different in every row and never missing; "
+                "white space around it makes no difference."
+            )
+        return table, row_of
+
+    def _joined(
+        self, name: str, columns: Sequence[str], people: pa.Table, row_of: Mapping[bytes, int]
+    ) -> tuple[pa.Table, Integers]:
+        """Return the rows of another table with the given columns of their person, and the place
+        of that person for each; rows without a person are left out.
+        """
+        schema = self._schemas[name]
+        table = self._read(name, [each for each in columns if each in schema])
+        keys = _keys(table[self._keys[name]])
+        owner = np.array([row_of.get(each or b"", -1) for each in keys], np.int64)
+        table, owner = table.filter(pa.array(owner >= 0)), owner[owner >= 0]
+        for each in columns:
+            if each not in schema:
+                table = table.append_column(each, people[each].take(pa.array(owner)))
+        return table, owner
+
+    def _read(self, name: str, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of a table and its key, without the rows that `outside` drops."""
+        source, wanted = self._sources[name], [*columns, self._keys[name]]
+        source.require(wanted, reveal=self._options.reveal)
+        nothing = pa.schema([(each, pa.string()) for each in wanted])
+        batches = list(source.batches(wanted)) or [pa.RecordBatch.from_pylist([], nothing)]
+        table = pa.Table.from_batches(batches).select(wanted)
+        schema = Schema(tuple(_only(self._schemas[name], wanted)))
+        rows = Rows(
+            table,
+            schema,
+            outside=self._options.outside,
+            reveal=self._options.reveal,
+            progress=lambda row: tell(row, table.num_rows),
+        )
+        try:
+            for _ in rows.batches(list(columns)):
+                pass  # raises an error for a value that is not allowed
+        except DomainError as error:
+            message = f"Table '{name}': {error}"
+            raise DomainError(message, column=error.column, row=error.row) from None
+        self.remarks[name] = rows.remarks()
+        if self._options.outside != "drop" or not rows.outside_columns:
+            return table
+        outside = [schema[each].encode(table[each])[1] for each in sorted(rows.outside_columns)]
+        return table.filter(pa.array(~np.logical_or.reduce(outside)))
+
+
+def _keys(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Return keys as the limit on the rows of a person reads them: two keys that are one person
+    there must be one here, else one person would push out the rows of another.
+    """
+    values = arrow_values.unwrap(column.combine_chunks())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    found: list[bytes | None] = identifiers(values).to_pylist()
+    return found
+
+
+def _plans(
+    mechanism: Synthesis,
+    people: str,
+    schemas: Mapping[str, Schema],
+    children: Mapping[str, Sequence[str]],
+    keys: Mapping[str, str],
+) -> dict[str, tuple[Synthesis, Schema]]:
+    """Return the mechanism and the schema of every table; each has an equal share of ρ."""
+    number = 1 + len(children)
+    share = mechanism.promise.rho / number
+    epsilon = epsilon_for(share, mechanism.delta)
+    while rho_for(epsilon, mechanism.delta) > share:
+        epsilon *= _CLOSER
+    given: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": mechanism.delta,
+        "neighbours": mechanism.neighbours,
+        "extra": mechanism.extra,
+    }
+    first = schemas[people]
+    most = IntegerRange(0, mechanism.unit.rows)
+    counted = [Attribute(number_of(name), "quasi", most) for name in children]
+    names = [*mechanism.names, *(each.name for each in counted)]
+    workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
+    read = _only(first, [*mechanism.names, keys[people]])
+    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
+    for name, columns in children.items():
+        others = [first[each] for each in columns if each not in schemas[name]]
+        plan = Synthesis(
+            list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
+        )
+        found[name] = (plan, Schema((*_only(schemas[name], [*columns, keys[name]]), *others)))
+    return found
+
+
+def _only(schema: Schema, names: Sequence[str]) -> list[Attribute]:
+    """Return the attributes of a schema with these names, which are all that is read."""
+    return [each for each in schema if each.name in names]
+
+
+def _promise(
+    mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], seed: int | None
+) -> Guarantees:
+    """Return the promise of all tables together."""
+    last, schema = list(parts.values())[-1]
+    whole = Synthesis(
+        last.names,
+        epsilon=mechanism.epsilon,
+        delta=mechanism.delta,
+        neighbours=mechanism.neighbours,
+        contribution=mechanism.unit.rows,
+        person=last.person,
+    )
+    [found] = whole.guarantee(schema)
+    sentence = found.sentence if seed is None else f"{SEEDED} {found.sentence}"
+    most = mechanism.unit.rows
+    limits = (TOGETHER.format("one row" if most == 1 else f"{most} rows"), *found.limits)
+    return Guarantees([replace(found, sentence=sentence, limits=limits)])

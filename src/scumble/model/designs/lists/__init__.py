@@ -1,1 +1,0 @@
-"""Designs of noisy counts of sets and sequences."""

@@ -1,1 +1,0 @@
-"""Which sums of cells to measure for given questions."""

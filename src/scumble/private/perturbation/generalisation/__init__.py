@@ -1,1 +1,0 @@
-"""Generalisation: k-anonymity, l-diversity and t-closeness by coarser values."""

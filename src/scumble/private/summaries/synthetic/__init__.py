@@ -1,1 +1,0 @@
-"""Releases of synthetic rows, and of models from which rows can be drawn."""

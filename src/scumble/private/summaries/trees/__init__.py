@@ -1,1 +1,0 @@
-"""Summaries made of trees of boxes."""

@@ -1,1 +1,0 @@
-"""Columns of lists: proposed for a schema, kept between passes."""

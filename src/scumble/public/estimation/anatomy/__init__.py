@@ -1,1 +1,0 @@
-"""Answers from Anatomy's two tables."""

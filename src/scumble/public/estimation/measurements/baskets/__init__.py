@@ -1,1 +1,0 @@
-"""Answers from counts of sets of items: questions, the most frequent sets, association rules."""

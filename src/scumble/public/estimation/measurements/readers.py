@@ -1,0 +1,63 @@
+"""The reader of a release of measurements: that of a shared design, or of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from scumble.families import design_reader, reader_class, verb_classes
+from scumble.model import stored
+from scumble.model.errors import ReleaseError, ScumbleError
+from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.public.estimation.measurements.kronecker import ProductReader
+from scumble.public.estimation.measurements.marginals import ResidualReader
+from scumble.public.estimation.measurements.matrix import MatrixReader
+from scumble.public.estimation.measurements.readings import QuestionReader, Reader
+from scumble.public.sandbox import Sandbox
+
+_SHARED: Mapping[str, Any] = {
+    "matrix": MatrixReader,
+    "product": ProductReader,
+    "residuals": ResidualReader,
+}
+
+
+def reader_kind(design: str) -> Any:
+    """Return the class that reads a kind of design."""
+    return _SHARED.get(design) or reader_class(design)
+
+
+def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
+    """Return the reader of a release. It is made for the first question and kept in `engine`."""
+    if "reader" not in engine.derived:
+        make = reader_kind(evidence.design.kind)
+        try:
+            engine.derived["reader"] = make(evidence, schema, engine)
+        except stored.MALFORMED as error:
+            if isinstance(error, ScumbleError):
+                raise
+            raise ReleaseError(stored.DAMAGED) from error
+    found: Reader | QuestionReader = engine.derived["reader"]
+    return found
+
+
+def reader_with(evidence: Evidence, schema: Schema, engine: Sandbox, verb: str) -> Any:
+    """Return what has the method `verb` for a release: a class that a family has for it, or the
+    reader of the release; None if there is none.
+    """
+    if not isinstance(evidence, Measurements):
+        return None
+    for kind in verb_classes(verb):
+        if (own := kind.of(evidence, schema, engine)) is not None:
+            return own
+    has_it = hasattr(reader_kind(evidence.design.kind), verb)
+    return reader_of(evidence, schema, engine) if has_it else None
+
+
+def read_strings(evidence: Evidence, schema: Schema, sql: str, column: str) -> Query:
+    """Read a question about the sequences `column` of measurements; QueryError for any other."""
+    kind = cast(Measurements, evidence).design.kind
+    query: Query = design_reader(kind).read_strings(sql, schema, column)
+    return query

@@ -1,1 +1,0 @@
-"""Answers from generalised rows."""

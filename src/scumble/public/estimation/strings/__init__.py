@@ -1,1 +1,0 @@
-"""Answers from trees of strings: counts, what comes next, and the most frequent strings."""

@@ -1,1 +1,0 @@
-"""Answers from published sets of true and false tuples."""

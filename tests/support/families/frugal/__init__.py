@@ -1,0 +1,8 @@
+"""A toy family: a record and one role. Tests put the folder above into the path of families."""
+
+from scumble.model.family import Family
+
+FAMILY = Family(
+    place=99,
+    mechanisms={"frugal": "Frugal"},
+)
