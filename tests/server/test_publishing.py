@@ -26,7 +26,7 @@ from scumble.private.ledger.ledger import Ledger
 from scumble.server.catalogue import Catalogue
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
 from scumble.server.publishing import jobs, tasks
-from scumble.server.publishing import service
+from scumble.server.publishing import service as workshop
 from scumble.server.service import Service
 from tests.support.servers import Browser, Front, make_settings
 
@@ -177,7 +177,7 @@ def sent(service, table):
 def test_no_table_is_read_in_the_process_of_the_server(tmp_path, monkeypatch):
     """Rows are read by a process with limits, and mapped as codes, now and after a restart."""
     settings = replace(make_settings(tmp_path), datasets=())
-    shop = service.PublishingService(settings, Catalogue())
+    shop = workshop.PublishingService(settings, Catalogue())
     table, schema = census(300, seed=5)
     service = Service(settings)
     service.open()
@@ -630,7 +630,7 @@ def test_the_log_of_a_defect_has_no_message(owned, caplog, monkeypatch):
     def fail(*_, **__):
         raise ValueError(secret)
 
-    monkeypatch.setattr(service.PublishingService, "drafts", fail)
+    monkeypatch.setattr(workshop.PublishingService, "drafts", fail)
     monkeypatch.setattr(workshop, "in_process", fail)
     with caplog.at_level("INFO", logger="scumble.server"):
         assert owned.call("owner", "GET", "sources").status_code == 500

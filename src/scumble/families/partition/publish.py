@@ -1,7 +1,5 @@
 """Perturbation partitioning: uniform perturbation in sub-tables that have few sensitive
 values each.
-
-The sub-tables are made in partition_groups.py.
 """
 
 from __future__ import annotations
