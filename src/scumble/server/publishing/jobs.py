@@ -30,6 +30,10 @@ log = logging.getLogger("scumble.server")
 _RUN = "from scumble.server.publishing.tasks import main; main()"
 _KEPT = 200  # jobs that are remembered after their end
 _PATIENCE = 10.0  # seconds that a process gets to clean up
+TOO_LARGE = (
+    "The work needs more than {:,.0f} MB of memory (limits.job_memory). Use fewer columns or rows, "
+    "or let the server use more."
+)
 _ENDED = "The work ended before its result was there: its process was killed, or ran out of memory."
 _LATE = "The work took longer than {:,.0f} seconds (limits.job_seconds), and was stopped."
 _BUG = "The server failed. The failure is in its log, under the number of this job."
@@ -217,6 +221,10 @@ def _outcome(job: Job, last: Mapping[str, Any]) -> Any:
     if "bug" in last:
         log.error("job=%s failed: %s", job.number, last["bug"])
         raise ScumbleError(_BUG)
+    # A C++ library aborts if one of its threads gets no memory.
+    aborted = job.process is not None and job.process.returncode == -signal.SIGABRT
+    if aborted and job.memory is not None:
+        raise ScumbleError(TOO_LARGE.format(job.memory))
     raise ScumbleError(_ENDED)
 
 

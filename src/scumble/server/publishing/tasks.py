@@ -36,6 +36,7 @@ from scumble.private.mechanism import create
 from scumble.private.publish import publish as make
 from scumble.private.tables.open import expected_rows, open_source
 from scumble.server.problems import ServerDialect
+from scumble.server.publishing.jobs import TOO_LARGE
 
 if TYPE_CHECKING:
     from scumble.private.tables.rows import Outside
@@ -45,10 +46,6 @@ _STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-previe
 _REPEATS = 3
 _EVERY = 0.2  # seconds between two lines of progress
 _NICE = 5  # questions are answered first
-_TOO_LARGE = (
-    "The work needs more than {:,.0f} MB of memory (limits.job_memory). Use fewer columns or rows, "
-    "or let the server use more."
-)
 
 
 def propose(report: Report, source: str, table: str | None, columns: int) -> dict[str, Any]:
@@ -248,7 +245,7 @@ def main() -> None:
     except Exception as error:  # its message may quote a private value
         name = type(error).__name__
         if "memory" in name.lower():  # of Python, of Arrow or of DuckDB
-            write(error=_TOO_LARGE.format(given["memory"] or 0))
+            write(error=TOO_LARGE.format(given["memory"] or 0))
         else:
             write(bug=name)
 
