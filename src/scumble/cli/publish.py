@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
+from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.query import query_command
 
@@ -116,8 +117,7 @@ def republish(
     release = open_release(folder, book=book)
     with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
-        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _show(found, folder, as_json, "Added a view to")
+    _replace(found, folder, book, as_json, "Added a view to")
 
 
 @options.expand_groups
@@ -133,8 +133,7 @@ def insert(
     release = open_release(folder, book=book)
     with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
-        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _show(found, folder, as_json, "Added records to")
+    _replace(found, folder, book, as_json, "Added records to")
 
 
 def delete(
@@ -150,8 +149,16 @@ def delete(
     ids = options.read_text(identifiers).split("\n")
     with bars.working("Taking records out"):
         found = release.delete([line.strip() for line in ids if line.strip()])
-        found.save(folder, force=True, insecure=found.manifest.seeded, book=book)
-    _show(found, folder, as_json, "Took records out of")
+    _replace(found, folder, book, as_json, "Took records out of")
+
+
+def _replace(
+    release: OwnedRelease, folder: Path, book: Path | None, as_json: bool, done: str
+) -> None:
+    """Save a changed release in place of the old one, and print it. Ctrl-C comes too late."""
+    with ignore_interrupts():
+        release.save(folder, force=True, insecure=release.manifest.seeded, book=book)
+        _show(release, folder, as_json, done)
 
 
 @contextmanager

@@ -272,17 +272,24 @@ def _run(
             progress=options.progress,
         )
 
-        def drawn() -> list[OwnedRelease]:
+        noise_seen = False
+
+        def draw() -> list[OwnedRelease]:
             """The key of the release is drawn after the ledger was charged."""
+            nonlocal noise_seen
             noise_of = release_noise(rows, options.seed, options.jobs, cluster)
             with _people(read, known), noise_of as noise:
-                return run(rows, noise)
+                try:
+                    return run(rows, noise)
+                finally:
+                    # What a summary reads next may depend on its noise, and so may a failure.
+                    noise_seen = noise.drawn and isinstance(mechanism, Summary)
 
         if ledger is None:
-            return drawn()
+            return draw()
         bill = _bill(mechanism, rows, options, ledger)
-        with ledger.paid(bill):
-            releases = drawn()
+        with ledger.paid(bill, nothing_made=lambda: not noise_seen):
+            releases = draw()
             for release in releases:
                 release.remarks = (*release.remarks, str(bill))
         return releases

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 import scumble as sc
 from scumble.model.privacy.accounting import PrivacyLoss
@@ -107,6 +108,22 @@ def test_a_table_that_cannot_be_read_gets_its_charge_back(ledger: sc.Ledger) -> 
         publish(ledger, table=stray)
     assert [each.state for each in ledger.charges] == ["returned"]
     assert ledger.totals[None].losses == ()
+
+
+def test_a_table_that_is_gone_once_noise_was_drawn_stays_charged(tmp_path: Path) -> None:
+    """Which columns Synthesis reads next depends on its noise, and so may a failure."""
+    path = tmp_path / "people.csv"
+    csv.write_csv(TABLE, path)
+
+    def remove(rows: int) -> None:
+        if rows == TABLE.num_rows:
+            path.unlink(missing_ok=True)
+
+    ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace", delta=1e-5)
+    mechanism = sc.Synthesis(["age", "job"], epsilon=1, delta=1e-6, neighbours="replace")
+    with pytest.raises(sc.SourceError):
+        sc.publish(path, SCHEMA, mechanism, ledger=ledger, progress=remove)
+    assert [each.state for each in ledger.charges] == ["begun"]
 
 
 def test_any_other_failure_stays_charged(

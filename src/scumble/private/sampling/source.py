@@ -34,10 +34,12 @@ class Keystream:
     Without `seed` the keys come from the operating system. With `seed` the stream is the same every
     time, which is for tests only; `seeded` is then True. Threads may share a keystream. A forked
     child continues with new keys (a seeded one repeats its stream; a derived one refuses to go on).
+    `drawn` says whether bits were drawn from it, or a stream derived.
     A keystream cannot be copied or pickled, because the copy would repeat it.
     """
 
     _cipher: Any  # None when its key was destroyed
+    drawn = False
 
     def __init__(self, seed: int | None = None) -> None:
         check_seed(seed)
@@ -69,6 +71,7 @@ class Keystream:
         """Return the key of a unit of work: see `ReleaseKey.of_unit`."""
         if self.release is None:
             raise TypeError("a derived keystream has no release key")
+        self.drawn = True
         return self.release.of_unit(unit, purpose)
 
     def destroy(self) -> None:
@@ -97,6 +100,7 @@ class Keystream:
         with self._lock:
             if self._cipher is None:
                 raise TypeError("the key of this keystream was destroyed")
+            self.drawn = True
             view = out.data.cast("B") if out.size else memoryview(b"")
             for begin in range(0, len(view), len(_ZEROS)):
                 part = view[begin : begin + len(_ZEROS)]
