@@ -29,7 +29,7 @@ def families() -> Mapping[str, Family]:
     """Return the records of all families by name, in the order of lists."""
     names = [each.name for each in iter_modules(__path__) if each.ispkg]
     records = {name: import_module(f"{__name__}.{name}").FAMILY for name in names}
-    return dict(sorted(records.items(), key=lambda item: item[1].place))
+    return dict(sorted(records.items(), key=lambda item: item[1].order))
 
 
 def load(name: str, role: Role) -> ModuleType:

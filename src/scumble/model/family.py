@@ -11,7 +11,7 @@ class Family:
     """The names of a family. Its code is in the modules of its folder that are named by their
     role: `design`, `read`, `publish` and `check`.
 
-    `place` says where its mechanisms stand in lists. `mechanisms` has the name of each on the
+    `order` says where its mechanisms stand in lists. `mechanisms` has the name of each on the
     command line and its class in `publish`; `evidence` the kinds of evidence in manifests that the
     family alone writes, and their classes in `design` (`read` has the functions `answer` and
     `answer_together` for them); `designs` the kinds of measurements, and their classes in `design`
@@ -20,7 +20,7 @@ class Family:
     multisets in them.
     """
 
-    place: int
+    order: int
     mechanisms: Mapping[str, str]
     evidence: Mapping[str, str] = field(default_factory=dict)
     designs: Mapping[str, tuple[str, str]] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=2,
+    order=2,
     mechanisms={"frapp": "Frapp", "alphabeta": "AlphaBeta"},
     evidence={"tuples": "Tuples"},
 )

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=4,
+    order=4,
     mechanisms={"anatomy": "Anatomy"},
     evidence={"groups": "Groups"},
 )

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=6,
+    order=6,
     mechanisms={"aroma": "Aroma"},
     channels=("pool",),
 )

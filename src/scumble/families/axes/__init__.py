@@ -3,6 +3,6 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=8,
+    order=8,
     mechanisms={"hierarchy": "Hierarchy", "wavelet": "Wavelet"},
 )

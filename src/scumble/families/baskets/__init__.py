@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=14,
+    order=14,
     mechanisms={"baskets": "Baskets", "diffpart": "DiffPart"},
     designs={
         "hub tables": ("HubTables", "HubReader"),

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=11,
+    order=11,
     mechanisms={
         "quadtree": "Quadtree",
         "kdtree": "Kdtree",

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=16,
+    order=16,
     mechanisms={"dirichlet": "Dirichlet"},
     evidence={"synthetic": "Synthetic"},
 )

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=5,
+    order=5,
     mechanisms={"generalise": "Generalise"},
     evidence={"generalised": "Generalised"},
     verbs={"generalised": "GeneralisedRows"},

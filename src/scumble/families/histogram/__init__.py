@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=7,
+    order=7,
     mechanisms={"histogram": "Histogram", "sparse": "Sparse"},
     designs={"cells": ("Cells", "CellsReader"), "sparse": ("Sparse", "SparseReader")},
 )

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=13,
+    order=13,
     mechanisms={"keys": "Keys"},
     designs={"open": ("OpenKeys", "OpenKeysReader")},
 )

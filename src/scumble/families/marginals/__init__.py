@@ -3,6 +3,6 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=9,
+    order=9,
     mechanisms={"marginals": "Marginals", "fourier": "Fourier", "datacube": "Datacube"},
 )

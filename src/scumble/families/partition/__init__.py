@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=3,
+    order=3,
     mechanisms={"partition": "Partition"},
     channels=("split",),
 )

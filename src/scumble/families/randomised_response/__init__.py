@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=1,
+    order=1,
     mechanisms={"uniform": "Uniform", "subset": "Subset"},
     channels=("uniform", "subset"),
 )

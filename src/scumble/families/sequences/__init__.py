@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=12,
+    order=12,
     mechanisms={"sequences": "Sequences", "trajectories": "Trajectories"},
     designs={"strings": ("Strings", "StringsReader"), "parts": ("Parts", "PartsReader")},
 )

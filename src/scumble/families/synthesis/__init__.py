@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=15,
+    order=15,
     mechanisms={"synthesis": "Synthesis", "mwem": "Mwem"},
     designs={"chosen": ("ChosenTables", "ChosenReader"), "rounds": ("QueryRounds", "RoundsReader")},
 )

@@ -3,6 +3,6 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=10,
+    order=10,
     mechanisms={"workload": "Workload"},
 )

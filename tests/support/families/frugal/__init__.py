@@ -3,6 +3,6 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    place=99,
+    order=99,
     mechanisms={"frugal": "Frugal"},
 )
