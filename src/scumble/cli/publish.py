@@ -153,7 +153,7 @@ def delete(
 
 
 def _replace(
-    release: OwnedRelease, folder: Path, book: Path | None, as_json: bool, done: str
+    release: OwnedRelease, folder: Path | str, book: Path | None, as_json: bool, done: str
 ) -> None:
     """Save a changed release in place of the old one, and print it. Ctrl-C comes too late."""
     with ignore_interrupts():

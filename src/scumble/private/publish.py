@@ -42,7 +42,7 @@ from scumble.public.archive.relations import check_can_write_linked
 from scumble.public.manifest import refuse_seeded
 
 if TYPE_CHECKING:
-    from scumble.private.engines.spark import Spark, SparkExecutor
+    from scumble.private.engines.spark import SparkExecutor
     from scumble.public.synthesis.linked import LinkedRelease
 
 # Parameters of `publish` that several tables together do not have, with the reasons.

@@ -11,7 +11,7 @@ import pytest
 from scumble.families.boxes.design.box_tree import FILE, BoxNodes, BoxTree
 from scumble.families.boxes.publish.base import halved, top
 from scumble.model.designs.boxes import Boxes, BoxSums, summed_area
-from scumble.model.designs.registry import design_from_dict
+from scumble.model.evidence.evidence import design_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 
 SHAPES = [(1,), (7,), (16,), (5, 3), (4, 1, 6), (3, 2, 4, 5)]

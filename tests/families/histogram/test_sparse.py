@@ -19,7 +19,7 @@ import scumble as sc
 from scumble.families.histogram.design import NoiseTails
 from scumble.families.histogram.design import Sparse as Design
 from scumble.families.histogram.publish import PrivateCells
-from scumble.model.designs.registry import design_from_dict
+from scumble.model.evidence.evidence import design_from_dict
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable

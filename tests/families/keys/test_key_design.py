@@ -10,7 +10,7 @@ import pytest
 
 from scumble.families.keys.design import KeyLevel, OpenKeys
 from scumble.families.keys.publish import laplace_threshold
-from scumble.model.designs.registry import design_from_dict
+from scumble.model.evidence.evidence import design_from_dict
 from scumble.model.laws import DiscreteGaussian, DiscreteLaplace, KeyNoise
 
 OPTIMAL = KeyNoise(Fraction(2), Fraction(1, 1000))

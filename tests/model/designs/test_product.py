@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from scumble.model.designs.kronecker import ByLaw, Product
-from scumble.model.designs.registry import design_from_dict as read
+from scumble.model.evidence.evidence import design_from_dict as read
 from scumble.model.laws.distributions import DiscreteGaussian
 from tests.support.axes import AXES, group_weights, matrix
 from tests.support.products import MIXED, dense, product_of, reconstruction

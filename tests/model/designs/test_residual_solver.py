@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
-from scumble.model.designs.registry import design_from_dict as from_manifest
 from scumble.model.designs.residuals import (
     MarginalTable,
     Residuals,
@@ -17,6 +16,7 @@ from scumble.model.designs.residuals import (
     sum_covariance,
     sum_error,
 )
+from scumble.model.evidence.evidence import design_from_dict as from_manifest
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from tests.support.marginal_matrices import marginal, measured
 

@@ -20,10 +20,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scumble.families import channel_design, evidence_class
+from scumble.families import channel_design, design_class, evidence_class
 from scumble.model import stored
 from scumble.model.designs.design import Design
-from scumble.model.designs.registry import design_from_dict
+from scumble.model.designs.kronecker import Product
+from scumble.model.designs.matrix import Matrix
+from scumble.model.designs.residuals import Residuals
 from scumble.model.evidence.channels import Channel, channel_from_dict
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.privacy.computed import (
@@ -286,6 +288,19 @@ class Measurements(Evidence):
 
 _EXACT = 1 << 53  # up to here every whole number is a float
 _SHARED: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Measurements)}
+
+
+# The designs that several families write; others are in `design` of the family that writes them.
+_SHARED_DESIGNS: Mapping[str, Any] = {
+    design.kind: design for design in (Matrix, Product, Residuals)
+}
+
+
+def design_from_dict(data: Mapping[str, Any]) -> Design:
+    """Return the design that a manifest holds as `data`."""
+    kind = data["kind"]
+    design: Design = (_SHARED_DESIGNS.get(kind) or design_class(kind)).from_dict(data)
+    return design
 
 
 def evidence_from_dict(data: Mapping[str, Any]) -> Evidence:
