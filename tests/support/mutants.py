@@ -712,8 +712,8 @@ MUTANTS = (
     Mutant(
         "Aroma states the δ of one attribute for a row of several",
         "families/aroma/design.py",
-        "sums = [one.plus(other) for one in sums for other in _losses(law)]",
-        "sums = [other for one in sums for other in _losses(law)]",
+        "sums = [one.plus(other) for one in sums for other in _find_losses(law)]",
+        "sums = [other for one in sums for other in _find_losses(law)]",
         ("families/aroma/test_aroma_each.py::test_the_profile_of_a_row",),
         "Multisets of several attributes tell rows apart with a larger probability than stated.",
     ),

@@ -27,7 +27,7 @@ Record = Literal["mechanisms", "evidence", "designs", "channels"]
 @cache
 def families() -> Mapping[str, Family]:
     """Return the records of all families by name, in the order of lists."""
-    names = [each.name for each in iter_modules(__path__) if each.ispkg]
+    names = [module.name for module in iter_modules(__path__) if module.ispkg]
     records = {name: import_module(f"{__name__}.{name}").FAMILY for name in names}
     return dict(sorted(records.items(), key=lambda item: item[1].order))
 
@@ -69,36 +69,36 @@ def class_of(mechanism: str) -> Any:
 
 def family_of(mechanism: str) -> str:
     """Return the family of a mechanism by its name on the command line."""
-    return _named(mechanism, "mechanisms")
+    return _find_family(mechanism, "mechanisms")
 
 
 def evidence_class(kind: str) -> Any:
     """Return the class of a kind of evidence that one family writes; KeyError if none does."""
-    name = _named(kind, "evidence")
+    name = _find_family(kind, "evidence")
     return getattr(load(name, "design"), families()[name].evidence[kind])
 
 
 def design_class(kind: str) -> Any:
     """Return the class of a kind of design that one family writes; KeyError if none does."""
-    name = _named(kind, "designs")
+    name = _find_family(kind, "designs")
     return getattr(load(name, "design"), families()[name].designs[kind][0])
 
 
 def reader_class(kind: str) -> Any:
     """Return the class that reads a kind of design that one family writes."""
-    return getattr(design_reader(kind), families()[_named(kind, "designs")].designs[kind][1])
+    return getattr(design_reader(kind), families()[_find_family(kind, "designs")].designs[kind][1])
 
 
 def design_reader(kind: str) -> ModuleType:
     """Return the module that answers from a kind of design that one family writes."""
-    return load(_named(kind, "designs"), "read")
+    return load(_find_family(kind, "designs"), "read")
 
 
 def channel_design(kind: str) -> ModuleType | None:
     """Return what is known of a kind of channel, or of a law of multisets, in the `design` of the
     family that writes it; None if it has none.
     """
-    return find(_named(kind, "channels"), "design")
+    return find(_find_family(kind, "channels"), "design")
 
 
 def verb_classes(verb: str) -> list[Any]:
@@ -112,10 +112,12 @@ def verb_classes(verb: str) -> list[Any]:
 
 def evidence_reader(kind: str) -> ModuleType:
     """Return the module that answers from a kind of evidence that one family writes."""
-    return load(_named(kind, "evidence"), "read")
+    return load(_find_family(kind, "evidence"), "read")
 
 
-def _named(name: str, record: Record) -> str:
+def _find_family(name: str, record: Record) -> str:
     """Return the family whose record has this name."""
-    known = {each: one for one, family in families().items() for each in getattr(family, record)}
+    known = {
+        entry: owner for owner, family in families().items() for entry in getattr(family, record)
+    }
     return known[name]

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from scipy import stats
 
 from scumble.families.aroma.publish import views as pools
-from scumble.families.aroma.publish.views import Pool, PrefixTable, _block
+from scumble.families.aroma.publish.views import Pool, PrefixTable, _make_block
 from scumble.model.errors import ParameterError
 from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects, rejects_law
@@ -62,7 +62,7 @@ def test_a_prefix_that_decides_nothing_asks_again() -> None:
 def test_blocks_are_bags_with_multinomial_probabilities(subtests: pytest.Subtests) -> None:
     for weights, draws in product([(1, 1, 1), (3, 1, 2, 5), (1,) * 15], [1, 2, 3]):
         with subtests.test(weights=weights, draws=draws):
-            block = _block(weights, draws)
+            block = _make_block(weights, draws)
             bags = [tuple(int(member) for member in bag) for bag in block.members]
             assert bags == list(combinations_with_replacement(range(len(weights)), draws))
             shares, left = shares_of(block.outcomes, 3)
@@ -77,7 +77,7 @@ def test_packed_counts_are_the_plain_ones(subtests: pytest.Subtests) -> None:
     for values, draws in [(15, 48), (15, 50), (3, 255), (16, 7)]:
         with subtests.test(values=values, draws=draws):
             pool, size = Pool((1,) * values), 300
-            for block, times in pool._blocks(draws):
+            for block, times in pool._divide_draws(draws):
                 each = -(-times // 4)
                 script = Keystream(draws).words(size * each)
                 spare = halves(np.arange(5000) * 13 % 65536)

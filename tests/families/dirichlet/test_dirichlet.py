@@ -189,7 +189,7 @@ def test_estimates_are_unbiased_with_their_variance(weights):
         found = WeightedUrns(_urns(counts, 1.25, [one, two], rows), np.array(weights, float))
         mean += chance * found.value
         second += chance * found.value**2
-        estimated += chance * float(found._products(found).sum())
+        estimated += chance * float(found._estimate_covariances(found).sum())
     truth = float((np.array(weights) * np.array(counts)).sum())
     assert mean == pytest.approx(truth)
     assert estimated == pytest.approx(second - mean**2)

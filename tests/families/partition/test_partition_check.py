@@ -151,9 +151,9 @@ def test_the_split_of_a_table_against_bayes_rule(counts):
 class OfFewerRows(sc.Partition):
     """Channels are made for a quarter of the rows that the most frequent rare value really has."""
 
-    def _parts(self, counts, cells, rows):
+    def _split_table(self, counts, cells, rows):
         found = []
-        for part in super()._parts(counts, cells, rows):
+        for part in super()._split_table(counts, cells, rows):
             rare = [n for n in part.counts.values() if n <= self._rho1 * sum(counts.values())]
             gamma = gamma_for_rho(Fraction(max(rare) // 4, part.rows), self._rho2)
             found.append(SubTable(part.counts, part.domain, keep_for(gamma, len(part.domain))))
@@ -181,7 +181,7 @@ def test_channels_alone_never_make_the_promise_of_a_split_exact():
 class ForEqualShares(sc.Partition):
     """One part, whose channel is made for values that are all equally frequent."""
 
-    def _parts(self, counts, cells, rows):
+    def _split_table(self, counts, cells, rows):
         gamma = gamma_for_rho(Fraction(1, len(counts)), self._rho2)
         return [SubTable(counts, tuple(sorted(counts)), keep_for(gamma, len(counts)))]
 

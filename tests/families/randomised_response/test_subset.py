@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import chi2
 
 import scumble as sc
-from scumble.families.randomised_response.publish.subset import _law, spread
+from scumble.families.randomised_response.publish.subset import _make_law, spread
 from scumble.model.evidence.channels import SubsetLaw
 from scumble.model.privacy.guarantee import gamma_for_epsilon
 from scumble.private.sampling.source import Keystream
@@ -71,7 +71,9 @@ def test_the_size_is_the_best_one(subtests: pytest.Subtests) -> None:
     ):
         with subtests.test(values=values, gamma=gamma):
             law = sc.Subset(gamma=gamma).law(_sized(values))
-            best = min(spread(_law(values, size, Fraction(gamma))) for size in range(1, values))
+            best = min(
+                spread(_make_law(values, size, Fraction(gamma))) for size in range(1, values)
+            )
             assert spread(law) == best
             assert abs(law.size - values / (float(gamma) + 1)) < 1 or law.size == 1
 
@@ -80,7 +82,7 @@ def test_the_variance_is_that_of_the_estimates(subtests: pytest.Subtests) -> Non
     """What ω is chosen by is what the estimator says of its counts, added up over all values."""
     for values, size in [(2, 1), (5, 2), (6, 4), (50, 13)]:
         with subtests.test(values=values, size=size):
-            law = _law(values, size, Fraction(3))
+            law = _make_law(values, size, Fraction(3))
             lens, every = MultisetInverse(law), np.eye(values)
             variances = lens.covariance(every, every)  # of each count (rows), for each true value
             assert variances.sum(axis=0) == pytest.approx(float(spread(law)), rel=1e-12)
@@ -90,7 +92,7 @@ def test_sets_beat_single_values_where_the_domain_is_large() -> None:
     """Of 50 values at ε = 1, the variance is a quarter of uniform perturbation's."""
     law = sc.Subset(epsilon=1).law(_sized(50))
     assert law.size == 13
-    ratio = spread(law) / spread(_law(50, 1, sc.Subset(epsilon=1).gamma))
+    ratio = spread(law) / spread(_make_law(50, 1, sc.Subset(epsilon=1).gamma))
     assert ratio < Fraction(1, 4)
 
 

@@ -13,7 +13,7 @@ from scumble.families.workload.publish import workload as blas
 
 
 def _threads() -> list[int]:
-    return [library.get() for library in blas._libraries()]
+    return [library.get() for library in blas._load_libraries()]
 
 
 def test_one_thread_within_the_block() -> None:

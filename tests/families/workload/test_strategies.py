@@ -182,13 +182,13 @@ def test_from_coarse_to_fine_is_as_good_as_free_weights(monkeypatch: pytest.Monk
     """On 250 cells, whose last groups are smaller: judged on another size than it was tuned on."""
     monkeypatch.setattr(strategies, "_SMALL", 100)
     for workload in (prefixes(250)[0], ranges(250)[0]):
-        start = next(strategies._starts(250, None, {hierarchy_name(16): 0.0}))
-        stages = strategies._stages(start)
+        start = next(strategies._list_starts(250, None, {hierarchy_name(16): 0.0}))
+        stages = strategies._choose_stages(start)
         assert len(stages) > 1
         found = weighted_sums(workload, start, stages).error(workload, gaussian=False)
         free = weighted_sums(workload, start, [(1, 60)]).error(workload, gaussian=False)
         assert found < 1.02 * free
-    assert strategies._stages(np.eye(3, 250)) == ((1, 60),)
+    assert strategies._choose_stages(np.eye(3, 250)) == ((1, 60),)
 
 
 def test_weighted_sums_are_no_worse_than_their_start() -> None:

@@ -62,29 +62,29 @@ def least_even_k(success: float, values: int, largest: int) -> int | None:
 
 def count_shown(release: Release, target: str) -> Floats:
     """Return how often each sensitive value is shown with every code of `target`."""
-    return count_members(release, target, _first_pool(release.evidence)[0])
+    return count_members(release, target, _find_first_pool(release.evidence)[0])
 
 
 def guess_values(release: Release, target: str, rng: np.random.Generator) -> Codes:
     """Return the likeliest value for every code of `target`: a member of the multiset is the true
     one in proportion to its count over its share.
     """
-    law = _first_pool(release.evidence)[1]
-    return guess_likeliest(count_shown(release, target) / _shares(law), rng)
+    law = _find_first_pool(release.evidence)[1]
+    return guess_likeliest(count_shown(release, target) / _read_shares(law), rng)
 
 
 def find_likelihood(channel: MultisetChannel, table: pa.Table, sensitive: Attribute) -> Floats:
     """Return P(shown | value) of each row, up to a factor for each row."""
     law = cast(PoolLaw, channel.law)
-    return multiset_counts(channel, table, sensitive.size) / _shares(law)
+    return multiset_counts(channel, table, sensitive.size) / _read_shares(law)
 
 
-def _first_pool(evidence: Evidence) -> tuple[MultisetChannel, PoolLaw]:
+def _find_first_pool(evidence: Evidence) -> tuple[MultisetChannel, PoolLaw]:
     channel = cast(MultisetChannel, channels_of(evidence)[0])
     return channel, cast(PoolLaw, channel.law)
 
 
-def _shares(law: PoolLaw) -> Floats:
+def _read_shares(law: PoolLaw) -> Floats:
     return np.array([float(share) for share in law.shares])
 
 
@@ -112,7 +112,7 @@ def _check_profile(release: Release, promise: Guarantee) -> Finding | None:
     Hoeffding's inequality.
     """
     channels = cast(Records, release.evidence).promised_channels(promise)
-    laws = tuple(cast(PoolLaw, cast(MultisetChannel, each).law) for each in channels)
+    laws = tuple(cast(PoolLaw, cast(MultisetChannel, channel).law) for channel in channels)
     if any(law.caps is not None for law in laws):
         return _check_capped(promise, laws[0]) if len(laws) == 1 else None
     margin = math.sqrt(-math.log((1 - CONFIDENCE) / len(promise.parameters)) / (2 * _DRAWS))
@@ -137,14 +137,14 @@ def _check_capped(promise: Guarantee, law: PoolLaw) -> Finding:
     """Check δ at each ε of multisets with caps by the exact sums."""
     names = [name for name in promise.parameters if name.startswith(DELTA_AT)]
     exact = profile(law, tuple(float(name.removeprefix(DELTA_AT)) for name in names))
-    found = dict(zip(names, exact, strict=True))
-    worst = max(names, key=lambda name: found[name] - promise.parameters[name])
-    return within(promise, found[worst], promise.parameters[worst], worst)
+    deltas = dict(zip(names, exact, strict=True))
+    worst = max(names, key=lambda name: deltas[name] - promise.parameters[name])
+    return within(promise, deltas[worst], promise.parameters[worst], worst)
 
 
 def _check_closeness(release: Release, promise: Guarantee) -> Finding | None:
     """Check that no value is in a multiset more often than among n members of the pool."""
-    channel, law = _first_pool(release.evidence)
+    channel, law = _find_first_pool(release.evidence)
     [file] = release.evidence.files
     table = pq.read_table(release.folder / file, columns=list(channel.columns))
     counts = multiset_counts(channel, table, law.values)
@@ -162,17 +162,17 @@ def estimate_delta(laws: Sequence[PoolLaw], epsilon: float, draws: int) -> float
     δ = E[max(0, 1 - e^ε P(multisets | others) / P(multisets | true))], where P(multiset | v) is
     proportional to count / share of v.
     """
-    found = []
+    deltas = []
     for turned in (False, True):
         rng, odds = np.random.default_rng(int(turned)), np.ones(draws)
         for law in laws:
             shares = np.array([float(share) for share in law.shares])
             rarest = int(np.argmin(shares))
-            others = [place for place in range(law.values) if place != rarest]
-            pair = rarest, max(others, key=lambda place: shares[place])
+            others = [value for value in range(law.values) if value != rarest]
+            pair = rarest, max(others, key=lambda value: shares[value])
             true, instead = pair[::-1] if turned else pair
             counts = rng.multinomial(law.size - 1, shares, draws)
             counts[:, true] += 1
             odds *= counts[:, instead] * shares[true] / (counts[:, true] * shares[instead])
-        found.append(float(np.maximum(0.0, 1 - math.exp(epsilon) * odds).mean()))
-    return max(found)
+        deltas.append(float(np.maximum(0.0, 1 - math.exp(epsilon) * odds).mean()))
+    return max(deltas)

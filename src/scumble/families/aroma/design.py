@@ -50,10 +50,10 @@ def acceptance(law: PoolLaw) -> float:
     """
     if law.caps is None:
         return 1.0
-    kinds = _kinds(law)
+    kinds = _group_values(law)
     # Without caps, W sums to the Poisson probability of k at rate k.
-    whole = _terms(float(law.size), law.size, law.size)[law.size]
-    moments = _moments(kinds, law.size)
+    whole = _compute_terms(float(law.size), law.size, law.size)[law.size]
+    moments = _compute_moments(kinds, law.size)
     least = min(moment / (kind.rate * whole) for moment, kind in zip(moments, kinds, strict=True))
     return max(0.0, float(least) - SLACK)
 
@@ -71,18 +71,18 @@ def profile(
     """
     # A little below e^ε, so that the δ is not too small.
     ratios = np.exp(np.array(epsilons)) * (1 - 1e-12)
-    kinds = _kinds(law)
+    kinds = _group_values(law)
     if law.caps is None:
-        kinds = _two_smallest(law)
-    moments = _moments(kinds, law.size)
+        kinds = _find_two_smallest(law)
+    moments = _compute_moments(kinds, law.size)
     worst = np.zeros(len(ratios))
-    for one, other, rest in islice(_pairs(kinds), pairs):
-        joint = _joint(kinds[one], kinds[other], rest)
+    for one, other, rest in islice(_list_pairs(kinds), pairs):
+        joint = _compute_joint(kinds[one], kinds[other], rest)
         gain = np.arange(joint.shape[0]) / moments[one]
         loss = np.arange(joint.shape[1]) / moments[other]
-        for place, ratio in enumerate(ratios):
+        for index, ratio in enumerate(ratios):
             excess = np.maximum(0.0, gain[:, None] - ratio * loss[None, :])
-            worst[place] = max(worst[place], float((excess * joint).sum()))
+            worst[index] = max(worst[index], float((excess * joint).sum()))
     return tuple(min(1.0, float(delta) + SLACK) for delta in worst)
 
 
@@ -103,9 +103,9 @@ def profile_together(laws: tuple[PoolLaw, ...], epsilons: tuple[float, ...]) -> 
         return profile(laws[0], epsilons)
     sums = [_Losses(np.ones(1), 0, 0.0)]
     for law in laws:
-        sums = [one.plus(other) for one in sums for other in _losses(law)]
-    deltas = (max(each.delta(epsilon) for each in sums) for epsilon in epsilons)
-    rounding = SLACK + _FOURIER * len(laws) * max(len(each.masses) for each in sums)
+        sums = [one.plus(other) for one in sums for other in _find_losses(law)]
+    deltas = (max(losses.delta(epsilon) for losses in sums) for epsilon in epsilons)
+    rounding = SLACK + _FOURIER * len(laws) * max(len(losses.masses) for losses in sums)
     return tuple(min(1.0, delta + rounding) for delta in deltas)
 
 
@@ -134,22 +134,24 @@ class _Losses:
         return self.certain + float(-np.expm1(np.minimum(epsilon - losses, 0.0)) @ self.masses)
 
 
-def _losses(law: PoolLaw) -> list[_Losses]:
+def _find_losses(law: PoolLaw) -> list[_Losses]:
     """Return the loss between the two lightest values, in either order, rounded to a grid.
 
     What is seen with probability p of the one and q of the other is divided between the two losses
     on the grid next to ln p/q, so that both p and q are kept. To join the two again is
     post-processing: so no δ becomes smaller.
     """
-    one, other, *others = kinds = _two_smallest(law)
-    joint = _joint(one, other, others[0].terms if others else _one(law.size))
-    gain, loss = (np.arange(law.size + 1) / moment for moment in _moments(kinds, law.size)[:2])
+    one, other, *others = kinds = _find_two_smallest(law)
+    joint = _compute_joint(one, other, others[0].terms if others else _make_one(law.size))
+    gain, loss = (
+        np.arange(law.size + 1) / moment for moment in _compute_moments(kinds, law.size)[:2]
+    )
     pair = gain[:, None] * joint, loss[None, :] * joint
     orders = [pair] if one.rate == other.rate else [pair, pair[::-1]]
-    return [_on_grid(p[p > 0], q[p > 0]) for p, q in orders]
+    return [_round_losses(p[p > 0], q[p > 0]) for p, q in orders]
 
 
-def _on_grid(p: Floats, q: Floats) -> _Losses:
+def _round_losses(p: Floats, q: Floats) -> _Losses:
     known = q > 0
     steps = np.log(p[known] / q[known]) / _STEP
     below = np.floor(steps).astype(np.int64)
@@ -168,20 +170,20 @@ def pool_exposure(law: PoolLaw) -> float:
     Σ_c W(c) max_x c_x/E_x is computed by thresholds: W of all multisets with c_x ≤ t E_x for every
     x is a product of short polynomials, and a step of t changes one of them.
     """
-    kinds, size = _kinds(law), law.size
-    moments = _moments(kinds, size)
+    kinds, size = _group_values(law), law.size
+    moments = _compute_moments(kinds, size)
     steps = sorted(
-        (count / float(moment), place, count)
-        for place, (kind, moment) in enumerate(zip(kinds, moments, strict=True))
+        (count / float(moment), index, count)
+        for index, (kind, moment) in enumerate(zip(kinds, moments, strict=True))
         for count in range(1, kind.cap + 1)
     )
-    total = float(_product([kind.power(kind.cap, kind.number) for kind in kinds])[size])
+    total = float(_multiply_all([kind.power(kind.cap, kind.number) for kind in kinds])[size])
     tree = _Tree([kind.power(0, kind.number) for kind in kinds])
     success, before, beyond = 0.0, 0.0, total
-    for threshold, place, count in steps:
+    for threshold, index, count in steps:
         success += (threshold - before) * beyond
         before = threshold
-        tree.change(place, kinds[place].power(count, kinds[place].number))
+        tree.change(index, kinds[index].power(count, kinds[index].number))
         beyond = total - float(tree.product[size])
         if beyond <= 1e-14 * total:
             break
@@ -201,16 +203,16 @@ class _Kind:
 
     @cached_property
     def terms(self) -> Floats:
-        return _terms(self.rate, self.cap, self.size)
+        return _compute_terms(self.rate, self.cap, self.size)
 
     def power(self, cap: int, number: int) -> Floats:
         """Return the product of `number` equal polynomials, up to degree k."""
-        result, square = _one(self.size), _terms(self.rate, cap, self.size)
+        result, square = _make_one(self.size), _compute_terms(self.rate, cap, self.size)
         while number:
             if number & 1:
-                result = _times(result, square)
+                result = _multiply(result, square)
             number >>= 1
-            square = _times(square, square) if number else square
+            square = _multiply(square, square) if number else square
         return result
 
 
@@ -219,23 +221,23 @@ class _Tree:
 
     def __init__(self, leaves: Sequence[Floats]) -> None:
         self._first = 1 << (len(leaves) - 1).bit_length()
-        spare = [_one(len(leaves[0]) - 1)] * (self._first - len(leaves))
+        spare = [_make_one(len(leaves[0]) - 1)] * (self._first - len(leaves))
         self._nodes = [*([leaves[0]] * self._first), *leaves, *spare]
         for node in range(self._first - 1, 0, -1):
-            self._nodes[node] = _times(self._nodes[2 * node], self._nodes[2 * node + 1])
+            self._nodes[node] = _multiply(self._nodes[2 * node], self._nodes[2 * node + 1])
 
     @property
     def product(self) -> Floats:
         return self._nodes[1]
 
-    def change(self, place: int, leaf: Floats) -> None:
-        node = self._first + place
+    def change(self, index: int, leaf: Floats) -> None:
+        node = self._first + index
         self._nodes[node] = leaf
         while node := node // 2:
-            self._nodes[node] = _times(self._nodes[2 * node], self._nodes[2 * node + 1])
+            self._nodes[node] = _multiply(self._nodes[2 * node], self._nodes[2 * node + 1])
 
 
-def _kinds(law: PoolLaw) -> list[_Kind]:
+def _group_values(law: PoolLaw) -> list[_Kind]:
     """Return the values by weight, lightest first; equal weights have equal caps."""
     caps = dict(zip(law.weights, law.caps or [law.size] * law.values, strict=True))
     total = sum(law.weights)
@@ -250,7 +252,7 @@ def _kinds(law: PoolLaw) -> list[_Kind]:
     ]
 
 
-def _two_smallest(law: PoolLaw) -> list[_Kind]:
+def _find_two_smallest(law: PoolLaw) -> list[_Kind]:
     """Return the two lightest values, and all others merged into one, which is heavier and thus no
     worse.
     """
@@ -261,39 +263,41 @@ def _two_smallest(law: PoolLaw) -> list[_Kind]:
     return kinds if len(lightest) > 2 else kinds[:2]
 
 
-def _moments(kinds: Sequence[_Kind], size: int) -> Floats:
+def _compute_moments(kinds: Sequence[_Kind], size: int) -> Floats:
     """Return E_x = Σ_c c_x W(c) for a value of each kind."""
     counts = np.arange(size + 1)
-    found = [
-        _times(counts * kind.terms, _times(kind.power(kind.cap, kind.number - 1), others))[size]
-        for kind, others in zip(kinds, _without_each(kinds), strict=True)
+    moments = [
+        _multiply(counts * kind.terms, _multiply(kind.power(kind.cap, kind.number - 1), others))[
+            size
+        ]
+        for kind, others in zip(kinds, _multiply_others(kinds), strict=True)
     ]
-    return np.array(found)
+    return np.array(moments)
 
 
-def _pairs(kinds: Sequence[_Kind]) -> Iterator[tuple[int, int, Floats]]:
+def _list_pairs(kinds: Sequence[_Kind]) -> Iterator[tuple[int, int, Floats]]:
     """Yield every ordered pair of kinds that two different values can have, with the product of all
     other values.
     """
     for one, kind in enumerate(kinds):
         # One value is removed; a kind of one value leaves an empty product.
         rest = [*kinds[:one], replace(kind, number=kind.number - 1), *kinds[one + 1 :]]
-        for other, others in enumerate(_without_each(rest)):
+        for other, others in enumerate(_multiply_others(rest)):
             if rest[other].number:
                 chosen = rest[other]
-                yield one, other, _times(others, chosen.power(chosen.cap, chosen.number - 1))
+                yield one, other, _multiply(others, chosen.power(chosen.cap, chosen.number - 1))
 
 
-def _without_each(kinds: Sequence[_Kind]) -> list[Floats]:
+def _multiply_others(kinds: Sequence[_Kind]) -> list[Floats]:
     """Return for each kind the product of all others, from products on the left and the right."""
     factors = [kind.power(kind.cap, kind.number) for kind in kinds]
-    one = _one(len(factors[0]) - 1)
-    lefts = list(accumulate(factors[:-1], _times, initial=one))
-    rights = list(accumulate(factors[:0:-1], _times, initial=one))[::-1]
-    return [_times(left, right) for left, right in zip(lefts, rights, strict=True)]
+    one = _make_one(len(factors[0]) - 1)
+    lefts = list(accumulate(factors[:-1], _multiply, initial=one))
+    rights = list(accumulate(factors[:0:-1], _multiply, initial=one))[::-1]
+    return [_multiply(left, right) for left, right in zip(lefts, rights, strict=True)]
 
 
-def _joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
+def _compute_joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
     """Return W of all multisets in which two values occur i and j times, up to their caps."""
     counts = np.arange(one.cap + 1)[:, None] + np.arange(other.cap + 1)
     tail = np.where(counts <= one.size, rest[np.maximum(one.size - counts, 0)], 0.0)
@@ -301,27 +305,27 @@ def _joint(one: _Kind, other: _Kind, rest: Floats) -> Floats:
     return joint
 
 
-def _terms(rate: float, cap: int, size: int) -> Floats:
+def _compute_terms(rate: float, cap: int, size: int) -> Floats:
     """Return the Poisson probabilities of the counts 0 to k, set to 0 beyond the cap."""
     counts = np.arange(1, size + 1)
     logs = np.concatenate([[0.0], np.cumsum(np.log(rate / counts))]) - rate
     return np.where(np.arange(size + 1) <= cap, np.exp(logs), 0.0)
 
 
-def _one(size: int) -> Floats:
+def _make_one(size: int) -> Floats:
     one = np.zeros(size + 1)
     one[0] = 1.0
     return one
 
 
-def _times(one: Floats, other: Floats) -> Floats:
+def _multiply(one: Floats, other: Floats) -> Floats:
     return np.convolve(one, other)[: len(one)]
 
 
-def _product(factors: Sequence[Floats]) -> Floats:
+def _multiply_all(factors: Sequence[Floats]) -> Floats:
     result = factors[0]
     for factor in factors[1:]:
-        result = _times(result, factor)
+        result = _multiply(result, factor)
     return result
 
 
@@ -337,7 +341,7 @@ _MOST_PAIRED = 3 * 10**7  # counts of pairs of values in a profile: half a secon
 
 def compute_promise(promise: Guarantee, channels: Sequence[Channel]) -> Computed | None:
     """Return the number of a promise about multisets of pools; None for any other promise."""
-    laws = [each.law for each in channels if isinstance(each, MultisetChannel)]
+    laws = [channel.law for channel in channels if isinstance(channel, MultisetChannel)]
     pools = tuple(law for law in laws if isinstance(law, PoolLaw))
     capped = any(law.caps is not None for law in pools)
     if len(pools) < len(channels) or (capped and len(pools) > 1):
@@ -352,7 +356,7 @@ def _compute(promise: Guarantee, pools: tuple[PoolLaw, ...]) -> Computed | None:
     if promise.statement == PROFILE:
         return _compute_profile(promise, pools)
     if promise.statement == "p-exposure":
-        success = math.prod(map(_known_exposure, pools))
+        success = math.prod(map(_compute_known_exposure, pools))
         return compute_exposure(promise, success, math.prod(law.values for law in pools))
     if promise.statement == CLOSENESS and len(pools) == 1:
         return _compute_closeness(promise, pools[0])
@@ -370,14 +374,16 @@ def _compute_profile(promise: Guarantee, laws: tuple[PoolLaw, ...]) -> Computed:
     epsilons = tuple(float(name.removeprefix(DELTA_AT)) for name in names)
     if not all(0 <= epsilon <= LARGEST_EPSILON for epsilon in epsilons):
         raise ValueError("not an ε of a profile")
-    known = _known_profile(laws, epsilons)
+    known = _compute_known_profile(laws, epsilons)
     return worst(
-        at_most(promise, name, max(_excluded(laws), delta - _MACHINES), f"δ at ε = {epsilon:g}")
+        at_most(
+            promise, name, max(_compute_excluded(laws), delta - _MACHINES), f"δ at ε = {epsilon:g}"
+        )
         for name, epsilon, delta in zip(names, epsilons, known, strict=True)
     )
 
 
-def _excluded(laws: tuple[PoolLaw, ...]) -> float:
+def _compute_excluded(laws: tuple[PoolLaw, ...]) -> float:
     """Return the probability that the rarest value of a pool is missing in its multiset, and thus
     excluded: (1 - share)^(k - 1). No δ is smaller. With caps, 0 is returned.
     """
@@ -387,16 +393,18 @@ def _excluded(laws: tuple[PoolLaw, ...]) -> float:
     return 1 - float(math.prod(present))
 
 
-def _known_profile(laws: tuple[PoolLaw, ...], epsilons: tuple[float, ...]) -> tuple[float, ...]:
+def _compute_known_profile(
+    laws: tuple[PoolLaw, ...], epsilons: tuple[float, ...]
+) -> tuple[float, ...]:
     """Return the δ at each ε; a smaller one where that takes long: of some of the multisets, which
     tell no more than all, or of some pairs of values.
     """
     if len(laws) == 1:
-        return profile(laws[0], epsilons, _quick_pairs(laws[0]))
+        return profile(laws[0], epsilons, _count_quick_pairs(laws[0]))
     return profile_together(laws[:_MOST_TOGETHER], epsilons)
 
 
-def _quick_pairs(law: PoolLaw) -> int | None:
+def _count_quick_pairs(law: PoolLaw) -> int | None:
     """Return how many pairs of values can be tried in a short time; None if all can."""
     kinds, largest = len(set(law.weights)), max(law.caps or (0,)) + 1
     # A pair has products of its counts, and some of polynomials of degree k.
@@ -404,7 +412,7 @@ def _quick_pairs(law: PoolLaw) -> int | None:
     return None if law.caps is None or kinds**2 <= most else max(most, 1)
 
 
-def _known_exposure(law: PoolLaw) -> float:
+def _compute_known_exposure(law: PoolLaw) -> float:
     """Return the success of the best guess; that of a blind one where it takes long."""
     kinds = len(set(law.weights))
     # One product of polynomials of degree k for each count and level of the tree.

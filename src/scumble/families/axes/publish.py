@@ -63,7 +63,7 @@ class AxisSummary(WithDelta):
         super().__post_init__()
         self.taxonomies = written(type(self).__name__, self.taxonomy, self.names)
         self.taxonomy = self.taxonomies or None
-        check_scale(self._law(1, 1, Fraction(1), nonnegative_gram=True))
+        check_scale(self._choose_law(1, 1, Fraction(1), nonnegative_gram=True))
 
     def tree(self, schema: Schema, name: str) -> Taxonomy | None:
         """Return the taxonomy of an attribute: that of the parameter; without one, the hierarchy
@@ -84,22 +84,25 @@ class AxisSummary(WithDelta):
         """Return what is measured, and with which noise."""
         plans = [self.planned(schema, name) for name in self.names]
         axes = tuple(plan.axis for plan in plans)
-        nonnegative_gram = all(self._nonnegative_gram(plan) for plan in plans)
-        shares = [prod(each, start=Fraction(1)) for each in product(*(p.shares for p in plans))]
+        nonnegative_gram = all(self._has_nonnegative_gram(plan) for plan in plans)
+        shares = [
+            prod(combination, start=Fraction(1))
+            for combination in product(*(p.shares for p in plans))
+        ]
         laws = tuple(
-            self._law(total, squares, share, nonnegative_gram=nonnegative_gram)
+            self._choose_law(total, squares, share, nonnegative_gram=nonnegative_gram)
             for (total, squares), share in zip(product_norms(axes), shares, strict=True)
         )
         return Product(tuple((name,) for name in self.names), axes, laws)
 
-    def _nonnegative_gram(self, plan: AxisPlan) -> bool:
+    def _has_nonnegative_gram(self, plan: AxisPlan) -> bool:
         """Return whether no two rows have a negative inner product along an axis. Each group is
         weighted by its share over the squared norm of a row in it, as its noise is.
         """
         both = zip(plan.shares, plan.axis.norms, strict=True)
         return plan.axis.nonnegative_gram([share / squares for share, (_, squares) in both])
 
-    def _law(
+    def _choose_law(
         self, total: int, squares: int, share: Fraction, *, nonnegative_gram: bool
     ) -> NoiseLaw:
         """Return the noise of a group whose rows have the L1 norm `total` and the squared L2 norm
@@ -131,9 +134,9 @@ class AxisSummary(WithDelta):
         design = self.design(schema)
         sizes = [schema[name].size for name in self.names]
         ordered = [schema[name].ordered for name in self.names]
-        one = of_product(design, [_middle(size, 1) for size in sizes])
+        one = of_product(design, [_weigh_middle(size, 1) for size in sizes])
         half = [
-            _middle(size, -(-size // 2) if line else 1)
+            _weigh_middle(size, -(-size // 2) if line else 1)
             for size, line in zip(sizes, ordered, strict=True)
         ]
         listed = " and ".join(n for n, line in zip(self.names, ordered, strict=True) if line)
@@ -149,8 +152,8 @@ class AxisSummary(WithDelta):
         sizes = [schema[name].size for name in self.names]
         asked = sizes.index(max(sizes))
         weights = [
-            _middle(size, -(-size // 10) if place == asked else size)
-            for place, size in enumerate(sizes)
+            _weigh_middle(size, -(-size // 10) if index == asked else size)
+            for index, size in enumerate(sizes)
         ]
         return sqrt(product_moments(self.design(schema), weights)[0])
 
@@ -174,11 +177,11 @@ class AxisSummary(WithDelta):
         return Measurements(FILE, self.names, design, table.public_rows(self.unit))
 
 
-def _middle(size: int, codes: int) -> Floats:
+def _weigh_middle(size: int, codes: int) -> Floats:
     """Return weights over a domain: 1 for `codes` codes in its middle, 0 for all others."""
-    found = np.zeros(size)
-    found[(size - codes) // 2 :][:codes] = 1
-    return found
+    weights = np.zeros(size)
+    weights[(size - codes) // 2 :][:codes] = 1
+    return weights
 
 
 # Taxonomies as parameters: the values of an attribute in nested lists.
@@ -197,15 +200,15 @@ def written(owner: str, given: Mapping[str, Any] | None, names: Sequence[str]) -
         if name not in names:
             allowed = f"about the counted attributes ({', '.join(names)})"
             raise ParameterError.of(owner, "taxonomy", allowed, name)
-        if not isinstance(nested, (list, tuple)) or not _sound(nested, _DEEPEST):
+        if not isinstance(nested, (list, tuple)) or not _is_sound(nested, _DEEPEST):
             raise ParameterError.of(owner, "taxonomy", _ALLOWED, nested)
-    return {name: _lists(nested) for name, nested in given.items()}
+    return {name: _copy_lists(nested) for name, nested in given.items()}
 
 
 def taxonomy(owner: str, schema: Schema, name: str, nested: Sequence[Any]) -> Taxonomy:
     """Return the taxonomy over the codes of an attribute; None is the missing value."""
     codes = {label: code for code, label in enumerate(schema[name].labels().to_pylist())}
-    given = list(_leaves(nested))
+    given = list(_list_leaves(nested))
     strange = [value for value in given if value not in codes]
     absent = [label for label in codes if label not in set(given)]
     if strange or absent or len(given) > len(codes):
@@ -215,33 +218,33 @@ def taxonomy(owner: str, schema: Schema, name: str, nested: Sequence[Any]) -> Ta
             f"The taxonomy of '{name}' for {owner} must hold each value of its domain once. It "
             f"{wrong}{shown}."
         )
-    return Taxonomy.of(_coded(nested, codes))
+    return Taxonomy.of(_encode(nested, codes))
 
 
-def _sound(nested: Sequence[Any], deepest: int) -> bool:
+def _is_sound(nested: Sequence[Any], deepest: int) -> bool:
     """Return whether no list is empty and none is nested deeper than `deepest`."""
-    inner = [each for each in nested if isinstance(each, (list, tuple))]
-    return bool(nested) and deepest > 0 and all(_sound(each, deepest - 1) for each in inner)
+    inner = [child for child in nested if isinstance(child, (list, tuple))]
+    return bool(nested) and deepest > 0 and all(_is_sound(child, deepest - 1) for child in inner)
 
 
-def _lists(nested: Any) -> Any:
+def _copy_lists(nested: Any) -> Any:
     if not isinstance(nested, (list, tuple)):
         return nested
-    return [_lists(each) for each in nested]
+    return [_copy_lists(child) for child in nested]
 
 
-def _leaves(nested: Any) -> Iterator[Any]:
+def _list_leaves(nested: Any) -> Iterator[Any]:
     if not isinstance(nested, (list, tuple)):
         yield nested
         return
-    for each in nested:
-        yield from _leaves(each)
+    for child in nested:
+        yield from _list_leaves(child)
 
 
-def _coded(nested: Any, codes: Mapping[Any, int]) -> Any:
+def _encode(nested: Any, codes: Mapping[Any, int]) -> Any:
     if not isinstance(nested, (list, tuple)):
         return codes[nested]
-    return [_coded(each, codes) for each in nested]
+    return [_encode(child, codes) for child in nested]
 
 
 # --- hierarchy ------------------------------------------------------------------------------------
@@ -301,7 +304,7 @@ class Hierarchy(AxisSummary):
 
     def planned(self, schema: Schema, name: str) -> AxisPlan:
         if (tree := self.tree(schema, name)) is not None:
-            return self._taxonomy(tree)
+            return self._plan_taxonomy(tree)
         size = schema[name].size
         if not schema[name].ordered:
             return AxisPlan(IdentityAxis(size), (Fraction(1),))
@@ -310,7 +313,7 @@ class Hierarchy(AxisSummary):
         )
         return AxisPlan(Tree(size, plan.fanouts, plan.weights), plan.measured)
 
-    def _taxonomy(self, tree: Taxonomy) -> AxisPlan:
+    def _plan_taxonomy(self, tree: Taxonomy) -> AxisPlan:
         """Return the levels of a taxonomy, with equal shares."""
         levels = len(tree.families) + self.root
         weights = [1.0] * levels + [0.0] * (len(tree.families) + 1 - levels)
@@ -369,11 +372,11 @@ class Wavelet(AxisSummary):
             raise ParameterError.of("Wavelet", "transform", "'large' or 'all'", self.transform)
 
     def planned(self, schema: Schema, name: str) -> AxisPlan:
-        axis = self._axis(schema, name)
+        axis = self._choose_axis(schema, name)
         groups = len(axis.lengths)
         return AxisPlan(axis, (Fraction(1, groups),) * groups)
 
-    def _axis(self, schema: Schema, name: str) -> Axis:
+    def _choose_axis(self, schema: Schema, name: str) -> Axis:
         size = schema[name].size
         if (tree := self.tree(schema, name)) is not None:
             nominal = Nominal.balanced(tree, squares=self.gaussian)
@@ -383,7 +386,7 @@ class Wavelet(AxisSummary):
             haar = Haar(size)
             halvings = len(haar.lengths) - 1
             spread = 1 + Fraction(halvings, 2)
-            pays = self._pays(haar, spread) or (self.gaussian and _worst_range(haar) < size)
+            pays = self._pays(haar, spread) or (self.gaussian and _find_worst_range(haar) < size)
             return haar if pays else IdentityAxis(size)
         return IdentityAxis(size)
 
@@ -407,13 +410,13 @@ class Wavelet(AxisSummary):
         yield Claim(cls(["a", "b"], transform="all", **protection(neighbours)), 1)
 
 
-def _worst_range(axis: Haar) -> float:
+def _find_worst_range(axis: Haar) -> float:
     """Return the largest variance of the count of a range, with Gaussian noise on every number; 1
     is that of a cell that is measured directly at the same cost.
     """
     first, last = np.triu_indices(axis.size)
     codes = np.arange(axis.size)
     ranges = (first[:, None] <= codes) & (codes <= last[:, None])
-    found = axis.adjoint(ranges[:, :, None].astype(np.float64))
-    squares = np.sum([(each**2).sum(axis=(1, 2)) for each in found], axis=0)
+    coefficients = axis.adjoint(ranges[:, :, None].astype(np.float64))
+    squares = np.sum([(group**2).sum(axis=(1, 2)) for group in coefficients], axis=0)
     return float(squares.max()) * len(axis.lengths)

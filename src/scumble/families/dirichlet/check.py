@@ -49,18 +49,18 @@ def urn_law(counts: Sequence[int], prior: Fraction, rows: int) -> UrnLaw:
     and prior balls.
     """
     balls = [prior + count for count in counts]
-    whole = _rising(sum(balls, Fraction(0)), rows)
+    whole = _compute_rising_factorial(sum(balls, Fraction(0)), rows)
     law = {}
     for drawn in compositions(rows, len(counts)):
         ways, left = 1, rows
         for x in drawn:
             ways, left = ways * comb(left, x), left - x
-        each = (_rising(ball, x) for ball, x in zip(balls, drawn, strict=True))
-        law[drawn] = ways * math.prod(each, start=Fraction(1)) / whole
+        factors = (_compute_rising_factorial(ball, x) for ball, x in zip(balls, drawn, strict=True))
+        law[drawn] = ways * math.prod(factors, start=Fraction(1)) / whole
     return law
 
 
-def _rising(start: Fraction, steps: int) -> Fraction:
+def _compute_rising_factorial(start: Fraction, steps: int) -> Fraction:
     return math.prod((start + step for step in range(steps)), start=Fraction(1))
 
 
@@ -120,7 +120,7 @@ def attribute_success(others: Counts, prior: Fraction, rows: int) -> Fraction:
     """Return how often the best attacker names the value of a person, who has each with equal
     probability, and knows the `others` of the stratum.
     """
-    laws = [urn_law(_with(others, value), prior, rows) for value in range(len(others))]
+    laws = [urn_law(_add_person(others, value), prior, rows) for value in range(len(others))]
     best = (max(law[drawn] for law in laws) for drawn in laws[0])
     return sum(best, Fraction(0)) / len(others)
 
@@ -129,12 +129,12 @@ def membership_success(others: Counts, value: int, prior: Fraction, rows: int) -
     """Return how often the best attacker, who sees the rows alone, tells whether a person with this
     value is in the stratum of the `others`; either is equally likely.
     """
-    there, away = urn_law(_with(others, value), prior, rows), urn_law(others, prior, rows)
+    there, away = urn_law(_add_person(others, value), prior, rows), urn_law(others, prior, rows)
     return sum((max(there[drawn], away[drawn]) for drawn in there), Fraction(0)) / 2
 
 
-def _with(others: Counts, value: int) -> Counts:
-    return tuple(count + (place == value) for place, count in enumerate(others))
+def _add_person(others: Counts, value: int) -> Counts:
+    return tuple(count + (index == value) for index, count in enumerate(others))
 
 
 # --- findings ------------------------------------------------------------------------------------
@@ -152,27 +152,29 @@ def try_claim(claim: Claim, runs: int, seed: int | None) -> Iterator[Finding]:
 def urn_findings(claim: Claim, mechanism: Dirichlet) -> Iterator[Finding]:
     """Yield the exact loss of a claim and the success in two games, for strata of few people."""
     values = claim.schema.size(mechanism.target)
-    settings = [(people, *_sizes(mechanism, claim, people)) for people in range(1, _PEOPLE + 1)]
+    settings = [
+        (people, *_choose_sizes(mechanism, claim, people)) for people in range(1, _PEOPLE + 1)
+    ]
     if claim.delta:
-        yield _disclosed(claim, mechanism, settings)
+        yield _check_disclosure(claim, mechanism, settings)
     else:
         worst = max(exact_loss(people, values, prior, rows) for people, rows, prior in settings)
-        found = epsilon_for_gamma(worst)
+        loss = epsilon_for_gamma(worst)
         sentence = (
             f"Between all strata of up to {_PEOPLE} people that differ in one value, the rows lose "
-            f"ε = {found:.6g} at most; promised is {claim.epsilon:.6g}."
+            f"ε = {loss:.6g} at most; promised is {claim.epsilon:.6g}."
         )
-        yield _finding("exact loss", claim, found, claim.epsilon, sentence, exact=True)
-    yield _attribute_game(claim, settings, values)
-    yield _membership_game(claim, settings, values)
+        yield _judge("exact loss", claim, loss, claim.epsilon, sentence, exact=True)
+    yield _play_attribute_game(claim, settings, values)
+    yield _play_membership_game(claim, settings, values)
 
 
-def _sizes(mechanism: Dirichlet, claim: Claim, people: int) -> tuple[int, Fraction]:
+def _choose_sizes(mechanism: Dirichlet, claim: Claim, people: int) -> tuple[int, Fraction]:
     rows, priors = mechanism.sizes(claim.schema, np.array([people]))
     return int(rows[0]), Fraction(int(priors[0]), GRID)
 
 
-def _disclosed(
+def _check_disclosure(
     claim: Claim, mechanism: Dirichlet, settings: Sequence[tuple[int, int, Fraction]]
 ) -> Finding:
     values, strata = claim.schema.size(mechanism.target), claim.schema.size(mechanism.given)
@@ -180,18 +182,18 @@ def _disclosed(
     told = max(
         exact_disclosure(people, values, prior, rows, epsilon) for people, rows, prior in settings
     )
-    found = 1 - (1 - float(told)) ** strata
+    chance = 1 - (1 - float(told)) ** strata
     sentence = (
         f"In strata of up to {_PEOPLE} people, rows that change the odds by more than e^ε have a "
-        f"probability of {found:.4g} at most; promised is {claim.delta:.4g}."
+        f"probability of {chance:.4g} at most; promised is {claim.delta:.4g}."
     )
-    return _finding("exact loss", claim, found, claim.delta, sentence, exact=True)
+    return _judge("exact loss", claim, chance, claim.delta, sentence, exact=True)
 
 
-def _attribute_game(
+def _play_attribute_game(
     claim: Claim, settings: Sequence[tuple[int, int, Fraction]], values: int
 ) -> Finding:
-    found = max(
+    success = max(
         float(attribute_success(others, prior, rows))
         for people, rows, prior in settings
         for others in compositions(people - 1, values)
@@ -199,16 +201,16 @@ def _attribute_game(
     most = min(exposure_at_most(claim.epsilon, values) + claim.delta, 1.0)
     sentence = (
         f"An attacker who knows the others of a stratum names the value of a person with "
-        f"probability {found:.4g} at best (exact); the promise allows {most:.4g}, blind guessing "
+        f"probability {success:.4g} at best (exact); the promise allows {most:.4g}, blind guessing "
         f"has {1 / values:.4g}."
     )
-    return _finding("attribute inference", claim, found, most, sentence)
+    return _judge("attribute inference", claim, success, most, sentence)
 
 
-def _membership_game(
+def _play_membership_game(
     claim: Claim, settings: Sequence[tuple[int, int, Fraction]], values: int
 ) -> Finding:
-    found = max(
+    success = max(
         float(membership_success(others, value, prior, rows))
         for people, rows, prior in settings
         for others in compositions(people - 1, values)
@@ -217,18 +219,18 @@ def _membership_game(
     most = min(exposure_at_most(claim.epsilon, 2) + claim.delta, 1.0)
     sentence = (
         f"From the rows alone an attacker tells whether a person is in a stratum with probability "
-        f"{found:.4g} at best (exact); at this ε {most:.4g} is possible. The published number of "
+        f"{success:.4g} at best (exact); at this ε {most:.4g} is possible. The published number of "
         "people of a stratum tells more."
     )
-    return _finding("membership inference", claim, found, most, sentence)
+    return _judge("membership inference", claim, success, most, sentence)
 
 
-def _finding(
-    check: str, claim: Claim, found: float, most: float, sentence: str, *, exact: bool = False
+def _judge(
+    check: str, claim: Claim, reached: float, most: float, sentence: str, *, exact: bool = False
 ) -> Finding:
-    broken = found > most * (1 + _SLACK)
+    broken = reached > most * (1 + _SLACK)
     verdict: Verdict = "refuted" if broken else "exact" if exact else "stands"
-    numbers = {"found": found, "claimed": most}
+    numbers = {"found": reached, "claimed": most}
     return Finding(check, claim.words, verdict, sentence, numbers)
 
 
@@ -241,7 +243,7 @@ def drawn_runs(claim: Claim, mechanism: Dirichlet, runs: int, noise: Keystream) 
             Attribute(_VALUE, "sensitive", IntegerRange(0, values - 1)),
         )
     )
-    found = []
+    outputs = []
     for person in (0, values - 1):
         counts = np.zeros((runs, values), np.int64)
         counts[:, person] = 1
@@ -251,5 +253,5 @@ def drawn_runs(claim: Claim, mechanism: Dirichlet, runs: int, noise: Keystream) 
         drawn = strata.drawn(lambda n: mechanism.sizes(claim.schema, n), mechanism.promise)
         shown = np.zeros((runs, values))
         np.add.at(shown, (drawn.stratum, drawn.value), 1)
-        found.append(shown)
-    return found
+        outputs.append(shown)
+    return outputs

@@ -97,11 +97,11 @@ def disclosure_bound(rows: int, values: int, prior: Fraction, epsilon: Fraction)
     rest = others + (people == 0)
     if rest.min() < 1:
         return 1.0
-    tails = _tail_bounds(first, rows, own, rest)
+    tails = _bound_tails(first, rows, own, rest)
     return min(float(values * tails.max() * (1 + _SLACK)), 1.0)
 
 
-def _tail_bounds(first: Floats, rows: int, own: Floats, rest: Floats) -> Floats:
+def _bound_tails(first: Floats, rows: int, own: Floats, rest: Floats) -> Floats:
     """Return bounds of P(X >= first) for beta-binomial X of `rows` draws; `rest` is at least 1.
 
     P(x + 1) / P(x) = (rows - x)(own + x) / ((x + 1)(rest + rows - x - 1)) falls with x if own is at
@@ -112,8 +112,8 @@ def _tail_bounds(first: Floats, rows: int, own: Floats, rest: Floats) -> Floats:
     left = rows - first
     ratio = grows * left / np.maximum(rest + left - 1, 1e-300)
     ratio = np.where(left > 0, ratio, 0.0)
-    found: Floats = np.where(ratio < 1, start / np.maximum(1 - ratio, 1e-300), 1.0)
-    return np.minimum(found, 1.0)
+    bounds: Floats = np.where(ratio < 1, start / np.maximum(1 - ratio, 1e-300), 1.0)
+    return np.minimum(bounds, 1.0)
 
 
 @lru_cache(maxsize=256)
@@ -151,8 +151,8 @@ def log_probability(drawn: Floats, rows: int, own: Floats, rest: Floats) -> Floa
     from scipy.special import betaln, gammaln
 
     choose = gammaln(rows + 1) - gammaln(drawn + 1) - gammaln(rows - drawn + 1)
-    found: Floats = choose + betaln(drawn + own, rows - drawn + rest) - betaln(own, rest)
-    return found
+    logarithms: Floats = choose + betaln(drawn + own, rows - drawn + rest) - betaln(own, rest)
+    return logarithms
 
 
 def count_limits(
@@ -170,8 +170,8 @@ def count_limits(
     def weights(having: int) -> Floats:
         own = np.array(balls + having, np.float64)
         rest = np.array(others + people - having, np.float64)
-        found: Floats = np.exp(log_probability(numbers, rows, own, rest))
-        return found
+        probabilities: Floats = np.exp(log_probability(numbers, rows, own, rest))
+        return probabilities
 
     def too_few(having: int) -> bool:  # this many people would hardly show so many rows
         return float(weights(having)[drawn:].sum()) <= tail * (1 - _SLACK)
@@ -197,7 +197,7 @@ class Synthetic(Evidence):
     A stratum is a combination of values of `given` that somebody has. The second file `strata` has
     a row for each: the values, how many people have them (column `people`), how many rows were
     drawn (`size`), and the prior balls of each value of `target` in parts of 1/`grid` (`prior`).
-    The law "polya urn" is that of `urn` above.
+    The law "polya urn" is that of the urn above.
     """
 
     kind: ClassVar[str] = "synthetic"
@@ -246,7 +246,7 @@ class Synthetic(Evidence):
             gammas = (amplification(rows, prior) for rows, prior in pairs)
             loss = epsilon_for_gamma(max(gammas, default=Fraction(1)))
             return at_most(promise, "epsilon", loss, "the loss of rows")
-        values, strata = (schema.size(each) for each in (self.target, self.given))
+        values, strata = (schema.size(names) for names in (self.target, self.given))
         epsilon = Fraction(promise.parameters["epsilon"])
         tails = [disclosure_bound(rows, values, prior, epsilon) for rows, prior in pairs]
         what = "a bound of the probability of rows that change the odds by more than e^ε"

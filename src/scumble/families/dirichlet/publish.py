@@ -105,7 +105,7 @@ class Dirichlet(Summary):
         prior: float | None = None,
         delta: float | None = None,
     ) -> None:
-        self.target, self.given = _columns("target", target), _columns("given", given)
+        self.target, self.given = _read_columns("target", target), _read_columns("given", given)
         self.names = (*self.given, *self.target)
         if not self.target or len(set(self.names)) < len(self.names):
             allowed = "one or more attribute names, none of them twice or in 'given'"
@@ -183,7 +183,7 @@ class Dirichlet(Summary):
         """Reject a prior that is too small for the rows and the promise."""
         if self._prior is None or self.synthetic is None:
             return
-        least = self._least(schema)
+        least = self._find_least_prior(schema)
         if self._prior < least:
             raise ParameterError(
                 f"With {self.synthetic} synthetic rows this promise needs a prior of at least "
@@ -198,7 +198,7 @@ class Dirichlet(Summary):
                 f"out for its values: use {setting('outside', 'missing')}, or extend the domain."
             )
 
-    def _least(self, schema: Schema) -> Fraction:
+    def _find_least_prior(self, schema: Schema) -> Fraction:
         """Return the least prior that keeps the promise for `synthetic` rows."""
         rows = self.synthetic or 0
         if self._delta is None:
@@ -209,13 +209,13 @@ class Dirichlet(Summary):
     def sizes(self, schema: Schema, people: Integers) -> tuple[Integers, Integers]:
         """Return how many rows each stratum gets, and its prior in parts of 1/`GRID`."""
         if self.synthetic is not None:
-            prior = int((self._prior or self._least(schema)) * GRID)
+            prior = int((self._prior or self._find_least_prior(schema)) * GRID)
             return np.full_like(people, self.synthetic), np.full_like(people, prior)
         if self._prior is not None:
             most = polya_urn.most_rows(self._prior, self._epsilon)
             return np.minimum(people, most), np.full_like(people, int(self._prior * GRID))
-        found, places = np.unique(people, return_inverse=True)
-        priors = [int(polya_urn.least_prior(n, self._epsilon) * GRID) for n in found.tolist()]
+        distinct, places = np.unique(people, return_inverse=True)
+        priors = [int(polya_urn.least_prior(n, self._epsilon) * GRID) for n in distinct.tolist()]
         return people.copy(), np.array(priors, np.int64)[places].reshape(people.shape)
 
     # --- what is promised ------------------------------------------------------------------------
@@ -224,12 +224,12 @@ class Dirichlet(Summary):
         for name in self.names:
             schema[name]  # raises SchemaError for an unknown name
         if self._delta is not None:
-            return probabilistic(self._statement(PROBABILISTIC, TAILS))
-        return (self._statement("ε-DP", PROOF),)
+            return probabilistic(self._state_promise(PROBABILISTIC, TAILS))
+        return (self._state_promise("ε-DP", PROOF),)
 
-    def _statement(self, statement: str, proof: str) -> Guarantee:
+    def _state_promise(self, statement: str, proof: str) -> Guarantee:
         end = posterior_at_most(Fraction(1, 10), gamma_above_epsilon(self._epsilon))
-        numbers = {"epsilon": float_at_least(self._stated_epsilon())}
+        numbers = {"epsilon": float_at_least(self._state_epsilon())}
         but = ""
         if self._delta is not None:
             numbers["delta"] = float_at_least(self._delta)
@@ -250,7 +250,7 @@ class Dirichlet(Summary):
             limits=self._limits(),
         )
 
-    def _stated_epsilon(self) -> Fraction:
+    def _state_epsilon(self) -> Fraction:
         """Return the ε asked for; the exact one of given rows and prior, if that is smaller."""
         if self._prior is None or self.synthetic is None or self._delta is not None:
             return self._epsilon
@@ -287,12 +287,12 @@ class Dirichlet(Summary):
     # --- drawing ---------------------------------------------------------------------------------
 
     def layout(self, schema: Schema) -> Layout:
-        given, target = ([schema[name] for name in each] for each in (self.given, self.target))
-        return {_ROWS: (*given, *target), _STRATA: (*given, *self._numbers())}
+        given, target = ([schema[name] for name in names] for names in (self.given, self.target))
+        return {_ROWS: (*given, *target), _STRATA: (*given, *self._name_columns())}
 
-    def _numbers(self) -> tuple[str, str, str]:
-        """The names of the columns with the people, rows and prior of a stratum."""
-        people, size, prior = (free_name(each, self.names) for each in ("people", "size", "prior"))
+    def _name_columns(self) -> tuple[str, str, str]:
+        """Return the names of the columns with the people, rows and prior of a stratum."""
+        people, size, prior = (free_name(name, self.names) for name in ("people", "size", "prior"))
         return people, size, prior
 
     def measure(self, table: PrivateTable, folder: Path) -> Synthetic:
@@ -304,7 +304,7 @@ class Dirichlet(Summary):
             _STRATA,
             self.given,
             self.target,
-            *self._numbers(),
+            *self._name_columns(),
             grid=GRID,
             rows=int(drawn.people.sum()),
         )
@@ -313,7 +313,7 @@ class Dirichlet(Summary):
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
-        target = [each.name for each in study.schema.sensitive] or [study.attributes[-1]]
+        target = [attribute.name for attribute in study.schema.sensitive] or [study.attributes[-1]]
         return {"target": target, "given": [n for n in study.attributes if n not in target]}
 
     @classmethod
@@ -323,9 +323,9 @@ class Dirichlet(Summary):
             yield Claim(cls("a", "b", epsilon=1, delta=0.05, synthetic=3), 1, 0.05, TINY)
 
 
-def _columns(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+def _read_columns(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     names = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in names):
+    if not all(isinstance(column, str) for column in names):
         raise ParameterError.of("Dirichlet", name, "a list of attribute names", list(names))
     return names
 
@@ -362,7 +362,7 @@ _BOUND = 1 << 62
 class DrawnRows:
     """The strata with people, in the order of their `keys`, and the rows drawn in each.
 
-    `stratum` and `value` are those of every row, as places in `keys` and keys of the target.
+    `stratum` and `value` are those of every row, as positions in `keys` and keys of the target.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -390,16 +390,16 @@ class PrivateStrata:
         `sizes` gives the rows and the prior of strata from the numbers of their people.
         """
         self._table._account.charge(f"rows of {', '.join(self._names)}", loss)
-        found = self._table._counter.occupied(self._names, PrivacyUnit("replace"))
-        keys = np.unique(found.keys // np.uint64(self._values))
+        occupied = self._table._counter.occupied(self._names, PrivacyUnit("replace"))
+        keys = np.unique(occupied.keys // np.uint64(self._values))
         if len(keys) * self._values > MOST_NUMBERS:
             raise PromiseError(
                 f"There are more than {large(MOST_NUMBERS)} combinations of strata and values; "
                 "condition on fewer or coarser attributes."
             )
         counts = np.zeros((len(keys), self._values), np.int64)
-        places = np.searchsorted(keys, found.keys // np.uint64(self._values))
-        counts[places, (found.keys % np.uint64(self._values)).astype(np.int64)] = found.counts
+        places = np.searchsorted(keys, occupied.keys // np.uint64(self._values))
+        counts[places, (occupied.keys % np.uint64(self._values)).astype(np.int64)] = occupied.counts
         people = counts.sum(axis=1)
         rows, priors = sizes(people)
         if rows.sum() > MOST_ROWS:
@@ -442,7 +442,9 @@ def polya_rows(
     from_prior = drawn < prior[urns]
     chosen[from_prior] = drawn[from_prior] // priors[urns[from_prior]]
     person = ~copied & ~from_prior
-    chosen[person] = _of_people(counts, urns[person], (drawn[person] - prior[urns[person]]) // GRID)
+    chosen[person] = _find_values(
+        counts, urns[person], (drawn[person] - prior[urns[person]]) // GRID
+    )
     origin = np.arange(len(urns))
     added = (drawn[copied] - first[urns[copied]]) // GRID
     origin[copied] = starts[urns[copied]] + added
@@ -451,13 +453,13 @@ def polya_rows(
     return urns, chosen[origin]
 
 
-def _of_people(counts: npt.NDArray[np.int64], urns: Integers, numbers: Integers) -> Integers:
+def _find_values(counts: npt.NDArray[np.int64], urns: Integers, numbers: Integers) -> Integers:
     """Return the values of people: person `numbers[k]` of urn `urns[k]`, in the order of values."""
     ends = np.cumsum(counts.reshape(-1))
     before = np.concatenate([[0], ends])[urns * counts.shape[1]]
     places: Integers = np.searchsorted(ends, before + numbers, side="right").astype(np.int64)
-    found: Integers = places - urns * counts.shape[1]
-    return found
+    values: Integers = places - urns * counts.shape[1]
+    return values
 
 
 def below(source: Keystream, bounds: Integers) -> Integers:

@@ -54,12 +54,12 @@ def answer(
 def answer_together(
     evidence: Synthetic, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> dict[int, list[tuple[Key, Estimate]]]:
-    """Return all answers by place in `queries`, from urns that are read once."""
-    found = {}
-    for place, query in enumerate(queries):
+    """Return all answers by their position in `queries`. The urns are read once."""
+    answers = {}
+    for index, query in enumerate(queries):
         engine.check(query)
-        found[place] = list(answer(evidence, schema, query, engine))
-    return found
+        answers[index] = list(answer(evidence, schema, query, engine))
+    return answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,28 +79,28 @@ class Urns:
         given, target = evidence.given, evidence.target
         columns = [*given, evidence.people, evidence.size, evidence.prior]
         strata = engine.rows(f"SELECT {', '.join(map(quoted, columns))} FROM strata")
-        keys = _keys(schema, given, strata)
+        keys = _pack_keys(schema, given, strata)
         order = np.argsort(keys, kind="stable")
         numbers = [
             strata[name].to_numpy()[order]
             for name in (evidence.people, evidence.size, evidence.prior)
         ]
-        people, sizes, prior = (each.astype(np.int64) for each in numbers)
+        people, sizes, prior = (column.astype(np.int64) for column in numbers)
         values = schema.size(target)
         if len(people) * values > MOST_NUMBERS:
             raise QueryError("The synthetic rows have too many strata and values for questions.")
         named = ", ".join(map(quoted, evidence.columns))
         rows = engine.rows(f"SELECT {named}, count(*) AS n FROM view GROUP BY {named}")
         shown = np.zeros((len(people), values), np.int64)
-        places = np.searchsorted(keys[order], _keys(schema, given, rows))
+        places = np.searchsorted(keys[order], _pack_keys(schema, given, rows))
         if (places >= len(people)).any() or (people < 1).any() or (prior < 1).any():
             raise ReleaseError("The release is damaged: its rows do not fit its strata.")
-        shown[places, _keys(schema, target, rows).astype(np.int64)] = rows["n"].to_numpy()
+        shown[places, _pack_keys(schema, target, rows).astype(np.int64)] = rows["n"].to_numpy()
         if (shown.sum(axis=1) != sizes).any() or (sizes < 1).any():
             raise ReleaseError("The release is damaged: its rows do not fit its strata.")
         own = [known_codes(schema[name], strata[name])[order] for name in given]
         others = schema.cell_keys(target).unpack(np.arange(values, dtype=np.uint64))
-        shaped = [*(each[:, None] for each in own), *(each[None, :] for each in others)]
+        shaped = [*(code[:, None] for code in own), *(code[None, :] for code in others)]
         named_codes = zip(evidence.columns, shaped, strict=True)
         codes = {name: code.astype(np.int64) for name, code in named_codes}
         return cls(people, sizes, prior / evidence.grid, shown, codes)
@@ -108,29 +108,29 @@ class Urns:
     @property
     def balls(self) -> Floats:
         """The balls of each urn before the first draw: A + n."""
-        found: Floats = self.prior * self.shown.shape[1] + self.people
-        return found
+        balls: Floats = self.prior * self.shown.shape[1] + self.people
+        return balls
 
     @property
     def worth(self) -> Floats:
         """The number of people that a row stands for: (A + n) / m."""
-        found: Floats = self.balls / self.sizes
-        return found
+        worth: Floats = self.balls / self.sizes
+        return worth
 
     @property
     def spread(self) -> Floats:
         """How much more the rows vary than independent ones: (A + n + m) / (A + n + 1)."""
-        found: Floats = (self.balls + self.sizes) / (self.balls + 1)
-        return found
+        spread: Floats = (self.balls + self.sizes) / (self.balls + 1)
+        return spread
 
 
-def _keys(schema: Schema, names: Sequence[str], table: Any) -> npt.NDArray[np.uint64]:
+def _pack_keys(schema: Schema, names: Sequence[str], table: Any) -> npt.NDArray[np.uint64]:
     if not names:
         return np.zeros(table.num_rows, np.uint64)
-    found: npt.NDArray[np.uint64] = schema.cell_keys(names).pack(
+    keys: npt.NDArray[np.uint64] = schema.cell_keys(names).pack(
         [known_codes(schema[name], table[name]) for name in names]
     )
-    return found
+    return keys
 
 
 @dataclass(frozen=True)
@@ -144,30 +144,30 @@ class SyntheticQuestion:
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group that is possible under the condition, with its estimate."""
-        holds, amount = self._holds(), self._amount()
+        holds, amount = self._evaluate_condition(), self._evaluate_amount()
         if not self.query.groups:
             yield (), self._estimate(holds, amount)
             return
         keys = self._group_keys()
-        found = np.unique(keys[holds]).tolist()
-        groups = self.schema.cell_values(self.query.groups, found)
-        for key, values in zip(found, groups, strict=True):
+        possible = np.unique(keys[holds]).tolist()
+        groups = self.schema.cell_values(self.query.groups, possible)
+        for key, values in zip(possible, groups, strict=True):
             yield values, self._estimate(holds & (keys == key), amount)
 
-    def _holds(self) -> npt.NDArray[np.bool_]:
+    def _evaluate_condition(self) -> npt.NDArray[np.bool_]:
         known = Clauses(self.schema, [self.query], self.engine)
-        found = np.ones(self.urns.shown.shape, bool)
+        holds = np.ones(self.urns.shown.shape, bool)
         for clause in self.query.clauses:
-            names = self._ordered(clause)
-            found &= self._spread_out(known.along(clause, names), names)
-        return found
+            names = self._order_attributes(clause)
+            holds &= self._spread_out(known.along(clause, names), names)
+        return holds
 
-    def _amount(self) -> Floats | None:
+    def _evaluate_amount(self) -> Floats | None:
         argument = self.query.argument
         if argument is None:
             return None
-        names = self._ordered(argument)
-        own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
+        names = self._order_attributes(argument)
+        own = [clause for clause in self.query.clauses if set(clause.attributes) <= set(names)]
         *_, amounts = self.engine.evaluate([*own, argument], names)
         shape = [self.schema[name].size for name in names]
         return self._spread_out(amounts.astype(np.float64).reshape(shape), names)
@@ -184,7 +184,7 @@ class SyntheticQuestion:
             keys = keys * self.schema[name].size + self.urns.codes[name]
         return keys
 
-    def _ordered(self, expression: Expression) -> tuple[str, ...]:
+    def _order_attributes(self, expression: Expression) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in expression.attributes)
 
     # --- estimates of one group ------------------------------------------------------------------
@@ -192,34 +192,34 @@ class SyntheticQuestion:
     def _estimate(self, holds: npt.NDArray[np.bool_], amount: Floats | None) -> Estimate:
         count = WeightedUrns(self.urns, holds.astype(np.float64))
         if amount is None:
-            return self._total(count, self._count_law(count, holds))
+            return self._estimate_total(count, self._find_count_law(count, holds))
         total = WeightedUrns(self.urns, np.where(holds, amount, 0.0))
         if self.query.aggregate == "sum":
-            return self._total(total, total.law)
-        return self._mean(total, count, holds, amount)
+            return self._estimate_total(total, total.law)
+        return self._estimate_mean(total, count, holds, amount)
 
-    def _total(self, found: WeightedUrns, law: Law) -> Estimate:
+    def _estimate_total(self, total: WeightedUrns, law: Law) -> Estimate:
         method = KNOWN if isinstance(law, Exact) else COUNTED
-        return Estimate(found.value, law, method, self.query.notes)
+        return Estimate(total.value, law, method, self.query.notes)
 
-    def _count_law(self, count: WeightedUrns, holds: npt.NDArray[np.bool_]) -> Law:
+    def _find_count_law(self, count: WeightedUrns, holds: npt.NDArray[np.bool_]) -> Law:
         """Return the law of a count: exact if one stratum is uncertain, else of a weighted sum."""
         open_ = np.flatnonzero(~count.certain)
         if len(open_) != 1 or self.urns.sizes[open_[0]] > _EXACT_ROWS:
             return count.law
-        [place] = open_.tolist()
-        asked, prior = holds[place], float(self.urns.prior[place])
+        [stratum] = open_.tolist()
+        asked, prior = holds[stratum], float(self.urns.prior[stratum])
         return UrnCount(
-            int(self.urns.shown[place][asked].sum()),
-            int(self.urns.sizes[place]),
+            int(self.urns.shown[stratum][asked].sum()),
+            int(self.urns.sizes[stratum]),
             prior * int(asked.sum()),
-            int(self.urns.people[place]),
+            int(self.urns.people[stratum]),
             prior * int((~asked).sum()),
             count.known,
             count.variance,
         )
 
-    def _mean(
+    def _estimate_mean(
         self,
         total: WeightedUrns,
         count: WeightedUrns,
@@ -234,7 +234,7 @@ class SyntheticQuestion:
         least, most = float(amount[holds].min()), float(amount[holds].max())
         three = (least, (least + most) / 2, most)
         changes = [
-            WeightedUrns(self.urns, np.where(holds, amount - each, 0.0)).largest for each in three
+            WeightedUrns(self.urns, np.where(holds, amount - shift, 0.0)).largest for shift in three
         ]
         variances = (total.variance, count.variance, total.covariance(count))
         law = Ratio(
@@ -258,8 +258,8 @@ class WeightedUrns:
     @cached_property
     def certain(self) -> npt.NDArray[np.bool_]:
         """The strata in which all values have the same weight: their sums are known."""
-        found: npt.NDArray[np.bool_] = self._range == 0
-        return found
+        certain: npt.NDArray[np.bool_] = self._range == 0
+        return certain
 
     @cached_property
     def known(self) -> float:
@@ -279,7 +279,7 @@ class WeightedUrns:
     def variance(self) -> float:
         """The unbiased estimate of the variance, or its certain lower limit if that is larger."""
         urns = self.urns
-        estimated = np.where(urns.sizes > 1, self._products(self), 2 * self._single)
+        estimated = np.where(urns.sizes > 1, self._estimate_covariances(self), 2 * self._single)
         return float(np.maximum(estimated, self._least)[~self.certain].sum())
 
     def covariance(self, other: WeightedUrns) -> float:
@@ -288,23 +288,23 @@ class WeightedUrns:
         A single row of a stratum tells nothing about it; `variance` takes twice the largest one
         there, which covers any difference of the two.
         """
-        return float(np.where(self.urns.sizes > 1, self._products(other), 0.0).sum())
+        return float(np.where(self.urns.sizes > 1, self._estimate_covariances(other), 0.0).sum())
 
-    def _products(self, other: WeightedUrns) -> Floats:
+    def _estimate_covariances(self, other: WeightedUrns) -> Floats:
         """Return the estimated covariance of two sums in each stratum that has several rows."""
         urns = self.urns
         shares = urns.shown / urns.sizes[:, None]
         one, two = (self.weights * shares).sum(axis=1), (other.weights * shares).sum(axis=1)
         both = (self.weights * other.weights * shares).sum(axis=1) - one * two
         balls, rows = urns.balls, urns.sizes
-        found: Floats = both * balls * (balls + rows) / np.maximum(rows - 1, 1)
-        return found
+        covariances: Floats = both * balls * (balls + rows) / np.maximum(rows - 1, 1)
+        return covariances
 
     @property
     def _single(self) -> Floats:
         """The largest variance of one row of each stratum."""
-        found: Floats = (self.urns.balls * self._range) ** 2 / 4
-        return found
+        variances: Floats = (self.urns.balls * self._range) ** 2 / 4
+        return variances
 
     @property
     def _least(self) -> Floats:
@@ -313,12 +313,12 @@ class WeightedUrns:
         """
         urns, weights = self.urns, self.weights
         people, balls, prior = (
-            each[:, None] for each in (urns.people, urns.balls, urns.prior.astype(np.float64))
+            numbers[:, None] for numbers in (urns.people, urns.balls, urns.prior.astype(np.float64))
         )
         first = (prior * weights.sum(axis=1, keepdims=True) + people * weights) / balls
         second = (prior * (weights**2).sum(axis=1, keepdims=True) + people * weights**2) / balls
-        found: Floats = (second - first**2).min(axis=1, initial=np.inf).clip(0)
-        return found * urns.balls**2 * urns.spread / urns.sizes
+        variances: Floats = (second - first**2).min(axis=1, initial=np.inf).clip(0)
+        return variances * urns.balls**2 * urns.spread / urns.sizes
 
     @cached_property
     def largest(self) -> float:
@@ -338,10 +338,10 @@ class WeightedUrns:
 
     @cached_property
     def _range(self) -> Floats:
-        found: Floats = self.weights.max(axis=1, initial=-np.inf) - self.weights.min(
+        ranges: Floats = self.weights.max(axis=1, initial=-np.inf) - self.weights.min(
             axis=1, initial=np.inf
         )
-        return found
+        return ranges
 
 
 @dataclass(frozen=True)

@@ -49,16 +49,16 @@ class KeyLevel:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> KeyLevel:
-        found = cls(
+        level = cls(
             stored.whole(data["columns"], 1),
-            _law(data["noise"]),
+            _read_law(data["noise"]),
             stored.flag(data["fresh"]),
-            _law(data["selection"]),
+            _read_law(data["selection"]),
             stored.whole(data["threshold"]),
         )
-        if not found.fresh and found.noise not in (None, found.selection):
+        if not level.fresh and level.noise not in (None, level.selection):
             raise ValueError("a count that is not measured again has the noise of the selection")
-        return found
+        return level
 
     @property
     def bias(self) -> float:
@@ -80,16 +80,18 @@ class KeyLevel:
         if self.fresh:
             half = math.ceil(self.noise.half_width(1 - miss))
             return max(count - half, 0), max(count + half, 0)
-        low = _first(lambda n: self._at_least(count, n) > miss / 2, 1, max(count, 1))
-        high = _first(lambda n: 1 - self._at_least(count + 1, n) <= miss / 2, low, count + 1)
+        low = _find_first(lambda n: self._compute_chance(count, n) > miss / 2, 1, max(count, 1))
+        high = _find_first(
+            lambda n: 1 - self._compute_chance(count + 1, n) <= miss / 2, low, count + 1
+        )
         return low, max(high - 1, low)
 
-    def _at_least(self, count: int, people: int) -> float:
+    def _compute_chance(self, count: int, people: int) -> float:
         """P(published count >= `count`), given that the key of `people` people is published."""
         if count <= self.threshold + 1 or self.selection is None:
             return 1.0
-        shown = _above(self.selection, self.threshold - people)
-        return _above(self.selection, count - 1 - people) / shown if shown else 0.0
+        shown = _compute_tail(self.selection, self.threshold - people)
+        return _compute_tail(self.selection, count - 1 - people) / shown if shown else 0.0
 
     def most_unseen(self, miss: float) -> float:
         """Return a number such that a key of more people is left out with probability `miss` at
@@ -98,15 +100,18 @@ class KeyLevel:
         if self.selection is None:
             return math.inf
         law, threshold = self.selection, self.threshold
-        return _first(lambda n: 1 - _above(law, threshold - n) <= miss, 1, threshold + 1) - 1
+        return (
+            _find_first(lambda n: 1 - _compute_tail(law, threshold - n) <= miss, 1, threshold + 1)
+            - 1
+        )
 
 
-def _above(law: KeyLaw, x: int) -> float:
+def _compute_tail(law: KeyLaw, x: int) -> float:
     """P(noise > x), of symmetric laws a lower tail, which keeps its digits."""
     return law.above(x) if isinstance(law, KeyNoise) else law.cdf(-x - 1)
 
 
-def _first(holds: Any, low: int, guess: int) -> int:
+def _find_first(holds: Any, low: int, guess: int) -> int:
     """Return the smallest n >= low for which `holds` is true; it is true from some n on."""
     if holds(low):
         return low
@@ -119,13 +124,13 @@ def _first(holds: Any, low: int, guess: int) -> int:
     return above
 
 
-def _law(data: Mapping[str, Any] | None) -> KeyLaw | None:
+def _read_law(data: Mapping[str, Any] | None) -> KeyLaw | None:
     if data is None:
         return None
-    found = law_from_dict(data)
-    if not isinstance(found, KeyLaw):
+    law = law_from_dict(data)
+    if not isinstance(law, KeyLaw):
         raise ValueError("keys have Laplace or Gaussian noise")
-    return found
+    return law
 
 
 @dataclass(frozen=True)
@@ -186,7 +191,7 @@ class OpenKeys(Design):
         """
         if self.keys != unit.rows:
             return StatedLoss(math.inf)
-        found = StatedLoss()
+        loss = StatedLoss()
         for level in self.levels:
             laws = [level.selection] if level.noise is None or not level.fresh else [level.noise]
             if level.fresh and level.selection is not None and level.noise is not None:
@@ -194,15 +199,15 @@ class OpenKeys(Design):
             for law in laws:
                 if isinstance(law, KeyNoise):
                     epsilon = float(unit.sensitivity / law.scale)
-                    found += StatedLoss(epsilon, delta=float(unit.sensitivity * law.delta))
+                    loss += StatedLoss(epsilon, delta=float(unit.sensitivity * law.delta))
                     if level.threshold < law.reach:
                         return StatedLoss(math.inf)
                 elif isinstance(law, DiscreteGaussian):
                     square = unit.rows * (2 if unit.neighbours == "replace" else 1)
-                    found += StatedLoss(gaussian=float(law.parameter * FOR_COUNTS / square))
+                    loss += StatedLoss(gaussian=float(law.parameter * FOR_COUNTS / square))
                 elif law is not None:
-                    found += counts_loss(law, unit)
+                    loss += counts_loss(law, unit)
             if isinstance(level.selection, DiscreteLaplace):  # a key of one person passes by chance
                 alone = level.selection.cdf(-level.threshold)
-                found += StatedLoss(delta=unit.rows * alone)
-        return found
+                loss += StatedLoss(delta=unit.rows * alone)
+        return loss

@@ -161,12 +161,12 @@ class Keys(AttributeSummary):
             return self.rule
         return "optimal" if self.keys == 1 else "sips"
 
-    def _levels(self) -> list[tuple[str, ...]]:
+    def _list_levels(self) -> list[tuple[str, ...]]:
         return [self.names] if self.within is None else [self.names[:1], self.names]
 
     def _rule(self) -> KeyRule:
-        """The rule of each level, at an equal part of ε and δ."""
-        levels = len(self._levels())
+        """Return the rule of each level. Every level has an equal part of ε and δ."""
+        levels = len(self._list_levels())
         epsilon = self.promise.epsilon / levels
         delta = self.promise.delta / levels
         unit, chosen = self.unit, self.chosen_rule
@@ -230,7 +230,7 @@ class Keys(AttributeSummary):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """From how many people on a key is named."""
-        if (level := self._level(self._rule(), 1)).selection is None:
+        if (level := self._describe_level(self._rule(), 1)).selection is None:
             return ()
         most = level.most_unseen(_SELDOM)
         few = max(2 * level.threshold - most, 0)
@@ -254,23 +254,23 @@ class Keys(AttributeSummary):
         return {"keys.parquet": (*attributes, *counts)}
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        rule, found = self._rule(), list[FoundKeys]()
-        for names in self._levels():
-            within = found[-1].values if found else ()
-            found.append(PrivateKeys(table, names, self.unit).find(rule, within))
+        rule, by_level = self._rule(), list[FoundKeys]()
+        for names in self._list_levels():
+            within = by_level[-1].values if by_level else ()
+            by_level.append(PrivateKeys(table, names, self.unit).find(rule, within))
         count = free_name("count", self.names) if self.counts else None
         design = OpenKeys(
             self.chosen_rule, self.keys, self.person is not None, count, self.levels()
         )
-        _write(folder / "keys.parquet", table.schema, self.names, count, found)
+        _write(folder / "keys.parquet", table.schema, self.names, count, by_level)
         return Measurements("keys.parquet", self.names, design)
 
     def levels(self) -> tuple[KeyLevel, ...]:
         """The laws of the counts of each level, which follow from the parameters."""
         rule = self._rule()
-        return tuple(self._level(rule, len(names)) for names in self._levels())
+        return tuple(self._describe_level(rule, len(names)) for names in self._list_levels())
 
-    def _level(self, rule: KeyRule, columns: int) -> KeyLevel:
+    def _describe_level(self, rule: KeyRule, columns: int) -> KeyLevel:
         match rule:
             case OptimalRule((*_, law)):  # a key that was not named did not pass the last round
                 return KeyLevel(columns, law if self.counts else None, False, law, law.reach)
@@ -285,9 +285,9 @@ class Keys(AttributeSummary):
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
         known = {**super().needs(study), "delta": SMALL_DELTA, "keys": 1}
-        if not (names := [each.name for each in study.schema.open]):
+        if not (names := [attribute.name for attribute in study.schema.open]):
             return known
-        people = [each.name for each in study.schema.identifiers]
+        people = [attribute.name for attribute in study.schema.identifiers]
         person = {"person": people[0]} if len(people) == 1 else {}
         return {**known, "attributes": names[:1], **person}
 
@@ -300,22 +300,22 @@ class Keys(AttributeSummary):
 
 
 def _write(
-    path: Path, schema: Schema, names: tuple[str, ...], count: str | None, found: list[FoundKeys]
+    path: Path, schema: Schema, names: tuple[str, ...], count: str | None, levels: list[FoundKeys]
 ) -> None:
     """Write the keys of all levels, each level in the order of its keys."""
     import pyarrow.parquet as pq
 
     tables = []
-    for each in found:
-        rows = len(each.values[0])
+    for level in levels:
+        rows = len(level.values[0])
         columns = {
-            name: each.values[place]
-            if place < len(each.values)
+            name: level.values[index]
+            if index < len(level.values)
             else pa.nulls(rows, schema[name].arrow_type)
-            for place, name in enumerate(names)
+            for index, name in enumerate(names)
         }
         if count is not None:
-            counts = each.counts if each.counts is not None else np.empty(0, np.int64)
+            counts = level.counts if level.counts is not None else np.empty(0, np.int64)
             columns[count] = pa.array(counts, pa.int64())
         tables.append(pa.table(columns))
     pq.write_table(pa.concat_tables(tables), path)
@@ -371,22 +371,22 @@ class PrivateKeys:
         self._table._account.charge(reason, rule.loss(self.unit))
         counter = self._table._counter.keys(self.names, self.unit)
         try:
-            among = _among(counter, within)
+            among = _match_prefixes(counter, within)
             keys, counts = rule.find(counter, self.unit.rows, self._table._noise, among)
             return FoundKeys(counter.values(keys), counts)
         finally:
             counter.close()
 
 
-def _among(counter: KeyCounter, within: Sequence[pa.Array]) -> Mask | None:
+def _match_prefixes(counter: KeyCounter, within: Sequence[pa.Array]) -> Mask | None:
     """Return which keys begin with one of the combinations of values `within`."""
     if not within:
         return None
-    found = np.ones(len(counter), bool)
+    mask = np.ones(len(counter), bool)
     own = counter.values(np.arange(len(counter)))
     for column, allowed in zip(own, within, strict=False):
-        found &= pc.is_in(column, allowed).to_numpy(zero_copy_only=False)
-    return found
+        mask &= pc.is_in(column, allowed).to_numpy(zero_copy_only=False)
+    return mask
 
 
 # --- the rules: their proofs are below ----------------------------------------------------------
@@ -414,16 +414,16 @@ class OptimalRule:
         self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
     ) -> tuple[Counts, Counts | None]:
         if len(self.laws) == 1:
-            return self._round(self.laws[0], counter, most, noise, among)
+            return self._run_round(self.laws[0], counter, most, noise, among)
         left = np.ones(len(counter), bool) if among is None else among.copy()
-        found = []
+        shown = []
         for law in self.laws:
-            keys, _ = self._round(law, counter, most, noise, left)
+            keys, _ = self._run_round(law, counter, most, noise, left)
             left[keys] = False
-            found.append(keys)
-        return np.sort(np.concatenate(found)), None
+            shown.append(keys)
+        return np.sort(np.concatenate(shown)), None
 
-    def _round(
+    def _run_round(
         self,
         law: KeyNoise,
         counter: KeyCounter,
@@ -431,7 +431,7 @@ class OptimalRule:
         noise: NoisySteps,
         among: Mask | None,
     ) -> tuple[Counts, Counts]:
-        people = _people(counter, most, noise, among)
+        people = _count_people(counter, most, noise, among)
         keys = np.flatnonzero(people)
         noisy = people[keys] + key_noise(noise.source, law, len(keys))
         shown = noisy > law.reach
@@ -462,7 +462,7 @@ class LaplaceRule:
     def find(
         self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
     ) -> tuple[Counts, Counts | None]:
-        people = _people(counter, most, noise, among)
+        people = _count_people(counter, most, noise, among)
         keys = np.flatnonzero(people)
         noisy = people[keys] + discrete_laplace(noise.source, self.noise.scale, len(keys))
         shown = noisy >= self.threshold
@@ -502,31 +502,31 @@ class GaussianRule:
     def loss(self, unit: PrivacyUnit) -> PrivacyLoss:
         if unit != self.unit:
             raise PromiseError("The noise of keys was chosen for other neighbouring tables.")
-        for each in self.plan.rounds:
-            check_scale(each.noise)
+        for step in self.plan.rounds:
+            check_scale(step.noise)
         return PrivacyLoss(self.epsilon, delta=self.delta)
 
     def find(
         self, counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None
     ) -> tuple[Counts, Counts | None]:
         weights = np.array([0, *map(weight_of, range(1, most + 1))])
-        found = np.zeros(len(counter), bool)
+        passed = np.zeros(len(counter), bool)
         left = np.ones(len(counter), bool) if among is None else among.copy()
-        for each in self.plan.rounds:
+        for step in self.plan.rounds:
             drawn = counter.draw(weights, noise.source, left)
             keys = np.flatnonzero(drawn.people)
             sums = drawn.sums[keys]
-            sums += discrete_gaussian(noise.source, each.noise.parameter, len(keys))
-            shown = keys[sums > each.threshold]
-            found[shown], left[shown] = True, False
-        keys = np.flatnonzero(found)
+            sums += discrete_gaussian(noise.source, step.noise.parameter, len(keys))
+            shown = keys[sums > step.threshold]
+            passed[shown], left[shown] = True, False
+        keys = np.flatnonzero(passed)
         if self.plan.counts is None:
             return keys, None
-        people = _people(counter, most, noise, found)[keys]
+        people = _count_people(counter, most, noise, passed)[keys]
         return keys, people + discrete_gaussian(noise.source, self.plan.counts.parameter, len(keys))
 
 
-def _people(counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None) -> Counts:
+def _count_people(counter: KeyCounter, most: int, noise: NoisySteps, among: Mask | None) -> Counts:
     """Return by key how many people kept it among at most `most` of theirs."""
     return counter.draw(np.zeros(most + 1, np.int64), noise.source, among).people
 
@@ -560,7 +560,7 @@ SHARES = (1, 4, 16, 64)  # of the precision and of δ in the four rounds of `sip
 NAMING = (Fraction(3, 100), Fraction(1, 10), Fraction(87, 100))
 FOR_NAMES = Fraction(2, 5)  # of δ, for keys of one person alone; the rest is for Gaussian noise
 # Gaussian noise on whole numbers is continuous noise of a variance less by this, rounded at random
-# (see `_discrete`), but for a factor of 1 ± 2e^(-2π²·2) = 1 ± 2e-17 in each probability.
+# (see `_make_discrete`), but for a factor of 1 ± 2e^(-2π²·2) = 1 ± 2e-17 in each probability.
 _ROUNDED = 2
 _MARGIN = 1 - 1e-6  # of δ: far more than floating point and that factor can lose
 
@@ -575,12 +575,12 @@ def weight_of(keys: int) -> int:
 
 def key_noise(source: Keystream, law: KeyNoise, size: int) -> Integers:
     """Return `size` independent variables of `law`."""
-    drawn = _cuts(law).draw(source, size)
+    drawn = _make_cuts(law).draw(source, size)
     return law.reach - drawn.astype(np.int64)
 
 
 @lru_cache(maxsize=16)
-def _cuts(law: KeyNoise) -> Cuts:
+def _make_cuts(law: KeyNoise) -> Cuts:
     """The error is reach - j if a uniform number is from π(j) on and below π(j + 1)."""
     return Cuts.rational(shown_probabilities(1 / law.scale, law.delta)[1:-1])
 
@@ -656,13 +656,13 @@ def gaussian_rounds(
     total = sum(shares)
     rounds = []
     for share in shares:
-        noise = _discrete(variance * Fraction(total, share) * UNIT**2)
+        noise = _make_discrete(variance * Fraction(total, share) * UNIT**2)
         rounds.append(Round(noise, sum_threshold(noise, keys, for_names * Fraction(share, total))))
-    counts = _discrete(Fraction(spread) * keys / for_counts) if for_counts else None
+    counts = _make_discrete(Fraction(spread) * keys / for_counts) if for_counts else None
     return GaussianRounds(tuple(rounds), counts)
 
 
-def _discrete(variance: Fraction) -> DiscreteGaussian:
+def _make_discrete(variance: Fraction) -> DiscreteGaussian:
     """Return discrete noise that hides as much as continuous noise of this variance.
 
     Rounding continuous noise of variance s² at random, to z with probability proportional to

@@ -75,7 +75,7 @@ class KeySum:
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         miss = 1 - level
-        low, high = self._published(miss * (1 - _FOR_UNSEEN))
+        low, high = self._bound_published(miss * (1 - _FOR_UNSEEN))
         if self.unseen:
             rare = miss * _FOR_UNSEEN / self.levels / self.unseen
             most = self.unseen * self.level.most_unseen(rare)
@@ -83,7 +83,7 @@ class KeySum:
             high += max(self.high, 0.0) * most if self.high > 0 else 0.0
         return low, high
 
-    def _published(self, miss: float) -> tuple[float, float]:
+    def _bound_published(self, miss: float) -> tuple[float, float]:
         if not self.counts:
             return 0.0, 0.0
         noise = self.level.noise
@@ -92,10 +92,10 @@ class KeySum:
             total = sum(self.counts)
             half = NoiseSum(cast(Any, noise), [(1, len(self.counts))]).half_width(1 - miss)
             return max(total - half, 0.0), max(total + half, 0.0)
-        found = [self.level.limits(count, miss / len(self.counts)) for count in self.counts]
+        limits = [self.level.limits(count, miss / len(self.counts)) for count in self.counts]
         ends = [
             sorted((weight * low, weight * high))
-            for weight, (low, high) in zip(self.weights, found, strict=True)
+            for weight, (low, high) in zip(self.weights, limits, strict=True)
         ]
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
@@ -132,24 +132,24 @@ class OpenKeysReader:
         """Return every published group of the answer with its estimate."""
         if self.design.count is None:
             raise QueryError("This release names keys without counts; publish it with counts.")
-        level = self._level(query.attributes)
+        level = self._find_level(query.attributes)
         names = self._columns[: level.columns]
-        groups, counts, amounts = self._rows(query, level, engine)
+        groups, counts, amounts = self._read_rows(query, level, engine)
         question = KeyQuestion(self.design, level, query, names, self._open, engine)
         if not query.groups:
             return iter([((), question.estimate(counts, amounts, pinned=True))])
-        order = np.lexsort([_codes(group) for group in reversed(groups)])
+        order = np.lexsort([_number_values(group) for group in reversed(groups)])
         keys = list(
             zip(*(group.take(pa.array(order)).to_pylist() for group in groups), strict=True)
         )
         starts = [i for i in range(len(keys)) if not i or keys[i] != keys[i - 1]]
         whole_key = set(names) <= set(query.groups)
-        found = []
+        answers = []
         for begin, end in pairwise([*starts, len(keys)]):
             part = order[begin:end]
             estimate = question.estimate(counts[part], amounts[part], pinned=False, one=whole_key)
-            found.append((keys[begin], estimate))
-        return iter(found)
+            answers.append((keys[begin], estimate))
+        return iter(answers)
 
     def answer_together(self, queries: Sequence[Query], engine: Sandbox) -> dict[int, Any]:
         """Return nothing: no work is saved by answering several questions together."""
@@ -168,19 +168,26 @@ class OpenKeysReader:
         rows = list(self.answer(Query("count", groups=tuple(names)), self._engine))
         rows.sort(key=lambda row: -row[1].value)
         best = [
-            (key, replace(each, law=_selected(each.law, len(rows)), notes=(*each.notes, WINNERS)))
-            for key, each in rows[:k]
+            (
+                key,
+                replace(
+                    estimate,
+                    law=_allow_for_choice(estimate.law, len(rows)),
+                    notes=(*estimate.notes, WINNERS),
+                ),
+            )
+            for key, estimate in rows[:k]
         ]
         return Estimates([(name, self._schema[name].arrow_type) for name in names], best)
 
-    def _level(self, names: Sequence[str]) -> KeyLevel:
+    def _find_level(self, names: Sequence[str]) -> KeyLevel:
         """Return the first level that has all these columns."""
         for level in self.design.levels:
             if set(names) <= set(self._columns[: level.columns]):
                 return level
         raise QueryError(f"This release has keys of {', '.join(self._columns)}.")
 
-    def _rows(
+    def _read_rows(
         self, query: Query, level: KeyLevel, engine: Sandbox
     ) -> tuple[list[pa.Array], npt.NDArray[np.int64], Floats]:
         """Return groups, counts and amounts of the published keys that satisfy the question."""
@@ -189,12 +196,12 @@ class OpenKeysReader:
         filters += [f"{quoted(name)} IS NOT NULL" for name in self._columns[: level.columns]]
         filters += [f"{quoted(name)} IS NULL" for name in self._columns[level.columns :]]
         listed = [*map(quoted, query.groups), quoted(self.design.count or ""), amount]
-        found = engine.rows(f"SELECT {', '.join(listed)} FROM view WHERE {' AND '.join(filters)}")
-        *groups, counts, amounts = (column.combine_chunks() for column in found.columns)
+        table = engine.rows(f"SELECT {', '.join(listed)} FROM view WHERE {' AND '.join(filters)}")
+        *groups, counts, amounts = (column.combine_chunks() for column in table.columns)
         known = amounts.is_valid().to_numpy(zero_copy_only=False)
         kept = pa.array(known)
         return (
-            [_plain(group.filter(kept)) for group in groups],
+            [_decode(group.filter(kept)) for group in groups],
             counts.filter(kept).to_numpy(),
             amounts.filter(kept).to_numpy(),
         )
@@ -217,11 +224,11 @@ class KeyQuestion:
         """Return the estimate of these published keys. `one` tells that it is about one key alone;
         `pinned` that the condition may name all keys that it is about.
         """
-        unseen = 0.0 if one else max(self._possible(pinned=pinned) - len(counts), 0.0)
+        unseen = 0.0 if one else max(self._count_possible(pinned=pinned) - len(counts), 0.0)
         low, high = self._limits
         value = math.fsum((counts - self.level.bias) * amounts)
         if self.query.aggregate == "mean":
-            return self._mean(value, float((counts - self.level.bias).sum()))
+            return self._estimate_mean(value, float((counts - self.level.bias).sum()))
         law: Law = KeySum(
             self.level,
             tuple(counts.tolist()),
@@ -229,16 +236,18 @@ class KeyQuestion:
             unseen,
             low,
             high,
-            sum(each.columns <= self.level.columns for each in self.design.levels),
+            sum(level.columns <= self.level.columns for level in self.design.levels),
         )
         if not len(counts) and not unseen:
             law = Exact()
         elif self.design.limited:
-            law = _at_least_kept(value, law, (*amounts.tolist(), *((low, high) if unseen else ())))
+            law = _add_dropped_rows(
+                value, law, (*amounts.tolist(), *((low, high) if unseen else ()))
+            )
         method = ONE if len(counts) == 1 else SUM if len(counts) else NONE
-        return Estimate(value, law, method, (*self._notes, *self._about(unseen)))
+        return Estimate(value, law, method, (*self._notes, *self._note_unseen(unseen)))
 
-    def _mean(self, total: float, count: float) -> Estimate:
+    def _estimate_mean(self, total: float, count: float) -> Estimate:
         low, high = self._limits
         if not count:
             return Estimate(math.nan, Unknown(), "average of no rows", (*self._notes, NONE))
@@ -250,7 +259,7 @@ class KeyQuestion:
     def _notes(self) -> tuple[str, ...]:
         # The parser takes the published values for all that are possible.
         own = [f"is not in the domain of '{name}'" for name in self.open]
-        notes = tuple(each for each in self.query.notes if not any(part in each for part in own))
+        notes = tuple(note for note in self.query.notes if not any(part in note for part in own))
         if not self.design.limited:
             return notes
         most = self.design.keys
@@ -258,7 +267,7 @@ class KeyQuestion:
         kept = f"counts people who kept the key: each keeps {keys} at random if there are more"
         return (*notes, f"{kept}, so the table may have any number more")
 
-    def _about(self, unseen: float) -> tuple[str, ...]:
+    def _note_unseen(self, unseen: float) -> tuple[str, ...]:
         if not unseen:
             return ()
         unbounded = math.isinf(unseen) or self.level.selection is None
@@ -275,32 +284,34 @@ class KeyQuestion:
         low, high = domain_of(self.engine).limits(argument, self.query.clauses)
         return (low, high) if low <= high else (0.0, 0.0)
 
-    def _possible(self, *, pinned: bool) -> float:
+    def _count_possible(self, *, pinned: bool) -> float:
         """Return how many keys satisfy the condition, published or not; infinite if open values
         are not named by it.
         """
         closed = [name for name in self.names if name not in self.open]
         open_ = [name for name in self.names if name in self.open]
         if not open_:
-            return float(self._domain_count(self.query.clauses))
+            return float(self._count_domain(self.query.clauses))
         if not pinned:
             return math.inf
-        named = [_named(self.query.clauses, name) for name in open_]
-        if any(each is None for each in named):
+        named = [_find_named(self.query.clauses, name) for name in open_]
+        if any(values is None for values in named):
             return math.inf
         others = [clause for clause in self.query.clauses if not set(clause.attributes) & self.open]
-        many = math.prod(len(each or ()) for each in named)
-        return many * (float(self._domain_count(others)) if closed else 1.0)
+        many = math.prod(len(values or ()) for values in named)
+        return many * (float(self._count_domain(others)) if closed else 1.0)
 
-    def _domain_count(self, clauses: Sequence[Expression]) -> Any:
+    def _count_domain(self, clauses: Sequence[Expression]) -> Any:
         """Return the number of cells of the closed columns of the level that satisfy `clauses`."""
         names = {name for name in self.names if name not in self.open}
         cells = domain_of(self.engine).count(tuple(clauses)).reshape(-1)[0]
-        others = [each for each in self.engine.schema.published if each.name not in names]
-        return cells // math.prod(each.size for each in others)
+        others = [
+            attribute for attribute in self.engine.schema.published if attribute.name not in names
+        ]
+        return cells // math.prod(attribute.size for attribute in others)
 
 
-def _at_least_kept(value: float, kept: Law, amounts: Sequence[float]) -> Bounded:
+def _add_dropped_rows(value: float, kept: Law, amounts: Sequence[float]) -> Bounded:
     """Return the law of a sum over all rows of the table, given that of the rows that were kept;
     the others add any number of the `amounts`.
     """
@@ -312,7 +323,7 @@ def _at_least_kept(value: float, kept: Law, amounts: Sequence[float]) -> Bounded
     return Bounded(kept, low, high, spread=lambda: math.inf)
 
 
-def _selected(law: Law, many: int) -> Law:
+def _allow_for_choice(law: Law, many: int) -> Law:
     """Return the law of one of `many` numbers that was chosen after all were seen."""
     if not isinstance(law, Bounded):
         return Selected(law, many)
@@ -320,23 +331,23 @@ def _selected(law: Law, many: int) -> Law:
     return replace(law, noise=Selected(law.noise, many), low=low, high=high)
 
 
-def _named(clauses: Sequence[Expression], name: str) -> set[str] | None:
+def _find_named(clauses: Sequence[Expression], name: str) -> set[str] | None:
     """Return the values that a clause `name = 'x'` or `name IN ('x', ...)` allows; None without."""
     column = re.escape(quoted(name))
     form = rf"\s*{column}\s*(?:=\s*({_LITERAL})|IN\s*\(((?:\s*{_LITERAL}\s*,?)+)\))\s*"
     for clause in clauses:
-        if found := re.fullmatch(form, clause.sql, re.IGNORECASE):
-            texts = re.findall(_LITERAL, found[1] or found[2])
+        if matched := re.fullmatch(form, clause.sql, re.IGNORECASE):
+            texts = re.findall(_LITERAL, matched[1] or matched[2])
             return {text[1:-1].replace("''", "'") for text in texts}
     return None
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def _decode(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
 
 
-def _codes(values: pa.Array) -> npt.NDArray[np.int64]:
+def _number_values(values: pa.Array) -> npt.NDArray[np.int64]:
     """Return numbers in the order of the values."""
     distinct = sorted(set(values.to_pylist()))
-    places = {value: place for place, value in enumerate(distinct)}
-    return np.array([places[value] for value in values.to_pylist()], np.int64)
+    codes = {value: code for code, value in enumerate(distinct)}
+    return np.array([codes[value] for value in values.to_pylist()], np.int64)

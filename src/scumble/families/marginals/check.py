@@ -37,7 +37,7 @@ def find_published(mechanism: TableSummary, schema: Schema) -> Floats | None:
         return None
     blocks = []
     for table in mechanism.tables(schema):
-        shape = [schema[mechanism.attributes[place]].size for place in table.places]
+        shape = [schema[mechanism.attributes[index]].size for index in table.places]
         cells = int(np.prod(shape)) if table.form != "contrast" else 1
         unit = np.eye(cells)
         if table.form == "residual":
@@ -45,10 +45,10 @@ def find_published(mechanism: TableSummary, schema: Schema) -> Floats | None:
             blocks.append(np.array(kept, np.float64).T)
         else:
             blocks.append(unit)
-    return _diagonal(blocks)
+    return _join_blocks(blocks)
 
 
-def _diagonal(blocks: Sequence[Floats]) -> Floats:
+def _join_blocks(blocks: Sequence[Floats]) -> Floats:
     rows, columns = ([block.shape[axis] for block in blocks] for axis in (0, 1))
     whole = np.zeros((sum(rows), sum(columns)))
     ends = zip(accumulate(rows), accumulate(columns), strict=True)
@@ -71,7 +71,7 @@ def find_loss(mechanism: TableSummary, schema: Schema, change: Counts) -> ExactL
     for table in mechanism.tables(schema):
         if not isinstance(table.law, DiscreteGaussian):
             raise TypeError("residuals are published with Gaussian noise throughout")
-        names = [mechanism.attributes[place] for place in table.places]
+        names = [mechanism.attributes[index] for index in table.places]
         shape = [schema[name].size for name in names]
         left = counter.counts([names], mechanism.unit)[0].reshape(shape).astype(np.float64)
         if table.form == "contrast":

@@ -77,7 +77,7 @@ class TableSummary(AttributeSummary):
         """Return what to measure, from parameters and schema alone."""
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        sizes = self._sizes(table.schema)
+        sizes = self._list_sizes(table.schema)
         design = Residuals(self.names, sizes, tuple(self.tables(table.schema)))
         numbers = noisy_tables(table, design, self.unit)
         written = pa.table({design.count: numbers})
@@ -89,26 +89,27 @@ class TableSummary(AttributeSummary):
         design = cast(Residuals, cast(Measurements, evidence).design)
         return {"tables measured": len(design.tables), "numbers": design.numbers}
 
-    def _sizes(self, schema: Schema) -> tuple[int, ...]:
+    def _list_sizes(self, schema: Schema) -> tuple[int, ...]:
         return tuple(schema[name].size for name in self.names)
 
     def _refuse_many(self, schema: Schema, sets: Sequence[Places]) -> None:
         """Refuse more tables or cells than can be counted, before anything is counted."""
-        owner, sizes = type(self).__name__, self._sizes(schema)
+        owner, sizes = type(self).__name__, self._list_sizes(schema)
         for places in sets:
             if len(places) > MOST_ATTRIBUTES:
                 raise ParameterError(
                     f"{owner} measures tables of at most {MOST_ATTRIBUTES} attributes each. Got "
                     f"one of {len(places)}; ask for smaller ones."
                 )
-        largest = max(sets, key=lambda places: prod(sizes[place] for place in places))
-        cells = sum(prod(sizes[place] for place in places) for places in sets)
+        largest = max(sets, key=lambda places: prod(sizes[index] for index in places))
+        cells = sum(prod(sizes[index] for index in places) for places in sets)
         if cells > MOST_CELLS or len(sets) > MOST_TABLES:
             raise ParameterError(
                 f"The {len(sets)} tables of {owner} would have {large(cells)} cells, the largest "
-                f"({', '.join(self._named(largest))}) {large(prod(sizes[p] for p in largest))} of "
-                f"them; at most {MOST_TABLES} tables and {large(MOST_CELLS)} cells are possible. "
-                "Choose fewer or smaller sets of attributes, or coarser domains."
+                f"({', '.join(self._list_names(largest))}) "
+                f"{large(prod(sizes[p] for p in largest))} of them; at most {MOST_TABLES} tables "
+                f"and {large(MOST_CELLS)} cells are possible. Choose fewer or smaller sets of "
+                "attributes, or coarser domains."
             )
 
     def _refuse_parts(self, sets: Sequence[Places]) -> None:
@@ -120,12 +121,12 @@ class TableSummary(AttributeSummary):
                 f"{MOST_TABLES} of them; these sets have more. Ask for fewer or smaller sets."
             )
 
-    def _named(self, places: Iterable[int]) -> list[str]:
-        return [self.names[place] for place in places]
+    def _list_names(self, places: Iterable[int]) -> list[str]:
+        return [self.names[index] for index in places]
 
 
 def sets_of(attributes: int, ways: int) -> list[Places]:
-    """All sets of `ways` of the attributes, by place."""
+    """Return all sets of `ways` of the attributes, by position."""
     return list(combinations(range(attributes), ways))
 
 
@@ -198,9 +199,9 @@ class Marginals(WithDelta, TableSummary):
             refuse_sets("Marginals", len(self.names), self.ways)
             self._asked = sets_of(len(self.names), self.ways)
         elif self.sets is not None:
-            self._asked = self._checked_sets(self.sets)
-            self.sets = [self._named(places) for places in self._asked]
-        self.weights = self._checked_weights(self.weights)
+            self._asked = self._check_sets(self.sets)
+            self.sets = [self._list_names(places) for places in self._asked]
+        self.weights = self._check_weights(self.weights)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -217,41 +218,39 @@ class Marginals(WithDelta, TableSummary):
             return dict.fromkeys(sets, 1.0)
         if self.gaussian:
             sets = closure(sets)[1:]
-        sizes = self._sizes(schema)
-        return {places: 1 / prod(sizes[place] for place in places) for places in sets}
+        sizes = self._list_sizes(schema)
+        return {places: 1 / prod(sizes[index] for index in places) for places in sets}
 
     def tables(self, schema: Schema) -> list[MarginalTable]:
-        asked, sizes = self.workload(schema), self._sizes(schema)
+        asked, sizes = self.workload(schema), self._list_sizes(schema)
         if self.gaussian:
             return residuals.plan_residuals(asked, sizes, self.unit, self.promise.rho)
         epsilon = self.promise.epsilon
         return residuals.plan_marginals(asked, sizes, self.unit, epsilon, gaussian=False)
 
-    def _checked_sets(self, sets: Sequence[Sequence[str]]) -> list[Places]:
+    def _check_sets(self, sets: Sequence[Sequence[str]]) -> list[Places]:
         allowed = "a list of different sets of the attributes, each a list of one or more names"
-        found = []
-        for each in sets:
-            names = [each] if isinstance(each, str) else list(each)
+        checked = []
+        for given in sets:
+            names = [given] if isinstance(given, str) else list(given)
             known = all(name in self.names for name in names)
             if not names or not known or len(set(names)) < len(names):
                 raise ParameterError.of("Marginals", "sets", allowed, names)
-            found.append(tuple(sorted(map(self.names.index, names))))
-        if not found or len(set(found)) < len(found):
-            raise ParameterError.of("Marginals", "sets", allowed, [list(each) for each in sets])
-        return found
+            checked.append(tuple(sorted(map(self.names.index, names))))
+        if not checked or len(set(checked)) < len(checked):
+            raise ParameterError.of("Marginals", "sets", allowed, [list(given) for given in sets])
+        return checked
 
-    def _checked_weights(
-        self, weights: Weighting | Sequence[float]
-    ) -> Weighting | tuple[float, ...]:
+    def _check_weights(self, weights: Weighting | Sequence[float]) -> Weighting | tuple[float, ...]:
         allowed = "'cells', 'tables', or a list of one number above 0 for each set"
         if isinstance(weights, str):
             if weights not in ("cells", "tables"):
                 raise ParameterError.of("Marginals", "weights", allowed, weights)
             return weights
-        found = tuple(float(read_positive("Marginals", "weights", weight)) for weight in weights)
-        if len(found) != len(self._asked):
-            raise ParameterError.of("Marginals", "weights", allowed, list(found))
-        return found
+        checked = tuple(float(read_positive("Marginals", "weights", weight)) for weight in weights)
+        if len(checked) != len(self._asked):
+            raise ParameterError.of("Marginals", "weights", allowed, list(checked))
+        return checked
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
@@ -316,7 +315,7 @@ class Fourier(TableSummary):
 
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked = dict.fromkeys(sets_of(len(self.names), self.ways), 1.0)
-        sizes = self._sizes(schema)
+        sizes = self._list_sizes(schema)
         return residuals.plan_contrasts(asked, sizes, self.unit, self.promise.epsilon)
 
     @classmethod
@@ -380,7 +379,7 @@ class Datacube(WithDelta, TableSummary):
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
-        cube = self._cube(schema)
+        cube = self._make_cube(schema)
         open_ones = cube.asked & ~np.isfinite(cube.together()[cube.possible].min(axis=0))
         for number in np.flatnonzero(open_ones):
             self._refuse_many(schema, [places_of(int(number))])
@@ -388,23 +387,23 @@ class Datacube(WithDelta, TableSummary):
 
     def cuboids(self, schema: Schema) -> list[Places]:
         """Return the sets of attributes whose cuboids are measured."""
-        cube = self._cube(schema)
+        cube = self._make_cube(schema)
         if self._within is None:
             return cube.least_worst()
         return cube.most_within(float(self._within) ** 2)
 
     def tables(self, schema: Schema) -> list[MarginalTable]:
-        return self._tables(self.cuboids(schema), self._sizes(schema))
+        return self._plan_tables(self.cuboids(schema), self._list_sizes(schema))
 
-    def _tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
+    def _plan_tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
         loss = self.promise.rho if self.gaussian else self.promise.epsilon
         return residuals.plan_equal_noise(sets, sizes, self.unit, loss, gaussian=self.gaussian)
 
-    def _cube(self, schema: Schema) -> CuboidLattice:
-        sizes = self._sizes(schema)
+    def _make_cube(self, schema: Schema) -> CuboidLattice:
+        sizes = self._list_sizes(schema)
         number = np.arange(1 << len(sizes))
         attributes = sum((number >> bit & 1 for bit in range(len(sizes))), np.zeros_like(number))
-        [one] = self._tables([()], sizes)
+        [one] = self._plan_tables([()], sizes)
         power = 1 if self.gaussian else 2
         variance = one.law.variance
         cube = CuboidLattice(

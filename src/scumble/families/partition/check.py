@@ -49,7 +49,7 @@ def find_likelihood(channel: PartitionChannel, table: pa.Table, sensitive: Attri
     codes = known_codes(sensitive, table[sensitive.name]).astype(np.int64)
     alone: Floats = np.eye(sensitive.size)[codes]
     part = table[channel.column].to_numpy()
-    keep: Floats = np.array([float(each) for each in channel.keeps])[part][:, None]
+    keep: Floats = np.array([float(chance) for chance in channel.keeps])[part][:, None]
     replaced = np.zeros((len(channel.domains), sensitive.size))
     for number, domain in enumerate(channel.domains):
         replaced[number, list(domain)] = 1 / len(domain)
@@ -153,7 +153,7 @@ class Parts:
         most, wide = np.zeros(self._cells), np.zeros(self._cells)
         lowest: list[tuple[npt.NDArray[np.int64], Floats, float]] = []
         for (domain, shown, size), keep, gamma in zip(
-            self._shown(), map(float, self.channel.keeps), self.gammas, strict=True
+            self._read_parts(), map(float, self.channel.keeps), self.gammas, strict=True
         ):
             rows = (shown - size * (1 - keep) / len(domain)) / keep
             most[domain] += rows
@@ -165,13 +165,13 @@ class Parts:
             gamma * share[rare[domain]] / (1 + (gamma - 1) * share[rare[domain]])
             for domain, share, gamma in lowest
         ]
-        return max((float(each.max(initial=0.0)) for each in ends), default=0.0)
+        return max((float(end.max(initial=0.0)) for end in ends), default=0.0)
 
     @property
     def _cells(self) -> int:
         return self.release.schema.size(self.channel.attributes)
 
-    def _shown(self) -> Iterator[tuple[npt.NDArray[np.int64], Floats, int]]:
+    def _read_parts(self) -> Iterator[tuple[npt.NDArray[np.int64], Floats, int]]:
         """Yield the values of each part, how many rows show each, and the number of its rows."""
         schema, channel = self.release.schema, self.channel
         table = pq.read_table(

@@ -135,7 +135,7 @@ class Partition(Publisher):
 
     def check(self, schema: Schema) -> None:
         parameters.require_sensitive("Partition", schema)
-        cells = schema.size(_sensitive(schema))
+        cells = schema.size(_list_sensitive(schema))
         if cells > MOST_CELLS:
             raise SchemaError(
                 f"The sensitive attributes have {large(cells)} values together, and Partition "
@@ -144,37 +144,39 @@ class Partition(Publisher):
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        return (restricted(_sensitive(schema), self._rho1, self._rho2),)
+        return (restricted(_list_sensitive(schema), self._rho1, self._rho2),)
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
-        names = ", ".join(_sensitive(schema))
-        channel = _channel(evidence)
+        names = ", ".join(_list_sensitive(schema))
+        channel = _find_channel(evidence)
         if 1 in channel.keeps:
             return (nothing(names, self._rho1, self._rho2),)
-        gammas = _gammas(channel)
+        gammas = _compute_gammas(channel)
         return (
-            restricted(_sensitive(schema), self._rho1, self._rho2, gammas),
+            restricted(_list_sensitive(schema), self._rho1, self._rho2, gammas),
             amplification(names, max(gammas)),
         )
 
     def expected_error(self, schema: Schema, rows: int) -> float:
         """That of one sub-table, which is among the choices."""
-        cells = schema.size(_sensitive(schema))
+        cells = schema.size(_list_sensitive(schema))
         return tenth_error(cells, float(keep_for(self._gamma, cells)), rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        channel = _channel(evidence)
+        channel = _find_channel(evidence)
         rows, keeps = channel.rows, [float(keep) for keep in channel.keeps]
         if not sum(rows):
             return {}
-        alone = 1.0 if 1 in channel.keeps else self._alone(channel.domains)
+        alone = 1.0 if 1 in channel.keeps else self._keep_alone(channel.domains)
         delta = float(1 - self._confidence)
         return {
             "sub-tables": len(rows),
             "fell back to uniform": len(rows) == 1,
             "rows": list(rows),
             "values": [len(domain) for domain in channel.domains],
-            "gamma": [] if 1 in channel.keeps else [float(gamma) for gamma in _gammas(channel)],
+            "gamma": []
+            if 1 in channel.keeps
+            else [float(gamma) for gamma in _compute_gammas(channel)],
             "retention": keeps,
             "average retention": float(np.average(keeps, weights=rows)),
             "retention as one table with rho1": alone,
@@ -184,20 +186,22 @@ class Partition(Publisher):
         }
 
     def layout(self, schema: Schema) -> Layout:
-        return {"records.parquet": (*schema.published, _part_column(schema))}
+        return {"records.parquet": (*schema.published, _name_part_column(schema))}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Records:
         # The writer and the samplers are slow to import, and parameters are checked without them.
         schema, attributes = rows.schema, rows.schema.published
         names = [attribute.name for attribute in attributes]
-        sensitive = _sensitive(schema)
+        sensitive = _list_sensitive(schema)
         radix = schema.cell_keys(sensitive)
         engine = open_engine(rows, noise)
         # A row may be dropped for any of its columns; then all have to be read.
         others = [name for name in names if name not in sensitive]
         units = engine.units(sensitive, others if rows.outside == "drop" else ())
-        parts = self._parts(_counts(units), radix.size, rows)
-        numbered = Attribute(_part_column(schema), "insensitive", IntegerRange(0, len(parts) - 1))
+        parts = self._split_table(_count_rows(units), radix.size, rows)
+        numbered = Attribute(
+            _name_part_column(schema), "insensitive", IntegerRange(0, len(parts) - 1)
+        )
         deal = Assignment(parts, radix.size)
         shares = deal.shares(
             noise.of_unit("driver", "urns"),
@@ -215,11 +219,11 @@ class Partition(Publisher):
         )
         return Records(RECORDS, (*names, numbered.name), (channel,), engine.sort(output))
 
-    def _parts(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[SubTable]:
+    def _split_table(self, counts: Mapping[int, int], cells: int, rows: Rows) -> list[SubTable]:
         """Return the split, or one part for all rows if the promise binds no value."""
         parts = split(counts, self._rho1, self._rho2) if counts else None
         if parts is not None:
-            rows.remark(self._gain(parts))
+            rows.remark(self._describe_gain(parts))
             if _rises(counts, parts, self._rho1):
                 rows.remark(
                     f"{RISES} at least {MOST_RISE} times as frequent in one sub-table as in the "
@@ -237,18 +241,18 @@ class Partition(Publisher):
         keep = Fraction(1) if self._plain and counts else keep_for(self._gamma, cells)
         return [SubTable(counts, tuple(range(cells)), keep)]
 
-    def _alone(self, domains: Sequence[Sequence[int]]) -> float:
+    def _keep_alone(self, domains: Sequence[Sequence[int]]) -> float:
         """Return the retention of one table with all these values in which one has a share of ρ1.
         The true largest frequency would reveal more than is published.
         """
         return float(keep_for(self._gamma, len(set().union(*domains))))
 
-    def _gain(self, parts: Sequence[SubTable]) -> str:
+    def _describe_gain(self, parts: Sequence[SubTable]) -> str:
         """Return a remark for the owner about what the split gains."""
         if len(parts) == 1:
             return "Sub-tables would not lower the error bound: this is uniform perturbation."
         kept = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
-        alone = self._alone([part.domain for part in parts])
+        alone = self._keep_alone([part.domain for part in parts])
         return (
             f"The {len(parts)} sub-tables keep a sensitive value with probability "
             f"{float(kept):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
@@ -280,28 +284,28 @@ def _rises(counts: Mapping[int, int], parts: Sequence[SubTable], rho1: Fraction)
     )
 
 
-def _sensitive(schema: Schema) -> tuple[str, ...]:
+def _list_sensitive(schema: Schema) -> tuple[str, ...]:
     return tuple(attribute.name for attribute in schema.sensitive)
 
 
-def _part_column(schema: Schema) -> str:
+def _name_part_column(schema: Schema) -> str:
     """Return the name of the column with the number of the sub-table."""
     return parameters.free_name("part", schema.names)
 
 
-def _channel(evidence: Evidence) -> PartitionChannel:
+def _find_channel(evidence: Evidence) -> PartitionChannel:
     """Return the channel of the evidence."""
     if isinstance(evidence, Records) and isinstance(evidence.channels[0], PartitionChannel):
         return evidence.channels[0]
     raise TypeError("the evidence is not that of a partition")
 
 
-def _gammas(channel: PartitionChannel) -> list[Fraction]:
+def _compute_gammas(channel: PartitionChannel) -> list[Fraction]:
     pairs = zip(channel.keeps, channel.domains, strict=True)
     return [gamma_of(keep, len(domain)) for keep, domain in pairs]
 
 
-def _counts(units: Mapping[int, Occupied]) -> dict[int, int]:
+def _count_rows(units: Mapping[int, Occupied]) -> dict[int, int]:
     """Return the number of rows of each sensitive value among those that will be published."""
     counts: Counter[int] = Counter()
     for cells in units.values():
@@ -349,7 +353,7 @@ def restricted(
         neighbourhood="one person's sensitive values",
         trust="central",
         proof="Chaytor, Wang, VLDB 2010, Corollary 1, for the frequencies in the table as prior"
-        + (_computed(rho2, gammas) if gammas else ""),
+        + (_describe_numbers(rho2, gammas) if gammas else ""),
         sentence=(
             f"An attacker who knows of a person only how frequent each {what} is in the table, and "
             f"sees the person's row by itself, ends at most at {percent_at_most(rho2)} for one "
@@ -359,7 +363,7 @@ def restricted(
     )
 
 
-def _computed(rho2: Fraction, gammas: Sequence[Fraction]) -> str:
+def _describe_numbers(rho2: Fraction, gammas: Sequence[Fraction]) -> str:
     """Return the numbers of the proof for the sub-tables."""
     share = rho2 / (rho2 + min(gammas) * (1 - rho2))
     tables = "one sub-table" if len(gammas) == 1 else f"{len(gammas)} sub-tables"
@@ -447,7 +451,7 @@ def split(counts: Mapping[int, int], rho1: Fraction, rho2: Fraction) -> list[Sub
     merging = Merging(groups, rare, float(rho2))
     order = best_order(groups, merging.cost, max(1, _WORK // merging.work))
     return [
-        bound_part(_joined([groups[place] for place in part]), rare, rho2)
+        bound_part(_join_groups([groups[index] for index in part]), rare, rho2)
         for part in merging.parts(order)
     ]
 
@@ -475,7 +479,7 @@ def gamma_of(keep: Fraction, values: int) -> Fraction:
     return 1 + keep * values / (1 - keep)
 
 
-def _joined(groups: Sequence[Mapping[int, int]]) -> Counts:
+def _join_groups(groups: Sequence[Mapping[int, int]]) -> Counts:
     joined: Counts = {}
     for group in groups:
         for value, count in group.items():
@@ -524,7 +528,7 @@ def _balance(rare: Mapping[int, int]) -> list[Counts]:
         most, others = keys[:theta], keys[theta:]
         left = top - keys // base
         following = int(left[theta]) if len(others) else 0
-        height = _height(rest, theta, int(left[0]), int(left[theta - 1]), following)
+        height = _find_height(rest, theta, int(left[0]), int(left[theta - 1]), following)
         if height == 0 or len(groups) == MOST_GROUPS - 1:
             groups.append(dict(zip(values[keys % base].tolist(), left.tolist(), strict=True)))
             break
@@ -535,7 +539,7 @@ def _balance(rare: Mapping[int, int]) -> list[Counts]:
     return groups
 
 
-def _height(rest: int, theta: int, first: int, last: int, following: int) -> int:
+def _find_height(rest: int, theta: int, first: int, last: int, following: int) -> int:
     """Return how many rows of each of the θ most frequent values can be taken at most so that the
     remaining rows are θ-balanced.
 
@@ -556,14 +560,14 @@ def _spread(frequent: Mapping[int, int], groups: list[Counts]) -> None:
     sizes = [sum(group.values()) for group in groups]
     balanced_rows, spread_rows = sum(sizes), sum(frequent.values())
     free = [size * spread_rows // balanced_rows for size in sizes]
-    place = 0
+    index = 0
     for value, count in sorted(frequent.items(), key=lambda item: (-item[1], item[0])):
         while count:
-            while free[place] == 0 and place < len(groups) - 1:
-                place += 1
-            taken = count if place == len(groups) - 1 else min(count, free[place])
-            groups[place][value] = groups[place].get(value, 0) + taken
-            free[place] -= taken
+            while free[index] == 0 and index < len(groups) - 1:
+                index += 1
+            taken = count if index == len(groups) - 1 else min(count, free[index])
+            groups[index][value] = groups[index].get(value, 0) + taken
+            free[index] -= taken
             count -= taken
 
 
@@ -582,55 +586,55 @@ def best_order(
     component with the least connected group comes first. The start in each component is chosen in
     turn, with the starts of the others fixed.
     """
-    near = _neighbours(groups)
-    walks = [_walk(near, start) for start in _starts(near)]
-    best = _reversed(walks)
+    near = _find_neighbours(groups)
+    walks = [_walk(near, start) for start in _choose_starts(near)]
+    best = _reverse(walks)
     lowest = cost(best)
-    for place, walk in enumerate(walks):
+    for index, walk in enumerate(walks):
         for start in sorted(walk, key=lambda start: (len(near[start]), start))[:most]:
-            tried = [*walks[:place], _walk(near, start), *walks[place + 1 :]]
-            found = cost(_reversed(tried))
-            if found < lowest:
-                walks, best, lowest = tried, _reversed(tried), found
+            tried = [*walks[:index], _walk(near, start), *walks[index + 1 :]]
+            new_cost = cost(_reverse(tried))
+            if new_cost < lowest:
+                walks, best, lowest = tried, _reverse(tried), new_cost
     return best
 
 
-def _neighbours(groups: Sequence[Mapping[int, int]]) -> list[set[int]]:
+def _find_neighbours(groups: Sequence[Mapping[int, int]]) -> list[set[int]]:
     """Return for each group those that share a value with it: where A·Aᵀ is not zero."""
     holders = defaultdict(list)
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         for value in group:
-            holders[value].append(place)
+            holders[value].append(index)
     near: list[set[int]] = [set() for _ in groups]
-    for places in holders.values():
-        if len(places) > 1:
-            for place in places:
-                near[place].update(places)
-    return [found - {place} for place, found in enumerate(near)]
+    for indices in holders.values():
+        if len(indices) > 1:
+            for index in indices:
+                near[index].update(indices)
+    return [others - {index} for index, others in enumerate(near)]
 
 
-def _starts(near: Sequence[set[int]]) -> list[int]:
+def _choose_starts(near: Sequence[set[int]]) -> list[int]:
     """Return one start in each component: a group with the fewest neighbours."""
     starts, seen = [], set[int]()
-    for place in sorted(range(len(near)), key=lambda place: len(near[place])):
-        if place not in seen:
-            starts.append(place)
-            seen.update(_walk(near, place))
+    for group in sorted(range(len(near)), key=lambda group: len(near[group])):
+        if group not in seen:
+            starts.append(group)
+            seen.update(_walk(near, group))
     return starts
 
 
 def _walk(near: Sequence[set[int]], start: int) -> list[int]:
     """Return the Cuthill–McKee order: breadth first, groups with fewer neighbours first."""
     walk, seen = [start], {start}
-    for place in walk:  # the list grows during the loop
-        found = sorted(near[place] - seen, key=lambda other: (len(near[other]), other))
-        walk += found
-        seen.update(found)
+    for group in walk:  # the list grows during the loop
+        following = sorted(near[group] - seen, key=lambda other: (len(near[other]), other))
+        walk += following
+        seen.update(following)
     return walk
 
 
-def _reversed(walks: Sequence[Sequence[int]]) -> Order:
-    return tuple(place for walk in walks for place in walk)[::-1]
+def _reverse(walks: Sequence[Sequence[int]]) -> Order:
+    return tuple(group for walk in walks for group in walk)[::-1]
 
 
 # Merging: neighbouring groups are joined to the parts with the lowest error bound together.
@@ -672,8 +676,8 @@ class Merging:
             [max((n for v, n in counts.items() if v in rare), default=0) for counts in own]
         )
         shared = [
-            (value, place, count, value in rare)
-            for place, group in enumerate(groups)
+            (value, index, count, value in rare)
+            for index, group in enumerate(groups)
             for value, count in group.items()
             if times[value] > 1
         ]
@@ -682,11 +686,11 @@ class Merging:
 
     def cost(self, order: Sequence[int]) -> float:
         """Return the cost of the best merge in this order."""
-        return self._best(order)[0]
+        return self._find_best(order)[0]
 
     def parts(self, order: Sequence[int]) -> list[tuple[int, ...]]:
         """Return the groups of each part of the best merge in this order."""
-        _, begins = self._best(order)
+        _, begins = self._find_best(order)
         parts: list[tuple[int, ...]] = []
         end = len(order)
         while end:
@@ -694,11 +698,11 @@ class Merging:
             end = begins[end - 1]
         return parts[::-1]
 
-    def _best(self, order: Sequence[int]) -> tuple[float, list[int]]:
+    def _find_best(self, order: Sequence[int]) -> tuple[float, list[int]]:
         """Return the lowest cost, and for every end where the last part begins (dynamic
         programming).
         """
-        costs = self._costs(order)
+        costs = self._compute_costs(order)
         best, begins = [0.0], []
         for end in range(len(order)):
             options = np.array(best) + costs[: end + 1, end]
@@ -706,20 +710,20 @@ class Merging:
             best.append(float(options[begins[-1]]))
         return best[-1], begins
 
-    def _costs(self, order: Sequence[int]) -> Table:
+    def _compute_costs(self, order: Sequence[int]) -> Table:
         """Return √n/p for every run of neighbours, from the group of the matrix row to that of the
         column, with 1/p = m/(γ−1) + 1; infinite where γ would not be above 1.
         """
         sizes = np.cumsum([0, *self._sizes[list(order)]])
         rows = np.maximum(sizes[None, 1:] - sizes[:-1, None], 1)
-        values, largest = self._runs(order)
+        values, largest = self._measure_runs(order)
         share = largest / rows
         margin = np.maximum(self._rho2 - share, 0)
         with np.errstate(divide="ignore"):
             costs: Table = np.sqrt(rows) * (values * share * (1 - self._rho2) / margin + 1)
         return costs
 
-    def _runs(self, order: Sequence[int]) -> tuple[Whole, Whole]:
+    def _measure_runs(self, order: Sequence[int]) -> tuple[Whole, Whole]:
         """Return the number of values in each run of neighbours, and the number of rows of the most
         frequent rare value in it.
         """
@@ -730,15 +734,15 @@ class Merging:
         sorting = np.lexsort((places, values))
         values, places = values[sorting], places[sorting]
         counts, rare = counts[sorting], rare[sorting].astype(bool)
-        distinct = _distinct(size, self._own[groups], values, places)
+        distinct = _count_distinct(size, self._own[groups], values, places)
         largest = np.diag(self._own_largest[groups])
-        _note(largest, values[rare], places[rare], counts[rare])
+        _raise_largest(largest, values[rare], places[rare], counts[rare])
         # A longer run contains what its shorter runs contain.
         longer = np.maximum.accumulate(largest[::-1], axis=0)[::-1]
         return distinct, np.maximum.accumulate(longer, axis=1)
 
 
-def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
+def _count_distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
     """Return the number of values in each run, given the sorted positions of each shared value.
 
     An occurrence of a value at position p, with the previous one at q, is the first in all runs
@@ -757,7 +761,7 @@ def _distinct(size: int, own: Whole, values: Whole, places: Whole) -> Whole:
     return corners.cumsum(axis=0).cumsum(axis=1)[:size, :size]
 
 
-def _note(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
+def _raise_largest(largest: Whole, values: Whole, places: Whole, counts: Whole) -> None:
     """Raise `largest` to the number of rows of each value in the runs between any two of its
     positions, by their distance.
     """
@@ -799,10 +803,14 @@ class Assignment:
         ]
         # For each compartment of an urn: a part, and the position of the value in its domain.
         pairs = [(number, value) for value, held in holders.items() for number in held]
-        places = [{value: place for place, value in enumerate(part.domain)} for part in parts]
+        positions = [
+            {value: position for position, value in enumerate(part.domain)} for part in parts
+        ]
         self._part = np.array([number for number, _ in pairs], smallest_unsigned(len(parts)))
         largest = max(len(part.domain) for part in parts)
-        self._place = np.array([places[n][value] for n, value in pairs], smallest_unsigned(largest))
+        self._position = np.array(
+            [positions[n][value] for n, value in pairs], smallest_unsigned(largest)
+        )
 
     def shares(
         self, source: Keystream, units: Mapping[int, tuple[Cells, Whole]]
@@ -813,12 +821,12 @@ class Assignment:
         The balls of the first unit are drawn from the urns without replacement, then those of the
         next one. The last unit gets what is left.
         """
-        urns, found = Urns(self._balls), {}
-        for place, (unit, (cells, counts)) in enumerate(units.items(), start=1):
+        urns, shares = Urns(self._balls), {}
+        for number, (unit, (cells, counts)) in enumerate(units.items(), start=1):
             wanted = np.zeros(len(self._balls), np.int64)
             wanted[self._urn[cells.astype(np.int64)]] = counts
-            found[unit] = urns.rest() if place == len(units) else urns.take(source, wanted)
-        return found
+            shares[unit] = urns.rest() if number == len(units) else urns.take(source, wanted)
+        return shares
 
     def urns(self, share: Whole) -> Urns:
         """Return the urns of a unit, given its balls by compartment."""
@@ -838,7 +846,7 @@ class Assignment:
             drawn = balls.draw(noise, urns)
         except LookupError:
             raise ChangedError(CHANGED) from None
-        numbers, places = self._part[drawn], self._place[drawn]
+        numbers, places = self._part[drawn], self._position[drawn]
         shown = np.empty_like(cells)
         order = np.argsort(numbers, kind="stable")
         ends = np.cumsum(np.bincount(numbers, minlength=len(self._parts)))
@@ -851,7 +859,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class DealKernel:
-    """Deals the rows of a unit: `sensitive` are the places of the sensitive columns.
+    """Deals the rows of a unit: `sensitive` are the positions of the sensitive columns.
 
     The part of a row becomes its last column.
     """
@@ -869,11 +877,11 @@ class DealKernel:
             return
         urns = self.deal.urns(given)
         for columns in pieces:
-            hidden = [columns[place] for place in self.sensitive]
+            hidden = [columns[index] for index in self.sensitive]
             numbers, shown = self.deal.through(stream, self.radix.pack(hidden), urns)
             types = [np.dtype(column.dtype) for column in hidden]
-            for place, codes in zip(self.sensitive, self.radix.unpack(shown, types), strict=True):
-                columns[place] = codes
+            for index, codes in zip(self.sensitive, self.radix.unpack(shown, types), strict=True):
+                columns[index] = codes
             yield ([*columns, numbers],)
         if urns.left:
             raise ChangedError(CHANGED)

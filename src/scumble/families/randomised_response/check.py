@@ -34,7 +34,7 @@ def channel_exposure(channel: Perturbed, schema: Schema) -> float:
     """Return the success of the best guess of a value."""
     if isinstance(channel, UniformChannel):
         return float(channel.keep + (1 - channel.keep) / schema.size(channel.attributes))
-    return subset_exposure(_subsets(channel))
+    return subset_exposure(_read_law(channel))
 
 
 def subset_exposure(law: SubsetLaw) -> float:
@@ -44,7 +44,7 @@ def subset_exposure(law: SubsetLaw) -> float:
     return float(max(inside, outside))
 
 
-def _subsets(channel: MultisetChannel) -> SubsetLaw:
+def _read_law(channel: MultisetChannel) -> SubsetLaw:
     return cast(SubsetLaw, channel.law)
 
 
@@ -63,7 +63,7 @@ def find_likelihood(channel: Perturbed, table: pa.Table, sensitive: Attribute) -
         alone: Floats = np.eye(sensitive.size)[codes]
         kept = float(channel.keep)
         return kept * alone + (1 - kept) / sensitive.size
-    law = _subsets(channel)
+    law = _read_law(channel)
     inside = float(law.inclusion) / law.size
     outside = float(1 - law.inclusion) / (law.values - law.size)
     return np.where(multiset_counts(channel, table, sensitive.size) > 0, inside, outside)
@@ -72,19 +72,19 @@ def find_likelihood(channel: Perturbed, table: pa.Table, sensitive: Attribute) -
 def find_row_law(evidence: Evidence, schema: Schema, epsilon: float) -> RowLaw:
     """Return the law of a row; δ is stated for a single channel."""
     channels = cast(tuple[Perturbed, ...], channels_of(evidence))
-    delta = _delta(channels[0], schema, epsilon) if len(channels) == 1 else None
+    delta = _compute_delta(channels[0], schema, epsilon) if len(channels) == 1 else None
     why = SHOWN if isinstance(channels[0], UniformChannel) else ABSENT
     return law_of_channels(channels, schema, delta, why)
 
 
-def _delta(channel: Perturbed, schema: Schema, epsilon: float) -> float:
+def _compute_delta(channel: Perturbed, schema: Schema, epsilon: float) -> float:
     """Return Σ max(0, P(shown | one) - e^ε P(shown | other)) over all that can be shown.
 
     Sets with both values, or with neither, are as likely for the one as for the other.
     """
     if isinstance(channel, UniformChannel):
         return uniform_delta(channel.keep, schema.size(channel.attributes), epsilon)
-    law = _subsets(channel)
+    law = _read_law(channel)
     values, size = law.values, law.size
     inside = float(law.inclusion * Fraction(values - size, values - 1))  # with one, without other
     outside = float((1 - law.inclusion) * Fraction(size, values - 1))
@@ -98,10 +98,10 @@ def channel_findings(release: Release, channel: Perturbed) -> Iterator[Finding]:
     Such a channel shows every value in some share of the rows, however rare it is in the table.
     """
     if isinstance(channel, UniformChannel) and release.evidence.rows:
-        yield _rarest(release, release.evidence.files[0], channel)
+        yield _check_rarest(release, release.evidence.files[0], channel)
 
 
-def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
+def _check_rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     """Test the value that is shown least often.
 
     A row shows any value with a probability of at least (1 - keep) / values, independently of other
@@ -111,8 +111,8 @@ def _rarest(release: Release, file: str, channel: UniformChannel) -> Finding:
     table = pq.read_table(release.folder / file, columns=list(names))
     codes = [known_codes(schema[name], table[name]) for name in names]
     values, rows = schema.size(names), table.num_rows
-    found = np.unique(schema.cell_keys(names).pack(codes), return_counts=True)[1]
-    fewest = int(found.min()) if len(found) == values else 0
+    counts = np.unique(schema.cell_keys(names).pack(codes), return_counts=True)[1]
+    fewest = int(counts.min()) if len(counts) == values else 0
     share = float(1 - channel.keep) / values
     refuted = values * binomial_at_most(fewest, rows, share) < 1 - CONFIDENCE
     verdict: Verdict = "refuted" if refuted else "stands"

@@ -65,11 +65,15 @@ class WrittenPool:
         self._list: list[Fraction] | None = None
         self._table: dict[str, Fraction] | None = None
         if isinstance(pool, Mapping):
-            self.given = {_text(value): _plain(weight) for value, weight in pool.items()}
-            self._table = {_text(value): _weight(weight) for value, weight in pool.items()}
+            self.given = {
+                _format_value(value): _make_plain(weight) for value, weight in pool.items()
+            }
+            self._table = {
+                _format_value(value): _read_weight(weight) for value, weight in pool.items()
+            }
         elif isinstance(pool, Sequence) and not isinstance(pool, (str, bytes)):
-            self.given = [_plain(weight) for weight in pool]
-            self._list = [_weight(weight) for weight in pool]
+            self.given = [_make_plain(weight) for weight in pool]
+            self._list = [_read_weight(weight) for weight in pool]
         elif pool != UNIFORM:
             raise ParameterError.of("Aroma", "pool", _ALLOWED, pool)
 
@@ -79,7 +83,7 @@ class WrittenPool:
         """
         size = math.prod(attribute.size for attribute in attributes)
         if self._table is not None:
-            weights = self._by_value(attributes)
+            weights = self._read_by_value(attributes)
         else:
             weights = [Fraction(1)] * size if self._list is None else self._list
         names = ", ".join(f"'{attribute.name}'" for attribute in attributes)
@@ -93,9 +97,9 @@ class WrittenPool:
             )
         return weights
 
-    def _by_value(self, attributes: Sequence[Attribute]) -> list[Fraction]:
+    def _read_by_value(self, attributes: Sequence[Attribute]) -> list[Fraction]:
         table = self._table or {}
-        labels = [map(_text, attribute.labels().to_pylist()) for attribute in attributes]
+        labels = [map(_format_value, attribute.labels().to_pylist()) for attribute in attributes]
         values = [", ".join(cell) for cell in product(*labels)]
         names = ", ".join(f"'{attribute.name}'" for attribute in attributes)
         missing = [value for value in values if value not in table]
@@ -142,15 +146,15 @@ def whole_weights(weights: Sequence[Fraction]) -> tuple[int, ...]:
     return tuple(number // common for number in numbers)
 
 
-def _weight(given: object) -> Fraction:
+def _read_weight(given: object) -> Fraction:
     return read_positive("Aroma", "pool", given)
 
 
-def _plain(weight: Any) -> Any:
+def _make_plain(weight: Any) -> Any:
     return weight if isinstance(weight, (int, float)) else str(weight)
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return "" if value is None else str(value)
 
 
@@ -273,7 +277,7 @@ class Aroma(Publisher):
 
     def check(self, schema: Schema) -> None:
         parameters.require_sensitive("Aroma", schema)
-        parts = self._parts(schema)
+        parts = self._list_parts(schema)
         largest = max(parts, key=schema.size)
         if (size := schema.size(largest)) > MOST_VALUES:
             have = "has" if len(largest) == 1 else "together have"
@@ -296,7 +300,7 @@ class Aroma(Publisher):
         if law.caps is None or self._closeness is None:
             return
         given = self._written["closeness"]
-        total = sum(self._weights(schema)[0])
+        total = sum(self._find_weights(schema)[0])
         if self._closeness > total:
             allowed = f"at most the sum of all weights ({float(total):g})"
             raise ParameterError.of("Aroma", "closeness", allowed, given)
@@ -308,12 +312,12 @@ class Aroma(Publisher):
             allowed = "smaller, or k larger: hardly any multiset is that close; those tell nothing"
             raise ParameterError.of("Aroma", "closeness", allowed, given)
 
-    def _parts(self, schema: Schema) -> list[tuple[str, ...]]:
+    def _list_parts(self, schema: Schema) -> list[tuple[str, ...]]:
         """Return the attributes of each multiset of a row."""
         names = tuple(attribute.name for attribute in schema.sensitive)
         return [(name,) for name in names] if self._several == "each" else [names]
 
-    def _weights(self, schema: Schema) -> list[list[Fraction]]:
+    def _find_weights(self, schema: Schema) -> list[list[Fraction]]:
         """Return the weights of the pool of each multiset of a row."""
         if isinstance(self._pool, OwnPools):
             return self._pool.weights(schema.sensitive)
@@ -323,10 +327,10 @@ class Aroma(Publisher):
         """Return the public laws of the multisets of a row, which are all that an estimator needs:
         one, or one for each sensitive attribute.
         """
-        return tuple(map(self._law, self._weights(schema)))
+        return tuple(map(self._make_law, self._find_weights(schema)))
 
-    def _law(self, weights: Sequence[Fraction]) -> PoolLaw:
-        caps = self._caps(weights)
+    def _make_law(self, weights: Sequence[Fraction]) -> PoolLaw:
+        caps = self._compute_caps(weights)
         if caps is None or min(caps) >= self.k:  # no multiset can have more
             return PoolLaw(whole_weights(weights), self.k)
         cut = tuple(min(self.k, int(cap)) for cap in caps)
@@ -335,18 +339,18 @@ class Aroma(Publisher):
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         if self._pool.given != UNIFORM or self._closeness is not None:
             return ()  # the error depends on the value
-        parts = self._parts(schema)
+        parts = self._list_parts(schema)
         return tuple(outlook_drawn(names, self.k - 1, 1 / schema.size(names)) for names in parts)
 
     def expected_error(self, schema: Schema, rows: int) -> float:
         """That of values whose draws from the pool come as often as those of a tenth of them."""
-        sizes = map(schema.size, self._parts(schema))
+        sizes = map(schema.size, self._list_parts(schema))
         return max(drawn_error(rows, self.k - 1, tenth(values)) for values in sizes)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         return ()  # there is no ε, and the profile takes time to compute
 
-    def _caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
+    def _compute_caps(self, weights: Sequence[Fraction]) -> list[Fraction] | None:
         if self._closeness is None:
             return None
         return [self.k * weight / self._closeness for weight in weights]
@@ -361,20 +365,20 @@ class Aroma(Publisher):
             limits += (aroma_guarantee.PRIOR,)
         if self._identifier is not None:
             limits += (aroma_guarantee.UPDATED,)
-        found = [
+        promises = [
             aroma_guarantee.local_profile(laws, whole, limits),
             aroma_guarantee.exposed(laws, whole, limits),
         ]
         if len(laws) > 1:
-            for place, (law, name) in enumerate(zip(laws, names, strict=True), start=1):
-                found.append(aroma_guarantee.local_profile((law,), name, limits, place))
-                found.append(aroma_guarantee.exposed((law,), name, limits, place))
+            for number, (law, name) in enumerate(zip(laws, names, strict=True), start=1):
+                promises.append(aroma_guarantee.local_profile((law,), name, limits, number))
+                promises.append(aroma_guarantee.exposed((law,), name, limits, number))
         if self._closeness is not None:
-            total = sum(self._weights(schema)[0], Fraction(0))
-            found.append(aroma_guarantee.close(self._closeness, total, whole, limits))
+            total = sum(self._find_weights(schema)[0], Fraction(0))
+            promises.append(aroma_guarantee.close(self._closeness, total, whole, limits))
         if self._count is not None:
-            found.append(aroma_guarantee.per_count(*self._count, self.k, limits))
-        return tuple(found)
+            promises.append(aroma_guarantee.per_count(*self._count, self.k, limits))
+        return tuple(promises)
 
     def profile(self, schema: Schema, epsilon: float) -> float:
         """Return the least δ for which the sensitive values of a row have (ε, δ)-LDP; an upper
@@ -385,17 +389,17 @@ class Aroma(Publisher):
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         laws = self.laws(schema)
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "values per row": sum(law.size for law in laws),
-            "bits per row, packed": sum(map(_packed_bits, laws)),
+            "bits per row, packed": sum(map(_count_packed_bits, laws)),
         }
-        caps = self._caps(self._weights(schema)[0])
+        caps = self._compute_caps(self._find_weights(schema)[0])
         if caps is not None:
             [law] = laws
-            found["share drawn again, at most"] = 1 - acceptance(law)
+            report["share drawn again, at most"] = 1 - acceptance(law)
             floats = [float(cap) for cap in caps]
-            found["the paper's bound on it"] = again_in_paper(law.weights, law.size, floats)
-        return found
+            report["the paper's bound on it"] = again_in_paper(law.weights, law.size, floats)
+        return report
 
     # The modules that read and write rows are slow to import; checking parameters needs none.
 
@@ -418,7 +422,7 @@ class Aroma(Publisher):
         """
         from scumble.private.publish import PublishOptions, publish_views
 
-        views = self._views(levels)
+        views = self._make_views(levels)
 
         def perturb(
             rows: Rows, noise: Keystream, folders: Mapping[int, Path]
@@ -428,7 +432,7 @@ class Aroma(Publisher):
 
         return publish_views(source, schema, views, perturb, PublishOptions(**options))
 
-    def _views(self, levels: Sequence[int]) -> dict[int, Aroma]:
+    def _make_views(self, levels: Sequence[int]) -> dict[int, Aroma]:
         """Return the mechanism of each level, smallest k first."""
         if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or not levels:
             raise ParameterError.of("publish", "levels", "a list of different k", levels)
@@ -464,7 +468,7 @@ class Aroma(Publisher):
         """Write the release with further records into `folder`. `book` is the private record. A
         record that was published before with the same value shows the same multiset.
         """
-        person = self._updatable()
+        person = self._require_identifier()
         return insert(evidence, published, rows, person, noise, book, folder)
 
     def delete(
@@ -473,10 +477,10 @@ class Aroma(Publisher):
         """Write the release without the records `ids` into `folder`. Their multisets stay in the
         private record `book`.
         """
-        self._updatable()
+        self._require_identifier()
         return delete(evidence, published, ids, book, folder)
 
-    def _updatable(self) -> str:
+    def _require_identifier(self) -> str:
         if self._identifier is None:
             raise ParameterError(
                 f"This release cannot be updated: it was made without an {named('identifier')}."
@@ -487,10 +491,10 @@ class Aroma(Publisher):
     def settings(cls, epsilon: float, study: ComparisonPreset) -> dict[str, Any]:
         """Return the least k with no more exposure than ε allows."""
         allowed = exposure_at_most(epsilon, study.values)
-        found = aroma_guarantee.least_k(
+        least = aroma_guarantee.least_k(
             lambda k: cls(k=k).laws(study.schema)[0], allowed, LARGEST_K
         )
-        return {"k": LARGEST_K if found is None else found}
+        return {"k": LARGEST_K if least is None else least}
 
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
@@ -499,7 +503,7 @@ class Aroma(Publisher):
         yield Claim(cls(k=20), 0.5, profile.parameters["delta at epsilon 0.5"])
 
 
-def _packed_bits(law: PoolLaw) -> int:
+def _count_packed_bits(law: PoolLaw) -> int:
     """Return the bits of a multiset in a packed row: as counts, or as codes if those take fewer."""
     counts = law.values * law.size.bit_length()
     return min(counts, law.size * (law.values - 1).bit_length())

@@ -104,7 +104,7 @@ def local_profile(
         shown, which = f"each of {names}, one of them true", "any two combinations of true values"
     return Guarantee(
         statement=PROFILE,
-        parameters={"k": laws[0].size, **numbers, **_numbered(attribute)},
+        parameters={"k": laws[0].size, **numbers, **_state_number(attribute)},
         scope="the whole release" if attribute is None else "each single value",
         neighbourhood="one person's sensitive values",
         trust="local",
@@ -131,10 +131,10 @@ def exposed(
         proof += "; multisets are independent, so that the successes of all attributes multiply"
     success = math.prod(map(pool_exposure, laws))
     promise = secret.exposure(success, math.prod(law.values for law in laws), proof)
-    return replace(promise, parameters={**promise.parameters, **_numbered(attribute)})
+    return replace(promise, parameters={**promise.parameters, **_state_number(attribute)})
 
 
-def _numbered(attribute: int | None) -> dict[str, float]:
+def _state_number(attribute: int | None) -> dict[str, float]:
     return {} if attribute is None else {"attribute": attribute}
 
 
@@ -238,16 +238,16 @@ def equal_exposure(values: int, k: int) -> float:
     shares = np.exp([count * math.log(rate) - rate - math.lgamma(count + 1) for count in counts])
     limits = np.arange(least, most + 1)  # the largest count is one of these
     polynomials = np.fft.rfft(np.where(counts <= limits[:, None], shares, 0.0), roots)
-    within = np.fft.irfft(_raised(polynomials, values), roots)[:, k % roots]
+    within = np.fft.irfft(_raise_to(polynomials, values), roots)[:, k % roots]
     return (least + float((1 - within / within[-1]).sum())) / k
 
 
-def _raised(numbers: npt.NDArray[np.complex128], power: int) -> npt.NDArray[np.complex128]:
+def _raise_to(numbers: npt.NDArray[np.complex128], power: int) -> npt.NDArray[np.complex128]:
     """Return a whole power of numbers by squares, which is faster than the power of numpy."""
-    found, square = np.ones_like(numbers), numbers
+    powers, square = np.ones_like(numbers), numbers
     while power:
         if power & 1:
-            found = found * square
+            powers = powers * square
         power >>= 1
         square = square * square if power else square
-    return found
+    return powers

@@ -61,13 +61,13 @@ def write(
     all sensitive attributes together, or one for each.
     """
     if identifier is None:
-        [number] = _mapped([laws], rows, noise, [folder])
+        [number] = _map_rows([laws], rows, noise, [folder])
     else:
         [law] = laws
         number = _write_recorded(law, rows, identifier, noise, folder)
     channels = multiset_channels(rows.schema, *laws)
     _remark(rows, folder, channels)
-    return _records(rows.schema, channels, number)
+    return _make_records(rows.schema, channels, number)
 
 
 def _write_recorded(
@@ -75,7 +75,7 @@ def _write_recorded(
 ) -> int:
     """Write one view with its private record, and return the number of rows."""
     columns = shown_attributes(rows.schema, *multiset_channels(rows.schema, law))
-    names, pack = _read_as(rows.schema)
+    names, pack = _plan_reading(rows.schema)
     stream, number = noise, -1
     with (
         view_writer(folder, columns) as view,
@@ -102,7 +102,7 @@ class AromaKernel(RowKernel):
 
     def perturb(self, stream: Keystream, columns: list[Codes]) -> Made:
         number = len(self.views[0])
-        others, secrets = _read_as(self.schema, number)[1](columns)
+        others, secrets = _plan_reading(self.schema, number)[1](columns)
         made = tuple(list(others) for _ in self.views)
         for laws, true in zip(zip(*self.views, strict=True), secrets, strict=True):
             multisets = (
@@ -115,7 +115,7 @@ class AromaKernel(RowKernel):
         return made
 
 
-def _mapped(
+def _map_rows(
     views: Sequence[Sequence[PoolLaw]], rows: Rows, noise: Keystream, folders: Sequence[Path]
 ) -> list[int]:
     """Write each of `views`, given by its laws, and return the numbers of their rows."""
@@ -128,7 +128,7 @@ def _mapped(
         )
         for folder, laws in zip(folders, views, strict=True)
     ]
-    names, _ = _read_as(schema, len(views[0]))
+    names, _ = _plan_reading(schema, len(views[0]))
     engine.map(names, AromaKernel(schema, tuple(map(tuple, views))), outputs)
     return [engine.sort(output) for output in outputs]
 
@@ -142,14 +142,14 @@ def write_levels(
     """Write each of `views`, given by k and its laws, in one pass over the rows. The multisets of a
     view are contained in those of the next.
     """
-    numbers = _mapped(list(views.values()), rows, noise, [folders[size] for size in views])
+    numbers = _map_rows(list(views.values()), rows, noise, [folders[size] for size in views])
     return {
-        size: _records(rows.schema, multiset_channels(rows.schema, *laws), number)
+        size: _make_records(rows.schema, multiset_channels(rows.schema, *laws), number)
         for (size, laws), number in zip(views.items(), numbers, strict=True)
     }
 
 
-def _read_as(
+def _plan_reading(
     schema: Schema, number: int = 1
 ) -> tuple[list[str], Callable[[list[Codes]], tuple[list[Codes], list[Codes]]]]:
     """Return the attributes to read, and a function that divides their codes into columns published
@@ -180,7 +180,7 @@ def view_writer(folder: Path, attributes: Sequence[Attribute]) -> ViewWriter:
     return ViewWriter(folder / RECORDS, attributes, compression=_COMPRESSION)
 
 
-def _records(schema: Schema, channels: tuple[MultisetChannel, ...], rows: int) -> Records:
+def _make_records(schema: Schema, channels: tuple[MultisetChannel, ...], rows: int) -> Records:
     """Return the evidence. Questions may name all published attributes."""
     return Records(RECORDS, tuple(a.name for a in schema.published), channels, rows)
 
@@ -191,9 +191,9 @@ def bytes_per_row(path: Path, channel: MultisetChannel) -> float:
     taken: int = 0
     for group in range(metadata.num_row_groups):
         columns = metadata.row_group(group)
-        for place in range(columns.num_columns):
-            if columns.column(place).path_in_schema in channel.columns:
-                taken += columns.column(place).total_compressed_size
+        for index in range(columns.num_columns):
+            if columns.column(index).path_in_schema in channel.columns:
+                taken += columns.column(index).total_compressed_size
     rows: int = metadata.num_rows
     return taken / max(1, rows)
 
@@ -213,11 +213,11 @@ Multisets = npt.NDArray[Any]
 def draw(noise: Keystream, law: PoolLaw, true: Codes) -> Multisets:
     """Return a multiset for each true value. A multiset beyond its caps is drawn anew."""
     [multisets] = draw_nested(noise, law, true, [law.size])
-    rows = np.flatnonzero(_beyond(law, multisets))
+    rows = np.flatnonzero(_find_beyond_caps(law, multisets))
     while len(rows):
         [again] = draw_nested(noise, law, true[rows], [law.size])
         multisets[rows] = again
-        rows = rows[_beyond(law, again)]
+        rows = rows[_find_beyond_caps(law, again)]
     return multisets
 
 
@@ -238,7 +238,7 @@ def draw_nested(
             multisets = multisets + pool.counts(noise, size - before, len(true)).astype(
                 multisets.dtype, copy=False
             )
-            yield multisets if counted(size, law.values) else _listed(multisets, size)
+            yield multisets if counted(size, law.values) else _list_members(multisets, size)
         else:
             drawn = pool.members(noise, size - before, len(true))
             multisets = np.concatenate([multisets, drawn], axis=1)
@@ -246,13 +246,13 @@ def draw_nested(
         before = size
 
 
-def _listed(counts: Multisets, size: int) -> Multisets:
+def _list_members(counts: Multisets, size: int) -> Multisets:
     """Return counted multisets as lists of their members in ascending order."""
     values = np.arange(counts.shape[1], dtype=np.min_scalar_type(counts.shape[1]))
     return np.repeat(np.tile(values, len(counts)), counts.reshape(-1)).reshape(-1, size)
 
 
-def _beyond(law: PoolLaw, multisets: Multisets) -> npt.NDArray[np.bool_]:
+def _find_beyond_caps(law: PoolLaw, multisets: Multisets) -> npt.NDArray[np.bool_]:
     """Return a mask of the multisets that hold some value more often than its cap."""
     if law.caps is None:
         return np.zeros(len(multisets), bool)
@@ -281,7 +281,7 @@ class PrivateRecordWriter:
     def __init__(self, path: Path, attributes: Sequence[Attribute]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._file = os.fdopen(descriptor, "wb")
-        self._schema = _schema(attributes)
+        self._schema = _make_schema(attributes)
         self._writer = pq.ParquetWriter(self._file, self._schema)
 
     def __enter__(self) -> PrivateRecordWriter:
@@ -332,8 +332,8 @@ class PrivateRecord:
         self.true: Codes = table["true"].to_numpy()
         self.present: npt.NDArray[np.bool_] = table["present"].to_numpy().copy()
         self.shown: list[Codes] = [
-            table.column(place).to_numpy().astype(attribute.code_type)
-            for place, attribute in enumerate(self.attributes, start=_OWN)
+            table.column(index).to_numpy().astype(attribute.code_type)
+            for index, attribute in enumerate(self.attributes, start=_OWN)
         ]
 
     def here(self) -> pa.Array:
@@ -351,12 +351,12 @@ class PrivateRecord:
             column[entries] = new
 
 
-def _schema(attributes: Sequence[Attribute]) -> pa.Schema:
+def _make_schema(attributes: Sequence[Attribute]) -> pa.Schema:
     """Return the Arrow schema of the private record. Published columns are named by position, since
     one of them may have the name of a column of the private record.
     """
     own = [("id", pa.large_binary()), ("true", pa.uint32()), ("present", pa.bool_())]
-    shown = [(f"shown {place}", pa.uint64()) for place in range(len(attributes))]
+    shown = [(f"shown {index}", pa.uint64()) for index in range(len(attributes))]
     written = json.dumps(Schema(tuple(attributes)).to_dict()).encode()
     return pa.schema([*own, *shown], metadata={_KEY: written})
 
@@ -385,11 +385,11 @@ def insert(
     [channel] = evidence.channels
     if not isinstance(channel, MultisetChannel) or not isinstance(channel.law, PoolLaw):
         raise ReleaseError("Only a release by Aroma can be updated.")
-    record = _checked(path, published / evidence.file)
+    record = _read_checked(path, published / evidence.file)
     if record.attributes != shown_attributes(rows.schema, channel):
         raise ReleaseError(_OTHER)
-    people, others, true = _joined(rows, identifier)
-    entries = _entries(record, people, true)
+    people, others, true = _join_rows(rows, identifier)
+    entries = _find_entries(record, people, true)
     known = entries >= 0
     multisets = draw(noise, channel.law, true)
     multisets[known] = np.stack(record.shown[len(others) :], axis=1)[entries[known]]
@@ -415,16 +415,16 @@ def delete(
     listed = list(ids)
     if not listed:
         raise ParameterError("There are no identifiers to delete.")
-    record = _checked(path, published / evidence.file)
+    record = _read_checked(path, published / evidence.file)
     try:
         gone = identifiers(pa.array(listed))
     except pa.ArrowException:
         raise ParameterError("The identifiers to delete must be all text or all numbers.") from None
-    if gone.null_count or not _inside(gone, record.here()).all():
+    if gone.null_count or not _find_inside(gone, record.here()).all():
         raise ParameterError(
             "Some of the identifiers to delete are not in the release. Nothing was deleted."
         )
-    record.present &= ~_inside(record.people, gone)
+    record.present &= ~_find_inside(record.people, gone)
     with PrivateRecordWriter(folder / BOOK, record.attributes) as writer:
         writer.add(record.people, record.true, record.present, record.shown)
     with view_writer(folder, record.attributes) as view:
@@ -432,7 +432,7 @@ def delete(
     return replace(evidence, rows=view.rows)
 
 
-def _checked(path: Path, view: Path) -> PrivateRecord:
+def _read_checked(path: Path, view: Path) -> PrivateRecord:
     """Return the private record. One that does not list exactly what `view` shows is refused."""
     record = PrivateRecord(path)
     published = pq.read_table(view, partitioning=None)
@@ -446,34 +446,34 @@ def _checked(path: Path, view: Path) -> PrivateRecord:
     return record
 
 
-def _joined(rows: Rows, identifier: str) -> Batch:
+def _join_rows(rows: Rows, identifier: str) -> Batch:
     """Return all rows as one batch."""
-    names, pack = _read_as(rows.schema)
+    names, pack = _plan_reading(rows.schema)
     read = rows.identified(identifier, names)
     packed = ((people, *pack(codes)) for people, codes in read if len(people))
-    found = [(people, others, true) for people, others, [true] in packed]
-    if not found:
+    batches = [(people, others, true) for people, others, [true] in packed]
+    if not batches:
         raise SourceError("There are no records to insert.")
-    people = pa.concat_arrays([people for people, _, _ in found])
-    others = [np.concatenate(parts) for parts in zip(*(o for _, o, _ in found), strict=True)]
-    return people, others, np.concatenate([true for _, _, true in found])
+    people = pa.concat_arrays([people for people, _, _ in batches])
+    others = [np.concatenate(parts) for parts in zip(*(o for _, o, _ in batches), strict=True)]
+    return people, others, np.concatenate([true for _, _, true in batches])
 
 
-def _entries(record: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArray[np.int64]:
+def _find_entries(record: PrivateRecord, people: pa.Array, true: Codes) -> npt.NDArray[np.int64]:
     """Return for each record the entry with its identifier and true value, or -1. Records that are
     in the release already are refused.
     """
-    if _inside(people, record.here()).any():
+    if _find_inside(people, record.here()).any():
         raise SourceError(
             "Some of the records to insert are in the release already; delete them first. "
             "Nothing was inserted."
         )
-    entries = pc.index_in(_keys(people, true), _keys(record.people, record.true))
-    found: npt.NDArray[np.int64] = entries.fill_null(-1).to_numpy().astype(np.int64)
-    return found
+    entries = pc.index_in(_join_keys(people, true), _join_keys(record.people, record.true))
+    indices: npt.NDArray[np.int64] = entries.fill_null(-1).to_numpy().astype(np.int64)
+    return indices
 
 
-def _keys(people: pa.Array, true: Codes) -> pa.Array:
+def _join_keys(people: pa.Array, true: Codes) -> pa.Array:
     """Return each true value and identifier as one byte string: four bytes of the value, then the
     identifier.
     """
@@ -481,9 +481,9 @@ def _keys(people: pa.Array, true: Codes) -> pa.Array:
     return pc.binary_join_element_wise(values, people, pa.scalar(b"", pa.large_binary()))
 
 
-def _inside(people: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = pc.is_in(people, others).to_numpy(zero_copy_only=False)
-    return found
+def _find_inside(people: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
+    inside: npt.NDArray[np.bool_] = pc.is_in(people, others).to_numpy(zero_copy_only=False)
+    return inside
 
 
 # --- pools ----------------------------------------------------------------------------------------
@@ -515,11 +515,11 @@ class Pool:
         draws = check_whole("Pool.counts", "draws", draws, least=1)
         if self.values > _LANES or draws > 255:
             out = np.zeros((size, self.values), np.min_scalar_type(draws))
-            for block, times in self._blocks(draws):
+            for block, times in self._divide_draws(draws):
                 block.tally(source, times, out)
             return out
         packed = np.zeros((size, _LANES // 8), np.uint64)
-        for block, times in self._blocks(draws):
+        for block, times in self._divide_draws(draws):
             block.tally_packed(source, times, packed)
         return packed.view(np.uint8)[:, : self.values]
 
@@ -528,11 +528,11 @@ class Pool:
         draws = check_whole("Pool.members", "draws", draws, least=1)
         parts = [
             block.members[block.outcomes.draw(source, size * times)].reshape(size, -1)
-            for block, times in self._blocks(draws)
+            for block, times in self._divide_draws(draws)
         ]
         return np.concatenate(parts, axis=1)
 
-    def _blocks(self, draws: int) -> list[tuple[_Block, int]]:
+    def _divide_draws(self, draws: int) -> list[tuple[_Block, int]]:
         """Return blocks of as many draws as one table can hold, each with its number of uses, and
         a last block for the remaining draws.
         """
@@ -540,8 +540,8 @@ class Pool:
         while joint < draws and comb(self.values + joint, joint + 1) <= _MOST:
             joint += 1
         times, rest = divmod(draws, joint)
-        first = (_block(self.weights, joint), times)
-        return [first, (_block(self.weights, rest), 1)] if rest else [first]
+        first = (_make_block(self.weights, joint), times)
+        return [first, (_make_block(self.weights, rest), 1)] if rest else [first]
 
 
 class _Block:
@@ -551,7 +551,10 @@ class _Block:
         multisets = list(combinations_with_replacement(range(len(weights)), draws))
         self.members = np.array(multisets, np.min_scalar_type(len(weights) - 1))
         self.outcomes = PrefixTable(
-            [_orders(each) * prod(weights[value] for value in each) for each in multisets]
+            [
+                _count_orders(multiset) * prod(weights[value] for value in multiset)
+                for multiset in multisets
+            ]
         )
         # One row more than multisets: an undecided prefix adds nothing.
         lanes = np.zeros((len(multisets) + 1, _LANES), np.uint8)
@@ -575,13 +578,13 @@ class _Block:
     ) -> NDArray[np.int64]:
         """Run `kernel` over fresh words and return the rows of its undecided prefixes."""
         table, open_ = self.outcomes.table, self.outcomes.open
-        each = -(-times // 4)
-        step = max(1, _STEP // each)
-        words, rows = np.empty(step * each, np.uint64), np.empty(step * times, np.int64)
+        per_row = -(-times // 4)
+        step = max(1, _STEP // per_row)
+        words, rows = np.empty(step * per_row, np.uint64), np.empty(step * times, np.int64)
         left = [np.empty(0, np.int64)]
         for part in chunks(len(out), step):
             target = out[part]
-            drawn = words[: len(target) * each]
+            drawn = words[: len(target) * per_row]
             source.fill(drawn)
             count = kernel(drawn, times, table, added, open_, target, rows)
             left.append(rows[:count] + part.start)
@@ -589,18 +592,18 @@ class _Block:
 
     def _finish(self, source: Keystream, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
         if len(rows):
-            found = self.outcomes.rest.draw(source, len(rows))
-            kernels.count_members_in_rows(found, self.members, rows, out)
+            drawn = self.outcomes.rest.draw(source, len(rows))
+            kernels.count_members_in_rows(drawn, self.members, rows, out)
 
 
-def _orders(multiset: Sequence[int]) -> int:
+def _count_orders(multiset: Sequence[int]) -> int:
     """Return the number of orders in which the members can be drawn (multinomial coefficient)."""
     repeats = prod(factorial(multiset.count(value)) for value in set(multiset))
     return factorial(len(multiset)) // repeats
 
 
 @lru_cache(maxsize=16)
-def _block(weights: tuple[int, ...], draws: int) -> _Block:
+def _make_block(weights: tuple[int, ...], draws: int) -> _Block:
     return _Block(weights, draws)
 
 

@@ -115,7 +115,7 @@ class Subset(Publisher):
         parameters.require_sensitive("Subset", schema)
         parameters.require_privacy("Subset", self.gamma, "a smaller rho2, or a larger rho1")
         parameters.require_utility("Subset", self.gamma)
-        values = _values(schema)
+        values = _count_values(schema)
         if values > MOST_VALUES:
             raise SchemaError(
                 f"Subset publishes sets out of all {values} values of the sensitive attributes "
@@ -127,12 +127,12 @@ class Subset(Publisher):
 
     def law(self, schema: Schema) -> SubsetLaw:
         """Return the law of the sets: their size, and the probability of the true value in them."""
-        values, gamma = _values(schema), self.gamma
+        values, gamma = _count_values(schema), self.gamma
         if self._size is not None:
-            return _law(values, self._size, gamma)
+            return _make_law(values, self._size, gamma)
         near = int(values / (gamma + 1))
         sizes = (size for size in (near, near + 1) if 1 <= size < values)
-        return min((_law(values, size, gamma) for size in sizes), key=spread)
+        return min((_make_law(values, size, gamma) for size in sizes), key=spread)
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         law, names = self.law(schema), [attribute.name for attribute in schema.sensitive]
@@ -146,7 +146,6 @@ class Subset(Publisher):
         return math.sqrt(rows * (inside + 9 * outside) / 10) / float(law.inclusion - law.chance)
 
     def channel(self, schema: Schema) -> MultisetChannel:
-
         law = self.law(schema)
         [channel] = multiset_channels(schema, law)
         return channel
@@ -167,7 +166,7 @@ class Subset(Publisher):
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         law = self.law(schema)
-        alone = _law(law.values, 1, self.gamma)
+        alone = _make_law(law.values, 1, self.gamma)
         return {
             "values in a set": law.size,
             "chance that the true value is in it": float(law.inclusion),
@@ -176,10 +175,10 @@ class Subset(Publisher):
         }
 
     def layout(self, schema: Schema) -> Layout:
-        return {"records.parquet": self._shown_as(schema)}
+        return {"records.parquet": self._list_columns(schema)}
 
-    def _shown_as(self, schema: Schema) -> tuple[Attribute, ...]:
-        """The columns of the published file."""
+    def _list_columns(self, schema: Schema) -> tuple[Attribute, ...]:
+        """Return the columns of the published file."""
         channel = self.channel(schema)
         plain = [a for a in schema.published if a.name not in channel.attributes]
         return (*plain, *multiset_attributes(channel, most=1))
@@ -189,7 +188,7 @@ class Subset(Publisher):
         schema, channel, law = rows.schema, self.channel(rows.schema), self.law(rows.schema)
         names = [a.name for a in schema.published if a.name not in channel.attributes]
         engine = open_engine(rows, noise)
-        output = Output(folder / RECORDS, self._shown_as(schema))
+        output = Output(folder / RECORDS, self._list_columns(schema))
         kernel = SubsetKernel(schema, channel, law)
         engine.map([*names, *channel.attributes], kernel, [output])
         asked = tuple(attribute.name for attribute in schema.published)
@@ -210,7 +209,7 @@ class SubsetKernel(RowKernel):
         true = self.schema.cell_keys(hidden).pack(columns[others:])
         drawn = subsets(stream, true, law.values, law.size, law.inclusion)
         coded = self.channel.layout == "codes"
-        shown = _listed(drawn) if coded else _marked(drawn, law.values)
+        shown = _list_members(drawn) if coded else _mark_members(drawn, law.values)
         return ([*columns[:others], *shown],)
 
 
@@ -222,22 +221,22 @@ def spread(law: SubsetLaw) -> Fraction:
     return (home * (1 - home) + (law.values - 1) * away * (1 - away)) / (home - away) ** 2
 
 
-def _law(values: int, size: int, gamma: Fraction) -> SubsetLaw:
+def _make_law(values: int, size: int, gamma: Fraction) -> SubsetLaw:
     return SubsetLaw(values, size, size * gamma / (size * gamma + values - size))
 
 
-def _values(schema: Schema) -> int:
+def _count_values(schema: Schema) -> int:
     return schema.size([attribute.name for attribute in schema.sensitive])
 
 
-def _listed(drawn: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+def _list_members(drawn: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
     """Return one column for each position in the sets. Members are in ascending order, which says
     nothing about how they were drawn.
     """
     return list(np.ascontiguousarray(np.sort(drawn, axis=1).T))
 
 
-def _marked(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
+def _mark_members(drawn: npt.NDArray[Any], values: int) -> list[npt.NDArray[Any]]:
     """Return for each value a column of 0 or 1: whether the set of a row has it."""
     marks = np.zeros((values, len(drawn)), np.uint8)
     marks[drawn.T, np.arange(len(drawn))] = 1

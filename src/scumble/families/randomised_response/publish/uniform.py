@@ -115,7 +115,7 @@ class Uniform(Publisher):
         )
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        return tuple(self._expected(schema, channel) for channel in self.channels(schema))
+        return tuple(self._describe_error(schema, channel) for channel in self.channels(schema))
 
     def expected_error(self, schema: Schema, rows: int) -> float:
         return max(
@@ -123,7 +123,7 @@ class Uniform(Publisher):
             for channel in self.channels(schema)
         )
 
-    def _expected(self, schema: Schema, channel: UniformChannel) -> str:
+    def _describe_error(self, schema: Schema, channel: UniformChannel) -> str:
         keep, values = float(channel.keep), schema.size(channel.attributes)
         other = (1 - keep) / values
         return outlook_shown(channel.attributes, keep + other, other)
@@ -181,24 +181,24 @@ class UniformKernel(RowKernel):
         names = [attribute.name for attribute in self.schema.published]
         for channel in self.channels:
             places = [names.index(name) for name in channel.attributes]
-            _through(channel, columns, places, self.schema, stream)
+            _send_through(channel, columns, places, self.schema, stream)
         return (columns,)
 
 
-def _through(
+def _send_through(
     channel: UniformChannel,
     columns: list[npt.NDArray[Any]],
     places: Sequence[int],
     schema: Schema,
     stream: Keystream,
 ) -> None:
-    """Send some columns through a channel, in place of what they were."""
+    """Send some columns through a channel, and replace them by its output."""
     size = schema.size(channel.attributes)
     if len(places) == 1:
         columns[places[0]] = keep_or_replace(stream, columns[places[0]], size, channel.keep)
         return
     radix = schema.cell_keys(channel.attributes)
     drawn = keep_or_replace(stream, radix.pack([columns[p] for p in places]), size, channel.keep)
-    types = [np.dtype(columns[place].dtype) for place in places]
-    for place, column in zip(places, radix.unpack(drawn, types), strict=True):
-        columns[place] = column
+    types = [np.dtype(columns[index].dtype) for index in places]
+    for index, column in zip(places, radix.unpack(drawn, types), strict=True):
+        columns[index] = column

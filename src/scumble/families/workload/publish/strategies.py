@@ -55,29 +55,29 @@ def choose_strategy(
     `signed_price`.
     """
     cells = len(workload)
-    choice = _Search(workload, gaussian, signed_price, identity(cells))
+    search = _Search(workload, gaussian, signed_price, identity(cells))
     if cells == 1:
-        choice.bound = float(workload[0, 0])
+        search.bound = float(workload[0, 0])
     else:
-        for strategy in _known(cells, gaussian=gaussian):
-            choice.consider(strategy)
+        for strategy in _list_known(cells, gaussian=gaussian):
+            search.consider(strategy)
         if gaussian:
             best = optimal_gram(workload, gap=1e-3 if cells <= _SMALL else 2e-2)
-            choice.consider(best.strategy(), best.bound)
+            search.consider(best.strategy(), best.bound)
             if cells <= _SMALL:
-                choice.consider(eigen_design(workload))
+                search.consider(eigen_design(workload))
         else:
-            for start in _starts(cells, questions, choice.tried):
-                choice.consider(weighted_sums(workload, start, _stages(start)))
-        beat = min(choice.tried.values())
-        if questions is not None and beat > (1 + _LEAST_GAP) * choice.bound:
+            for start in _list_starts(cells, questions, search.tried):
+                search.consider(weighted_sums(workload, start, _choose_stages(start)))
+        beat = min(search.tried.values())
+        if questions is not None and beat > (1 + _LEAST_GAP) * search.bound:
             spanning = low_rank(workload, questions, gaussian=gaussian, beat=beat)
             if spanning is not None:
-                choice.consider(spanning)
+                search.consider(spanning)
     if cells > 1 and not gaussian:
         # Columns of L1 norm 1 have L2 norm at most 1: the bound holds for them too.
-        choice.bound = singular_value_bound(workload)
-    return choice.found()
+        search.bound = singular_value_bound(workload)
+    return search.choose()
 
 
 class _Search:
@@ -88,25 +88,25 @@ class _Search:
     ) -> None:
         self._workload, self._gaussian, self._price = workload, gaussian, signed_price
         self._best = first
-        self.tried = {first.name: self._error(first)}
+        self.tried = {first.name: self._measure_error(first)}
         self.bound = 0.0
 
     def consider(self, strategy: Strategy, bound: float = 0.0) -> None:
-        error = self._error(strategy)
+        error = self._measure_error(strategy)
         self.bound = max(self.bound, bound)
         if error < min(self.tried.values()):
             self._best = strategy
         self.tried[strategy.name] = min(error, self.tried.get(strategy.name, error))
 
-    def _error(self, strategy: Strategy) -> float:
+    def _measure_error(self, strategy: Strategy) -> float:
         error = strategy.error(self._workload, gaussian=self._gaussian)
         return error * (self._price if strategy.signed else 1.0)
 
-    def found(self) -> Choice:
+    def choose(self) -> Choice:
         return Choice(self._best, self.tried, self.bound)
 
 
-def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
+def _list_known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
     """Yield fixed strategies. For many cells only those that may be best: the wavelet never is with
     Laplace noise, and hierarchies of other fan-outs than 8 and 16 rarely are.
     """
@@ -118,7 +118,7 @@ def _known(cells: int, *, gaussian: bool) -> Iterator[Strategy]:
             yield hierarchy(cells, fanout)
 
 
-def _starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> Iterator[Floats]:
+def _list_starts(cells: int, questions: Floats | None, tried: dict[str, float]) -> Iterator[Floats]:
     """Yield starting sums: the inner nodes of the best hierarchy, and the questions themselves."""
     most = max(cells // _CELLS_A_SUM, 8)  # more sums take longer and were not better in trials
     inner = {fanout: widths(cells, fanout)[1:-1] or [cells] for fanout in FANOUTS}
@@ -167,20 +167,20 @@ def optimal_gram(workload: Floats, *, gap: float = 1e-3, steps: int = _CONVEX_ST
     the lower bound, or after `steps` steps.
     """
     multipliers = np.ones(len(workload))
-    best, diagonal = _at(workload, multipliers)
+    best, diagonal = _solve(workload, multipliers)
     bound = best.bound
     for _ in range(steps):
         if best.error <= (1 + gap) * bound:
             break
         multipliers = multipliers * diagonal**2
         multipliers /= multipliers.mean()
-        found, diagonal = _at(workload, multipliers)
-        bound = max(bound, found.bound)
-        best = min(best, found, key=lambda each: each.error)
+        candidate, diagonal = _solve(workload, multipliers)
+        bound = max(bound, candidate.bound)
+        best = min(best, candidate, key=lambda gram: gram.error)
     return OptimalGram(best.gram, best.error, bound)
 
 
-def _at(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
+def _solve(workload: Floats, multipliers: Floats) -> tuple[OptimalGram, Floats]:
     """Return the X of the given multipliers, scaled to be feasible, with its error and the bound of
     the multipliers; and the diagonal of X before scaling.
     """
@@ -232,7 +232,7 @@ def hierarchy(cells: int, fanout: int) -> Strategy:
     """Return the hierarchy: every cell, every interval of `fanout`, `fanout`², ... cells, and all
     cells.
     """
-    return integer_strategy(hierarchy_name(fanout), _stacked(cells, widths(cells, fanout)))
+    return integer_strategy(hierarchy_name(fanout), _stack_intervals(cells, widths(cells, fanout)))
 
 
 def hierarchy_name(fanout: int) -> str:
@@ -242,15 +242,15 @@ def hierarchy_name(fanout: int) -> str:
 
 def widths(cells: int, fanout: int) -> list[int]:
     """Return the widths of the intervals of a hierarchy, from 1 to one that holds all cells."""
-    found = [1]
-    while found[-1] < cells:
-        found.append(found[-1] * fanout)
-    return found
+    lengths = [1]
+    while lengths[-1] < cells:
+        lengths.append(lengths[-1] * fanout)
+    return lengths
 
 
 def intervals(cells: int, widths: Sequence[int]) -> Integers:
     """Return one row of ones and zeros for every interval of the given widths."""
-    return np.asarray(_stacked(cells, widths).toarray(), np.int64)
+    return np.asarray(_stack_intervals(cells, widths).toarray(), np.int64)
 
 
 def wavelet(cells: int) -> Strategy:
@@ -279,7 +279,7 @@ def wavelet(cells: int) -> Strategy:
     )
 
 
-def _stacked(cells: int, widths: Sequence[int]) -> Any:
+def _stack_intervals(cells: int, widths: Sequence[int]) -> Any:
     from scipy.sparse import csr_array
 
     every = np.arange(cells)
@@ -311,7 +311,7 @@ _SUMS_RIDGE = 1e-4  # relative to the mean of the diagonal
 _COARSE_TO_FINE = ((8, 100), (4, 40), (2, 20))
 
 
-def _stages(start: Floats) -> Sequence[tuple[int, int]]:
+def _choose_stages(start: Floats) -> Sequence[tuple[int, int]]:
     """Return for the search from `start` how many cells are in a group, and the number of steps."""
     if start.shape[1] <= _SMALL:
         return ((1, 150),)
@@ -352,7 +352,7 @@ def _descend(workload: Floats, start: Floats, width: int, steps: int) -> Floats:
     summed = np.add.reduceat(np.add.reduceat(workload, firsts, axis=0), firsts, axis=1)
     diagonal = np.add.reduceat(np.diag(workload), firsts)
     shape = len(start), len(firsts)
-    found: Any = minimize(
+    minimum: Any = minimize(
         lambda theta: weighted_sums_objective(summed, diagonal, theta.reshape(shape), widths),
         start[:, firsts].reshape(-1),
         jac=True,
@@ -360,7 +360,7 @@ def _descend(workload: Floats, start: Floats, width: int, steps: int) -> Floats:
         bounds=Bounds(0.0, np.inf),
         options={"maxiter": steps, "maxfun": 2 * steps},
     )
-    return np.repeat(np.asarray(found.x, np.float64).reshape(shape), widths, axis=1)
+    return np.repeat(np.asarray(minimum.x, np.float64).reshape(shape), widths, axis=1)
 
 
 def weighted_sums_objective(
@@ -450,18 +450,18 @@ def low_rank(
     cells = questions.shape[1]
     if len(questions) > MOST_QUESTIONS:
         return None
-    basis = questions[_independent(questions)]
+    basis = questions[_find_independent(questions)]
     if len(basis) == cells:
         return None
-    asked = _in_integers(questions, questions, gaussian=gaussian)
-    found = _BasisSearch(workload, basis, gaussian=gaussian).best(questions, beat)
-    if found is None:
+    asked = _round_to_integers(questions, questions, gaussian=gaussian)
+    best = _BasisSearch(workload, basis, gaussian=gaussian).best(questions, beat)
+    if best is None:
         return asked
-    better = _in_integers(found, basis, gaussian=gaussian)
-    return min(asked, better, key=lambda each: each.error(workload, gaussian=gaussian))
+    better = _round_to_integers(best, basis, gaussian=gaussian)
+    return min(asked, better, key=lambda strategy: strategy.error(workload, gaussian=gaussian))
 
 
-def _independent(questions: Floats) -> list[int]:
+def _find_independent(questions: Floats) -> list[int]:
     """Return the numbers of rows that are a basis of all rows."""
     from scipy.linalg.lapack import dpstrf
 
@@ -470,7 +470,7 @@ def _independent(questions: Floats) -> list[int]:
     return sorted((order[:rank] - 1).tolist())
 
 
-def _in_integers(strategy: Floats, basis: Floats, *, gaussian: bool) -> Strategy:
+def _round_to_integers(strategy: Floats, basis: Floats, *, gaussian: bool) -> Strategy:
     """Return the strategy with integer coefficients of the rows of `basis`, which are integers:
     so it stays in their span. Columns are filled up to the largest norm with rows of single cells.
     """
@@ -505,17 +505,17 @@ class _BasisSearch:
         if one > _MOST_ONE:
             return None
         tried = []
-        for number, start in enumerate(self._starts(questions)):
+        for number, start in enumerate(self._list_starts(questions)):
             if number and number * one > _MOST_WORK:
                 break
-            tried.append(self._improved(start, _STAGES, _FEW_STEPS))
+            tried.append(self._improve(start, _STAGES, _FEW_STEPS))
             if number == _FIRST and min(map(self.error, tried)) > _FAR * beat:
                 return None
         best = min(tried, key=self.error)
         if len(tried) * one <= _MOST_WORK:
-            best = min(best, self._improved(best, _LAST_STAGES, _MORE_STEPS), key=self.error)
-        found: Floats = best @ self._basis
-        return found
+            best = min(best, self._improve(best, _LAST_STAGES, _MORE_STEPS), key=self.error)
+        strategy: Floats = best @ self._basis
+        return strategy
 
     def error(self, factor: Floats) -> float:
         """Return the total error of T = `factor` for column norms of 1."""
@@ -524,7 +524,7 @@ class _BasisSearch:
         inverse = np.linalg.pinv(factor.T @ factor, hermitian=True)
         return float(norms.max() * (np.diag(inverse) @ self._values))
 
-    def _starts(self, questions: Floats) -> Iterator[Floats]:
+    def _list_starts(self, questions: Floats) -> Iterator[Floats]:
         roots, rank = self._values**0.25, len(self._values)
         if self._gaussian:
             yield np.diag(roots)
@@ -538,7 +538,7 @@ class _BasisSearch:
             if number == 1 and len(questions) <= 4 * rank:
                 yield questions @ self._basis.T
 
-    def _improved(
+    def _improve(
         self, start: Floats, stages: tuple[tuple[float, float], ...], steps: int
     ) -> Floats:
         """Return T after `steps` steps with each smoothing: the width of the corner of absolute
@@ -549,7 +549,7 @@ class _BasisSearch:
         factor = start
         for corner, sharpness in stages:
             factor = factor / np.abs(factor @ self._basis).sum(axis=0).max()
-            found = minimize(
+            minimum = minimize(
                 lambda flat, *smoothing: self._smooth(flat.reshape(start.shape), *smoothing),
                 factor.reshape(-1),
                 args=(corner, sharpness),
@@ -557,7 +557,7 @@ class _BasisSearch:
                 method="L-BFGS-B",
                 options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20},
             )
-            factor = np.asarray(found.x, np.float64).reshape(start.shape)
+            factor = np.asarray(minimum.x, np.float64).reshape(start.shape)
         return factor
 
     def _smooth(self, factor: Floats, corner: float, sharpness: float) -> tuple[float, Floats]:

@@ -152,11 +152,11 @@ class _Plan:
         rows = questions.distinct()
         most = max(questions.merged.cells, MOST_QUESTIONS)
         few = rows.astype(np.float64) if len(rows) <= most else None
-        price = _price(release)
+        price = _find_price(release)
         choice = choose_strategy(gram, few, gaussian=release.gaussian, signed_price=price)
         self.strategy = choice.strategy
         norms, signed = self.strategy.norms()[0], self.strategy.signed
-        self.law = _law(release, norms, signed=signed)
+        self.law = _choose_law(release, norms, signed=signed)
         moved = norms[1] if release.gaussian else norms[0] ** 2
         unit = self.law.variance / (moved * (price if signed else 1.0))
         counts = len(questions.asked)
@@ -166,22 +166,24 @@ class _Plan:
             self.strategy.name,
             self.strategy.rows,
             self.strategy.cells,
-            tuple(map(_named, questions.asked)),
-            self._stderrs(),
+            tuple(map(_name_count, questions.asked)),
+            self._compute_stderrs(),
             tried,
             bound,
         )
 
-    def _stderrs(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def _compute_stderrs(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         matrix = self.questions.matrix
-        found = np.empty(len(matrix))
+        variances = np.empty(len(matrix))
         for begin in range(0, len(matrix), 1024):
             part = matrix[begin : begin + 1024].astype(np.float64)
-            found[begin : begin + 1024] = np.einsum("ij,ji->i", part, self.strategy.solve(part.T))
-        return np.sqrt(self.law.variance * found)
+            variances[begin : begin + 1024] = np.einsum(
+                "ij,ji->i", part, self.strategy.solve(part.T)
+            )
+        return np.sqrt(self.law.variance * variances)
 
 
-def _law(
+def _choose_law(
     release: Workload, norms: tuple[int, int], *, signed: bool
 ) -> DiscreteLaplace | DiscreteGaussian:
     """Return the least noise that keeps the promise."""
@@ -195,7 +197,7 @@ def _law(
     )
 
 
-def _price(release: Workload) -> float:
+def _find_price(release: Workload) -> float:
     """Return the factor on the squared sensitivity if a row may change sums in both directions."""
     person = release.unit
     return (
@@ -206,7 +208,7 @@ def _price(release: Workload) -> float:
     )
 
 
-def _named(asked: AskedCount) -> str:
+def _name_count(asked: AskedCount) -> str:
     group = ", ".join(f"{name} = #{code}" for name, code in asked.codes.items())
     return f"{asked.text} [{group}]" if group else asked.text
 
@@ -247,7 +249,7 @@ def one_thread() -> Iterator[None]:
     global _inside
     with _lock:
         if not _inside:
-            _before[:] = [library.get() for library in _libraries()]
+            _before[:] = [library.get() for library in _load_libraries()]
             _set([1] * len(_before))
         _inside += 1
     try:
@@ -260,30 +262,30 @@ def one_thread() -> Iterator[None]:
 
 
 def _set(threads: list[int]) -> None:
-    for library, number in zip(_libraries(), threads, strict=True):
+    for library, number in zip(_load_libraries(), threads, strict=True):
         library.set(number)
 
 
 @cache
-def _libraries() -> tuple[_Library, ...]:
-    """The copies of OpenBLAS of numpy and scipy, loaded."""
-    found = []
-    for path in _files():
+def _load_libraries() -> tuple[_Library, ...]:
+    """Load the copies of OpenBLAS of numpy and scipy, and return them."""
+    libraries = []
+    for path in _find_files():
         try:
             library = ctypes.CDLL(str(path))
         except OSError:
             continue
         for get, put in _NAMES:
             if hasattr(library, get) and hasattr(library, put):
-                found.append(_Library(getattr(library, get), getattr(library, put)))
+                libraries.append(_Library(getattr(library, get), getattr(library, put)))
                 break
-    return tuple(found)
+    return tuple(libraries)
 
 
-def _files() -> Iterator[Path]:
+def _find_files() -> Iterator[Path]:
     """Yield the libraries that stand beside numpy and scipy, as their wheels bring them."""
     for package in ("numpy", "scipy"):
         spec = find_spec(package)
-        for place in (spec and spec.submodule_search_locations) or ():
-            for folder in (Path(place).with_name(f"{package}.libs"), Path(place, ".dylibs")):
+        for location in (spec and spec.submodule_search_locations) or ():
+            for folder in (Path(location).with_name(f"{package}.libs"), Path(location, ".dylibs")):
                 yield from sorted(folder.glob("*openblas*"))
