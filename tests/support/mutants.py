@@ -297,8 +297,8 @@ MUTANTS = (
     Mutant(
         "occupied cells pass one below the threshold of empty ones",
         "families/histogram/publish.py",
-        "return self._joined(np.flatnonzero(counts >= theta), counts,",
-        "return self._joined(np.flatnonzero(counts >= theta - 1), counts,",
+        "np.flatnonzero(counts >= theta), counts, FilterRule",
+        "np.flatnonzero(counts >= theta - 1), counts, FilterRule",
         ("families/histogram/test_sparse_law.py::test_the_law_of_a_small_table",),
         "A published count of θ - 1 tells for certain that somebody is in the cell.",
     ),

@@ -173,7 +173,7 @@ def test_levels_are_gone_down_until_there_are_enough(monkeypatch: pytest.MonkeyP
         return np.array([[np.sum(each.keys > 0), min(float(each.tau), 400)] for each in made])
 
     usual = empties(1)
-    monkeypatch.setattr(sparse, "_first_level", lambda *_: 9)
+    monkeypatch.setattr(sparse, "_find_first_level", lambda *_: 9)
     high = empties(2)
     errors = np.sqrt((usual.var(axis=0) + high.var(axis=0)) / 300)
     assert (np.abs(usual.mean(axis=0) - high.mean(axis=0)) < 5.5 * errors).all()

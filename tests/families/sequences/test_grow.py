@@ -15,7 +15,7 @@ import pytest
 
 import scumble as sc
 from scumble.families.sequences.design import StringTree, leaves_of, suffix_rows
-from scumble.families.sequences.publish.meter import UNIT, PrivateStrings, _walked, weighed
+from scumble.families.sequences.publish.meter import UNIT, PrivateStrings, _select_children, weighed
 from scumble.model.errors import PromiseError
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -353,8 +353,8 @@ def test_only_walks_that_lead_to_a_slot_are_followed() -> None:
     sums = strings._following(tree, everything, len(leaves))
     some = np.where(np.arange(len(tree) * 4) >= begin * 4, everything, -1)
     chosen = some[begin * 4 : end * 4]
-    assert (_walked(tree, some) >= 0).sum() < (tree.children >= 0).sum()
-    assert (_walked(tree, everything) == tree.children).all()
+    assert (_select_children(tree, some) >= 0).sum() < (tree.children >= 0).sum()
+    assert (_select_children(tree, everything) == tree.children).all()
     assert strings._following(tree, some, len(leaves))[chosen].tolist() == sums[chosen].tolist()
     assert sums[chosen].sum() > 0
 

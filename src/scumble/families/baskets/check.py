@@ -25,11 +25,11 @@ def run_numbers(
     evidence = cast(Measurements, mechanism.measure(table, folder))
     shown = pq.read_table(folder / evidence.file, use_threads=False)
     if isinstance(evidence.design, WholeBaskets):
-        return _basket_numbers(evidence.design, shown, schema)
-    return _item_numbers(evidence, shown, schema)
+        return _list_basket_numbers(evidence.design, shown, schema)
+    return _list_item_numbers(evidence, shown, schema)
 
 
-def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> list[float]:
+def _list_item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> list[float]:
     """Return which items were chosen, and their numbers; zeros fill up what others may have."""
     [attribute] = schema.lists
     items = attribute.lists.members.labels().to_pylist()
@@ -40,7 +40,7 @@ def _item_numbers(evidence: Measurements, table: pa.Table, schema: Schema) -> li
     return [*chosen, *numbers, *[0.0] * (most - len(numbers))]
 
 
-def _basket_numbers(design: WholeBaskets, table: pa.Table, schema: Schema) -> list[float]:
+def _list_basket_numbers(design: WholeBaskets, table: pa.Table, schema: Schema) -> list[float]:
     """Return for every possible basket whether it was published and its number, and the number of
     all baskets.
     """
@@ -48,7 +48,7 @@ def _basket_numbers(design: WholeBaskets, table: pa.Table, schema: Schema) -> li
     items = attribute.lists.members.labels().to_pylist()
     columns = [str(DerivedName("contains", attribute.name, item)) for item in items]
     places = [columns.index(name) for name in design.attributes]
-    found = np.zeros((2, 2 ** len(items)))
+    numbers = np.zeros((2, 2 ** len(items)))
     for basket, count in zip(table[ITEMS].to_pylist(), table[COUNT].to_pylist(), strict=True):
-        found[:, sum(1 << places[item] for item in basket)] = 1, count
-    return [*found.ravel().tolist(), float(design.total)]
+        numbers[:, sum(1 << places[item] for item in basket)] = 1, count
+    return [*numbers.ravel().tolist(), float(design.total)]

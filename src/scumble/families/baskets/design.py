@@ -87,7 +87,7 @@ class HubTables(Design):
         if isinstance(law, DiscreteLaplace):
             return [law] * self.cells
         grown = [DiscreteGaussian(law.parameter * _GROWTH**order) for order in range(self.hubs + 1)]
-        return [grown[place.bit_count()] for place in range(self.cells)]
+        return [grown[cell.bit_count()] for cell in range(self.cells)]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -114,10 +114,10 @@ class HubTables(Design):
         )
 
     def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
-        each = spread(self.hubs, self.by_cells)
+        per_table = spread(self.hubs, self.by_cells)
         whole, others = (
             counts_loss(law, unit, touched)
-            for law, touched in ((self.whole, each), (self.noise, self.most * each))
+            for law, touched in ((self.whole, per_table), (self.noise, self.most * per_table))
         )
         return whole + others + counts_loss(self.beyond, unit)
 
@@ -138,34 +138,34 @@ def walsh(tables: npt.NDArray[Any]) -> npt.NDArray[Any]:
     >>> walsh(np.array([1, 2]))
     array([3, 1])
     """
-    found = np.array(tables)
-    for bit in range(found.shape[-1].bit_length() - 1):
-        without, having = _halves(found, bit)
+    coefficients = np.array(tables)
+    for bit in range(coefficients.shape[-1].bit_length() - 1):
+        without, having = _split_halves(coefficients, bit)
         total, less = without + having, having - without
         without[...], having[...] = total, less
-    return found
+    return coefficients
 
 
 def cells_of(coefficients: npt.NDArray[Any]) -> Floats:
     """Return the tables that have these Walsh coefficients."""
-    found = np.array(coefficients, np.float64)
-    for bit in range(found.shape[-1].bit_length() - 1):
-        total, less = _halves(found, bit)
+    cells = np.array(coefficients, np.float64)
+    for bit in range(cells.shape[-1].bit_length() - 1):
+        total, less = _split_halves(cells, bit)
         without, having = (total - less) / 2, (total + less) / 2
         total[...], less[...] = without, having
-    return found
+    return cells
 
 
 def supersets(tables: Floats) -> Floats:
     """Return the sums of the cells with all hubs of a set, for every set and table."""
-    found = np.array(tables)
-    for bit in range(found.shape[-1].bit_length() - 1):
-        without, having = _halves(found, bit)
+    sums = np.array(tables)
+    for bit in range(sums.shape[-1].bit_length() - 1):
+        without, having = _split_halves(sums, bit)
         without += having
-    return found
+    return sums
 
 
-def _halves(tables: npt.NDArray[Any], bit: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _split_halves(tables: npt.NDArray[Any], bit: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return views of the cells without and with one hub."""
     split = tables.reshape(*tables.shape[:-1], -1, 2, 1 << bit)
     return split[..., 0, :], split[..., 1, :]
@@ -251,22 +251,22 @@ def touched_sets(most: int, longest: int) -> int:
 def set_places(design: Itemsets, sets: Integers) -> Integers:
     """Return the place of the number of each row of `sets`: different items, ascending."""
     items, size = len(design.attributes), sets.shape[1]
-    found = np.full(len(sets), set_number(items, size - 1) if size else 0, np.int64)
-    for place in range(size):
-        table = np.array([comb(item, place + 1) for item in range(items)], np.int64)
-        found += table[sets[:, place]]
-    return found
+    places = np.full(len(sets), set_number(items, size - 1) if size else 0, np.int64)
+    for index in range(size):
+        table = np.array([comb(item, index + 1) for item in range(items)], np.int64)
+        places += table[sets[:, index]]
+    return places
 
 
 def sets_at(items: int, size: int, places: Integers) -> Integers:
     """Return the sets of `size` of `items` items at these places among all of their size."""
-    found = np.empty((len(places), size), np.int64)
+    sets = np.empty((len(places), size), np.int64)
     left = np.asarray(places, np.int64).copy()
-    for place in range(size - 1, -1, -1):
-        table = np.array([comb(item, place + 1) for item in range(items)], np.int64)
-        found[:, place] = np.searchsorted(table, left, side="right") - 1
-        left -= table[found[:, place]]
-    return found
+    for index in range(size - 1, -1, -1):
+        table = np.array([comb(item, index + 1) for item in range(items)], np.int64)
+        sets[:, index] = np.searchsorted(table, left, side="right") - 1
+        left -= table[sets[:, index]]
+    return sets
 
 
 # --- whole baskets --------------------------------------------------------------------------------
@@ -307,9 +307,9 @@ class WholeBaskets(Design):
         noise = data["total noise"]
         return cls(
             stored.items(stored.text, data["attributes"]),
-            stored.items(_laplace, data["laws"]),
+            stored.items(_read_laplace, data["laws"]),
             int(data["total"]),
-            None if noise is None else _laplace(noise),
+            None if noise is None else _read_laplace(noise),
         )
 
     def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
@@ -318,8 +318,8 @@ class WholeBaskets(Design):
         return StatedLoss(counts) + number_loss(self.total_noise, unit)
 
 
-def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
-    found = law_from_dict(data)
-    if not isinstance(found, DiscreteLaplace):
+def _read_laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
+    law = law_from_dict(data)
+    if not isinstance(law, DiscreteLaplace):
         raise ValueError("counts of baskets have discrete Laplace noise")
-    return found
+    return law

@@ -113,9 +113,9 @@ class ItemsetReader:
             self.numbers[0] = evidence.rows
 
     def read(self, weights: Weights) -> Reading:
-        found = self._functional(weights)
-        value = float(found.coefficients @ self.numbers[found.places])
-        noisy = self._noisy(found)
+        set_sum = self._expand_question(weights)
+        value = float(set_sum.coefficients @ self.numbers[set_sum.places])
+        noisy = self._select_noisy(set_sum)
         squares = noisy**2
         law, beyond = self.design.noise, self.design.beyond
         variance, fourth = law.variance * squares.sum(), law.fourth * (squares @ squares)
@@ -129,7 +129,7 @@ class ItemsetReader:
                 max(largest, abs(by)),
             )
 
-        if not found.up and not found.down:
+        if not set_sum.up and not set_sum.down:
             return Reading(value, float(variance), float(fourth), largest)
         note = CLIPPED.format(most=self.design.most, beyond=max(self._beyond, 0.0))
         return Reading(
@@ -138,14 +138,14 @@ class ItemsetReader:
             float(fourth),
             largest,
             (note,),
-            moved(-found.down),
-            moved(found.up),
+            moved(-set_sum.down),
+            moved(set_sum.up),
         )
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, other = self._functional(first), self._functional(second)
+        one, other = self._expand_question(first), self._expand_question(second)
         _, mine, yours = np.intersect1d(one.places, other.places, return_indices=True)
-        shared = float(self._noisy(one)[mine] @ self._noisy(other)[yours])
+        shared = float(self._select_noisy(one)[mine] @ self._select_noisy(other)[yours])
         return self.read(first), self.read(second), self.design.noise.variance * shared
 
     def sets(self) -> Iterator[tuple[tuple[int, ...], float]]:
@@ -167,11 +167,11 @@ class ItemsetReader:
         total = max(float(self.numbers[0]), 1.0)
         return _SetCounts(total, singles, pairs, counts, lambda _: design.noise.variance)
 
-    def _noisy(self, found: _SetSum) -> Tensor:
+    def _select_noisy(self, set_sum: _SetSum) -> Tensor:
         """Return the coefficients of noisy numbers; that of a known number of baskets is 0."""
-        return found.coefficients * (found.places > 0) if self._known else found.coefficients
+        return set_sum.coefficients * (set_sum.places > 0) if self._known else set_sum.coefficients
 
-    def _functional(self, weights: Weights) -> _SetSum:
+    def _expand_question(self, weights: Weights) -> _SetSum:
         names, whole = tied(weights)
         coefficients = whole.copy()
         for axis in range(len(names)):
@@ -179,22 +179,26 @@ class ItemsetReader:
             lead[1] -= lead[0]
         sets = np.argwhere(coefficients)
         if len(sets) and sets.sum(axis=1).max() > self.design.longest:
-            raise QueryError(refusal(self.read, conjunction(weights), self._measured))
+            raise QueryError(refusal(self.read, conjunction(weights), self._is_measured))
         return _SetSum(
-            self._places(names, sets), coefficients[coefficients != 0], *steps(whole, whole.ndim)
+            self._find_places(names, sets),
+            coefficients[coefficients != 0],
+            *steps(whole, whole.ndim),
         )
 
-    def _places(self, names: Sequence[str], sets: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    def _find_places(
+        self, names: Sequence[str], sets: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.int64]:
         columns = np.array([self.design.attributes.index(name) for name in names], np.int64)
-        found = np.empty(len(sets), np.int64)
+        places = np.empty(len(sets), np.int64)
         sizes = sets.sum(axis=1)
         for size in np.unique(sizes).tolist():
             rows = np.flatnonzero(sizes == size)
             members = np.nonzero(sets[rows])[1].reshape(len(rows), size)
-            found[rows] = set_places(self.design, np.sort(columns[members], axis=1))
-        return found
+            places[rows] = set_places(self.design, np.sort(columns[members], axis=1))
+        return places
 
-    def _measured(self, names: Sequence[str]) -> bool:
+    def _is_measured(self, names: Sequence[str]) -> bool:
         return len(names) <= self.design.longest
 
 
@@ -230,8 +234,8 @@ def steps(whole: Tensor, axes: int) -> tuple[float, float]:
     """
     most, least = whole.copy(), whole.copy()
     for axis in range(axes):
-        for found, choose in ((most, np.maximum), (least, np.minimum)):
-            lead = np.moveaxis(found, axis, 0)
+        for bound, choose in ((most, np.maximum), (least, np.minimum)):
+            lead = np.moveaxis(bound, axis, 0)
             choose(lead[:1], lead[1:], out=lead[:1])
     return float((most - whole).max()), float((whole - least).max())
 
@@ -269,47 +273,49 @@ class WholeBasketReader:
     @cached_property
     def members(self) -> npt.NDArray[np.bool_]:
         """Which items (columns) each published basket (row) has."""
-        found = np.zeros((len(self.baskets), len(self.design.attributes)), bool)
+        members = np.zeros((len(self.baskets), len(self.design.attributes)), bool)
         for row, items in enumerate(self.baskets):
-            found[row, items] = True
-        return found
+            members[row, items] = True
+        return members
 
     def read(self, weights: Weights) -> Reading:
-        own, least, most = self._weighed(weights)
-        low = self._reading(_coefficients(own, least))
+        own, least, most = self._weigh_baskets(weights)
+        low = self._read_coefficients(_make_coefficients(own, least))
         if least == most:
             return low
-        high = self._reading(_coefficients(own, most))
+        high = self._read_coefficients(_make_coefficients(own, most))
         rest = max(self.design.total - self.counts.sum(), 0.0)
         notes = (LEFT_OUT.format(rest=rest),)
         return Reading(low.value, low.variance, low.fourth, low.largest, notes, low, high)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, other = (_coefficients(*self._weighed(each)[:2]) for each in (first, second))
+        one, other = (
+            _make_coefficients(*self._weigh_baskets(weights)[:2]) for weights in (first, second)
+        )
         covariance = float((one * other) @ self._variances)
         return self.read(first), self.read(second), covariance
 
     def sets(self) -> Iterator[tuple[tuple[int, ...], float]]:
         """Yield the sets of one to three items of published baskets, with their counts."""
-        found: dict[tuple[int, ...], float] = {}
+        totals: dict[tuple[int, ...], float] = {}
         for items, count in zip(self.baskets, self.counts.tolist(), strict=True):
             for size in range(1, LONGEST + 1):
-                for each in combinations(sorted(items), size):
-                    found[each] = found.get(each, 0.0) + count
-        yield from found.items()
+                for subset in combinations(sorted(items), size):
+                    totals[subset] = totals.get(subset, 0.0) + count
+        yield from totals.items()
 
-    def _weighed(self, weights: Weights) -> tuple[Tensor, float, float]:
+    def _weigh_baskets(self, weights: Weights) -> tuple[Tensor, float, float]:
         """Return the weights of published baskets, and the limits of the weight of any basket."""
         own, least, most = np.ones(len(self.baskets)), 1.0, 1.0
         for part in weights.parts:
             places = [self.design.attributes.index(name) for name in part.names]
-            own = own * part.values[tuple(self.members[:, place].astype(int) for place in places)]
+            own = own * part.values[tuple(self.members[:, item].astype(int) for item in places)]
             ends = (float(part.values.min()), float(part.values.max()))
             products = [one * other for one in (least, most) for other in ends]
             least, most = min(products), max(products)
         return own, least, most
 
-    def _reading(self, coefficients: Tensor) -> Reading:
+    def _read_coefficients(self, coefficients: Tensor) -> Reading:
         noisy = coefficients[self._variances > 0]
         return Reading(
             float(coefficients @ self._numbers),
@@ -319,7 +325,7 @@ class WholeBasketReader:
         )
 
 
-def _coefficients(own: Tensor, rest: float) -> Tensor:
+def _make_coefficients(own: Tensor, rest: float) -> Tensor:
     """Return the coefficients of the counts of published baskets and of the number of all, if every
     other basket weighs `rest`: Σ own · count + rest · (all - Σ count).
     """
@@ -376,8 +382,8 @@ class HubReader:
         self._beyond = numbers[size:]
         self._rows = evidence.rows
         laws = [design.laws(True), design.laws(False)]
-        self._variances = np.array([[each.variance for each in row] for row in laws])
-        self._fourths = np.array([[each.fourth for each in row] for row in laws])
+        self._variances = np.array([[law.variance for law in row] for row in laws])
+        self._fourths = np.array([[law.fourth for law in row] for row in laws])
 
     @cached_property
     def raised(self) -> float:
@@ -391,12 +397,12 @@ class HubReader:
         return left_out / max(float(self.cells[1:].sum()), 1.0, left_out)
 
     def read(self, weights: Weights) -> Reading:
-        found = self._functional(weights)
+        table_sum = self._expand_question(weights)
         if self._rows is not None and not weights.names:
             return Reading(self._rows * weights.factor, 0.0)
-        parts = {table: float(w @ self.cells[table]) for table, w in found.weights.items()}
+        parts = {table: float(w @ self.cells[table]) for table, w in table_sum.weights.items()}
         raw = sum(parts.values())
-        squares, powers, largest = self._moments(found)
+        squares, powers, largest = self._compute_moments(table_sum)
         beyond, law, bins = float(self._beyond.sum()), self.design.beyond, self.design.most
 
         def moved(by: float) -> Reading:
@@ -407,23 +413,23 @@ class HubReader:
                 max(largest, abs(by)),
             )
 
-        if not found.up and not found.down:
+        if not table_sum.up and not table_sum.down:
             return Reading(raw, squares, powers, largest)
         others = raw - parts.get(0, 0.0)
-        value = raw + self._raise(others, found.up, found.down)
+        value = raw + self._raise(others, table_sum.up, table_sum.down)
         note = CLIPPED_OTHERS.format(
             most=self.design.most, more=self.raised, beyond=max(beyond, 0.0)
         )
-        low, high = moved(-found.down), moved(found.up)
+        low, high = moved(-table_sum.down), moved(table_sum.up)
         return Reading(value, squares, powers, largest, (note,), low, high)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        one, other = self._functional(first), self._functional(second)
+        one, other = self._expand_question(first), self._expand_question(second)
         if self._rows is not None and not (first.names and second.names):  # one has no error
             return self.read(first), self.read(second), 0.0
         covariance = sum(
             float(
-                (self._coefficients(own) * self._coefficients(other.weights[table]))
+                (self._convert_weights(own) * self._convert_weights(other.weights[table]))
                 @ self._variances[min(table, 1)]
             )
             for table, own in one.weights.items()
@@ -445,16 +451,16 @@ class HubReader:
 
     def variance(self, places: Sequence[int]) -> float:
         """Return the variance of the noise of the count of a measured set."""
-        others = [place for place in places if place >= self.design.hubs]
-        wanted = sum(1 << place for place in places if place < self.design.hubs)
+        others = [item for item in places if item >= self.design.hubs]
+        wanted = sum(1 << item for item in places if item < self.design.hubs)
         cells = np.arange(self.design.cells)
         weights = (cells & wanted == wanted).astype(np.float64)
-        return float(self._coefficients(weights) ** 2 @ self._variances[len(others)])
+        return float(self._convert_weights(weights) ** 2 @ self._variances[len(others)])
 
     def set_counts(self) -> _SetCounts:
         """Return the counts from which baskets are drawn."""
         values = dict(self.sets())
-        singles = np.array([values[place,] for place in range(len(self.design.attributes))])
+        singles = np.array([values[item,] for item in range(len(self.design.attributes))])
         pairs = [places for places in values if len(places) == 2]
         counts = np.array([values[places] for places in pairs])
         total = max(float(self.cells[0].sum()), 1.0)
@@ -462,48 +468,48 @@ class HubReader:
         return _SetCounts(total, singles, array, counts, self.variance)
 
     def _raise(self, others: float, up: float, down: float) -> float:
-        """Return what is added for items that were left out, within the limits of the answer."""
+        """Return what to add for items that were left out, within the limits of the answer."""
         beyond = max(float(self._beyond.sum()), 0.0)
         return float(np.clip(others * self.raised, -down * beyond, up * beyond))
 
-    def _moments(self, found: _TableSum) -> tuple[float, float, float]:
+    def _compute_moments(self, table_sum: _TableSum) -> tuple[float, float, float]:
         """Return the variance, the fourth cumulant and the largest coefficient of the noise."""
         squares = powers = largest = 0.0
-        for table, weights in found.weights.items():
-            own = self._coefficients(weights)
+        for table, weights in table_sum.weights.items():
+            own = self._convert_weights(weights)
             squares += float(own**2 @ self._variances[min(table, 1)])
             powers += float(own**4 @ self._fourths[min(table, 1)])
             largest = max(largest, float(np.abs(own).max()))
         return squares, powers, largest
 
-    def _coefficients(self, weights: Tensor) -> Tensor:
+    def _convert_weights(self, weights: Tensor) -> Tensor:
         """Return the coefficients of the measured numbers of a table, from those of its cells."""
         return weights if self.design.by_cells else walsh(weights) / self.design.cells
 
-    def _functional(self, weights: Weights) -> _TableSum:
+    def _expand_question(self, weights: Weights) -> _TableSum:
         names, whole = tied(weights)
         places = [self.design.attributes.index(name) for name in names]
-        others = [axis for axis, place in enumerate(places) if place >= self.design.hubs]
+        others = [axis for axis, item in enumerate(places) if item >= self.design.hubs]
         ordered = np.moveaxis(whole, others, range(len(others)))
         up, down = steps(ordered, len(others))
         coefficients = ordered.copy()
         for axis in range(len(others)):
             lead = np.moveaxis(coefficients, axis, 0)
             lead[1] -= lead[0]
-        hubs = [place for place in places if place < self.design.hubs]
-        found: dict[int, Tensor] = {}
+        hubs = [item for item in places if item < self.design.hubs]
+        table_weights: dict[int, Tensor] = {}
         for index in np.ndindex(*(2,) * len(others)):
             if not coefficients[index].any():
                 continue
             if sum(index) > 1:
-                raise QueryError(refusal(self.read, conjunction(weights), self._measured))
+                raise QueryError(refusal(self.read, conjunction(weights), self._is_measured))
             table = 0
             if any(index):
                 table = places[others[index.index(1)]] - self.design.hubs + 1
-            found[table] = self._expanded(coefficients[index], hubs)
-        return _TableSum(found, up, down)
+            table_weights[table] = self._expand_weights(coefficients[index], hubs)
+        return _TableSum(table_weights, up, down)
 
-    def _expanded(self, values: Tensor, hubs: Sequence[int]) -> Tensor:
+    def _expand_weights(self, values: Tensor, hubs: Sequence[int]) -> Tensor:
         """Return the weights of all cells, given those of the values of some hubs."""
         cells = np.arange(self.design.cells)
         spread: Tensor = np.broadcast_to(
@@ -511,9 +517,9 @@ class HubReader:
         ).astype(np.float64)
         return spread
 
-    def _measured(self, names: Sequence[str]) -> bool:
+    def _is_measured(self, names: Sequence[str]) -> bool:
         places = [self.design.attributes.index(name) for name in names]
-        return sum(place >= self.design.hubs for place in places) <= 1
+        return sum(item >= self.design.hubs for item in places) <= 1
 
 
 # --- frequent sets --------------------------------------------------------------------------------
@@ -552,7 +558,9 @@ class FrequentSets:
     def of(cls, evidence: Measurements, schema: Schema, engine: Sandbox) -> FrequentSets | None:
         """Return the sets of a release; None if it has no counts of sets of items."""
         read = [DerivedName.read(name) for name in evidence.columns]
-        bases = {each.base if each and each.function == "contains" else None for each in read}
+        bases = {
+            derived.base if derived and derived.function == "contains" else None for derived in read
+        }
         if evidence.design.kind not in _KINDS or len(bases) != 1 or None in bases:
             return None
         if "sets" not in engine.derived:
@@ -588,7 +596,7 @@ class FrequentSets:
         for both, count in values.items():
             if count < least:
                 break
-            for given in _parts(both):
+            for given in _list_subsets(both):
                 share = count / values[given] if values[given] > 0 else 1.0
                 if share >= confidence:
                     held.append((-share, -count, given, both))
@@ -597,7 +605,7 @@ class FrequentSets:
                 f"{len(held)} rules have this support and confidence; at most {MOST_RULES} are "
                 "shown. Ask for more support or confidence."
             )
-        rows = [self._rule(given, both) for _, _, given, both in sorted(held)]
+        rows = [self._make_rule(given, both) for _, _, given, both in sorted(held)]
         kind = pa.list_(self.item_type)
         among = sum((1 << len(places)) - 2 for places in values)
         return EstimateTable([("if", kind), ("then", kind)], ["support", "confidence"], rows, among)
@@ -605,40 +613,38 @@ class FrequentSets:
     @cached_property
     def _items(self) -> list[Any]:
         read = (DerivedName.read(name) for name in self.evidence.columns)
-        return [each.argument if each else None for each in read]
+        return [derived.argument if derived else None for derived in read]
 
     @property
     def item_type(self) -> pa.DataType:
-        return pa.int64() if all(isinstance(each, int) for each in self._items) else pa.string()
+        return pa.int64() if all(isinstance(item, int) for item in self._items) else pa.string()
 
     def labels(self, places: Places) -> list[Any]:
         """Return the items of a set."""
-        return [self._items[place] for place in places]
+        return [self._items[item] for item in places]
 
     @cached_property
     def _reader(self) -> SetReader:
-        found: Any = reader_of(self.evidence, self.schema, self.engine)
-        reader: SetReader = found
-        return reader
+        return cast(SetReader, reader_of(self.evidence, self.schema, self.engine))
 
     def ranked(self, length: int | None) -> RankedSets:
         """Return all measured sets, of this number of items if it is given."""
-        found = self._ranked
+        sets = self._ranked
         if length is None:
-            return found
-        rows = [row for row, places in enumerate(found.places) if len(places) == length]
+            return sets
+        rows = [row for row, places in enumerate(sets.places) if len(places) == length]
         if not rows:
-            longest = max(map(len, found.places), default=0)
+            longest = max(map(len, sets.places), default=0)
             raise QueryError(f"No set of {length} items was counted; the longest have {longest}.")
-        return RankedSets([found.places[row] for row in rows], found.counts[rows])
+        return RankedSets([sets.places[row] for row in rows], sets.counts[rows])
 
     @cached_property
     def _ranked(self) -> RankedSets:
-        values = dict(self._values())
-        places = sorted(values, key=lambda each: (-values[each], len(each), each))
-        return RankedSets(places, np.array([values[each] for each in places]))
+        values = dict(self._list_counts())
+        places = sorted(values, key=lambda items: (-values[items], len(items), items))
+        return RankedSets(places, np.array([values[items] for items in places]))
 
-    def _values(self) -> Iterator[tuple[Places, float]]:
+    def _list_counts(self) -> Iterator[tuple[Places, float]]:
         """Yield the estimated count of every measured set but the empty one."""
         reader = self._reader
         if not isinstance(reader, ResidualReader):
@@ -652,7 +658,7 @@ class FrequentSets:
             for index in np.ndindex(sums.shape):
                 if any(index):
                     chosen = zip(table.places, index, strict=True)
-                    yield tuple(place for place, has in chosen if has), float(sums[index])
+                    yield tuple(item for item, has in chosen if has), float(sums[index])
 
     def drawn_rows(self) -> BasketRows | WholeBasketRows:
         """Return what draws baskets."""
@@ -664,38 +670,38 @@ class FrequentSets:
         if isinstance(reader, ResidualReader):
             model = row_model(self.evidence, self.schema, self.engine)
         else:
-            model = _itemset_model(reader)
+            model = _fit_itemsets(reader)
         return BasketRows(name, items, columns, model)
 
     def count(self, places: Places) -> Estimate:
         """Return the estimated number of baskets with all of these items."""
-        weights = self._having(places)
-        return self._question("count").total(self._reader.read(weights), weights)
+        weights = self._weigh_items(places)
+        return self._make_question("count").total(self._reader.read(weights), weights)
 
-    def _rule(
+    def _make_rule(
         self, given: Places, both: Places
     ) -> tuple[tuple[list[Any], list[Any]], tuple[Estimate, Estimate]]:
         """Return a rule: its two sides, the baskets with both, and their share of the first."""
-        then = tuple(place for place in both if place not in given)
-        names = self._names(then)
+        then = tuple(item for item in both if item not in given)
+        names = self._name_items(then)
         amount = Part(names, reduce(np.multiply.outer, [np.array([0.0, 1.0])] * len(names)))
-        share = self._question("mean").mean(self._having(given), amount)
+        share = self._make_question("mean").mean(self._weigh_items(given), amount)
         return (self.labels(given), self.labels(then)), (self.count(both), share)
 
-    def _question(self, aggregate: Any) -> MeasuredQuestion:
+    def _make_question(self, aggregate: Any) -> MeasuredQuestion:
         return MeasuredQuestion(self.schema, Query(aggregate), self.engine, reader=self._reader)
 
-    def _having(self, places: Places) -> Weights:
-        return having(self._names(places))
+    def _weigh_items(self, places: Places) -> Weights:
+        return having(self._name_items(places))
 
-    def _names(self, places: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self.evidence.columns[place] for place in places)
+    def _name_items(self, places: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.evidence.columns[item] for item in places)
 
 
 _KINDS = ("residuals", Itemsets.kind, HubTables.kind, WholeBaskets.kind)
 
 
-def _parts(places: Places) -> Iterator[Places]:
+def _list_subsets(places: Places) -> Iterator[Places]:
     """Yield the subsets of a set, without itself and the empty one."""
     for size in range(1, len(places)):
         yield from combinations(places, size)
@@ -732,11 +738,11 @@ class BasketRows:
 
     def table(self, number: int, seed: int | None) -> pa.Table:
         members = np.stack(self.model.rows(number, seed), axis=1) > 0
-        return _baskets(self.name, self.items, members)
+        return _make_baskets(self.name, self.items, members)
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far the baskets are from the noisy counts of items and of sets of items."""
-        columns = _indicators(rows[self.name].to_pylist(), self.items.to_pylist())
+        columns = _mark_items(rows[self.name].to_pylist(), self.items.to_pylist())
         model = self.model
         return quality(self.columns, columns, model.sizes, model.tables, model.total)
 
@@ -761,29 +767,30 @@ class WholeBasketRows:
         if counts.any():
             draw = np.random.default_rng(seed)
             members = self.reader.members[draw.choice(len(counts), number, p=counts / counts.sum())]
-        return _baskets(self.name, self.items, members)
+        return _make_baskets(self.name, self.items, members)
 
     def quality(self, rows: pa.Table) -> pa.Table:
         """Return how far the shares of single items are from those of the published baskets."""
         total = max(float(self.expected), 1.0)
         noisy = [self.reader.read(having([name])) for name in self.columns]
-        counts = [np.array([total - each.value, each.value]) for each in noisy]
+        counts = [np.array([total - reading.value, reading.value]) for reading in noisy]
         tables = [
-            NoisyTable((place,), counts[place], each.variance) for place, each in enumerate(noisy)
+            NoisyTable((item,), counts[item], reading.variance)
+            for item, reading in enumerate(noisy)
         ]
-        columns = _indicators(rows[self.name].to_pylist(), self.items.to_pylist())
+        columns = _mark_items(rows[self.name].to_pylist(), self.items.to_pylist())
         return quality(self.columns, columns, [2] * len(columns), tables, total)
 
 
-def _baskets(name: str, items: pa.Array, members: npt.NDArray[np.bool_]) -> pa.Table:
+def _make_baskets(name: str, items: pa.Array, members: npt.NDArray[np.bool_]) -> pa.Table:
     """Return baskets as lists, given which items (columns) each of them (row) has."""
     offsets = np.concatenate([[0], np.cumsum(members.sum(axis=1))])
     return list_table(name, items, np.nonzero(members)[1], offsets)
 
 
-def _indicators(baskets: Sequence[Sequence[Any]], items: Sequence[Any]) -> list[Codes]:
+def _mark_items(baskets: Sequence[Sequence[Any]], items: Sequence[Any]) -> list[Codes]:
     """Return for every item which baskets have it, as 0 or 1."""
-    places = {item: place for place, item in enumerate(items)}
+    places = {item: index for index, item in enumerate(items)}
     columns: list[Codes] = [np.zeros(len(baskets), np.uint16) for _ in items]
     for row, basket in enumerate(baskets):
         for item in basket:
@@ -791,22 +798,22 @@ def _indicators(baskets: Sequence[Sequence[Any]], items: Sequence[Any]) -> list[
     return columns
 
 
-def _itemset_model(reader: ItemsetReader | HubReader) -> RowModel:
+def _fit_itemsets(reader: ItemsetReader | HubReader) -> RowModel:
     """Return the model of counts of small sets: all items, and the pairs that clearly differ from
     independent items.
     """
-    found = reader.set_counts()
-    number, total = len(found.singles), found.total
-    singles = found.singles.clip(0, total)
-    spread = [found.variance((place,)) for place in range(number)]
+    measured = reader.set_counts()
+    number, total = len(measured.singles), measured.total
+    singles = measured.singles.clip(0, total)
+    spread = [measured.variance((item,)) for item in range(number)]
     tables = [NoisyTable((p,), np.array([total - n, n]), spread[p]) for p, n in enumerate(singles)]
-    pairs, counts = found.pairs, found.counts
+    pairs, counts = measured.pairs, measured.counts
     gaps = np.abs(counts - singles[pairs[:, 0]] * singles[pairs[:, 1]] / total)
-    for place in np.argsort(-gaps, kind="stable")[:_MOST_PAIRS].tolist():
-        one, other = pairs[place].tolist()
-        variance = found.variance((one, other))
-        if gaps[place] > _CLEAR * sqrt(variance):
-            both, first, second = counts[place], singles[one], singles[other]
+    for index in np.argsort(-gaps, kind="stable")[:_MOST_PAIRS].tolist():
+        one, other = pairs[index].tolist()
+        variance = measured.variance((one, other))
+        if gaps[index] > _CLEAR * sqrt(variance):
+            both, first, second = counts[index], singles[one], singles[other]
             cells = [[total - first - second + both, second - both], [first - both, both]]
             tables.append(NoisyTable((one, other), np.array(cells), variance))
     return RowModel.of([2] * number, tables, total)

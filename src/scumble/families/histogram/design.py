@@ -85,20 +85,20 @@ class Sparse(Design):
             raise ValueError(f"no rule for sparse cells: {data['rule']}")
         return cls(
             data["rule"],
-            _laplace(data["noise"]),
+            _read_laplace(data["noise"]),
             stored.text(data["count"]),
             stored.text(data["weight"]),
             int(data["theta"]),
             stored.fraction(data["tau"]),
             int(data["total"]),
-            None if data["total noise"] is None else _laplace(data["total noise"]),
+            None if data["total noise"] is None else _read_laplace(data["total noise"]),
         )
 
     def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
         return counts_loss(self.noise, unit) + number_loss(self.total_noise, unit)
 
 
-def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
+def _read_laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
     noise = law_from_dict(data)
     if not isinstance(noise, DiscreteLaplace):
         raise ValueError("sparse cells have discrete Laplace noise")
@@ -178,8 +178,8 @@ class NoiseTails:
             return 0.0
         steps = np.unique(np.round(np.linspace(1, most, 512)))
         chances = np.exp(-steps * self._rate) / (1 + math.exp(-self._rate))
-        found = chances * (steps**2 + 2 * steps * self.mean) / (theta - steps)
-        return 1.05 * float(found.max())
+        bounds = chances * (steps**2 + 2 * steps * self.mean) / (theta - steps)
+        return 1.05 * float(bounds.max())
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ class Sparse(AttributeSummary):
         super().__post_init__()
         if self.rule not in RULES:
             raise ParameterError.of("Sparse", "rule", f"one of {', '.join(RULES)}", self.rule)
-        self.size = self._checked_size(self.size)
+        self.size = self._check_size(self.size)
         self._false_cells = float(read_positive("Sparse", "false_cells", self.false_cells))
         if self._false_cells > MOST_PUBLISHED:
             allowed = f"a number above 0 and at most {large(MOST_PUBLISHED)}"
@@ -218,7 +218,7 @@ class Sparse(AttributeSummary):
         noise = DiscreteLaplace(Fraction(unit.sensitivity) / (epsilon - spent))
         return noise, DiscreteLaplace(unit.rows / spent)
 
-    def _checked_size(self, size: int | None) -> int | None:
+    def _check_size(self, size: int | None) -> int | None:
         if "priority" in self.rule:
             return whole("Sparse", "size", size, least=2, most=MOST_PUBLISHED)
         if size is not None:
@@ -273,7 +273,7 @@ class Sparse(AttributeSummary):
         with pq.ParquetFile(folder / evidence.files[0]) as file:
             weights = file.read([design.weight])[design.weight]
         if not len(weights):
-            return (f"No combination of values stands out of the noise. {_shown_better()}",)
+            return (f"No combination of values stands out of the noise. {_suggest_settings()}",)
         false = schema.size(self.names) * NoiseTails(design.noise).first(design.theta)
         held = (pc.sum(weights).as_py() - false) / design.total
         if held >= _MOST_ROWS:
@@ -283,13 +283,13 @@ class Sparse(AttributeSummary):
             "have combinations of values that are too rare, and answers take them as spread like "
             "these."
         )
-        return (f"{sentence} {_shown_better()}",)
+        return (f"{sentence} {_suggest_settings()}",)
 
     def layout(self, schema: Schema) -> Layout:
         attributes = [schema[name] for name in self.names]
-        return {"cells.parquet": (*attributes, *self._numbers())}
+        return {"cells.parquet": (*attributes, *self._name_columns())}
 
-    def _numbers(self) -> tuple[str, str]:
+    def _name_columns(self) -> tuple[str, str]:
         """The names of the columns with noisy counts and with their weights."""
         return free_name("count", self.names), free_name("weight", self.names)
 
@@ -298,15 +298,19 @@ class Sparse(AttributeSummary):
         noise, of_total = self._laws(table.keeps_rows(self.unit))
         total = 0 if of_total is None else cells.total(of_total)
         theta = self._theta(cells.cell_keys.size, noise) if "filter" in self.rule else 0
-        found = self._published(cells, noise, theta)
+        published = self._publish_cells(cells, noise, theta)
         if of_total is None:
             total = table.public_rows(self.unit) or 0
-        count, weight = self._numbers()
-        design = Design(self.rule, noise, count, weight, theta, found.tau, total, of_total)
-        _write(folder / "cells.parquet", table.schema, self.names, design, cells.cell_keys, found)
+        count, weight = self._name_columns()
+        design = Design(self.rule, noise, count, weight, theta, published.tau, total, of_total)
+        _write(
+            folder / "cells.parquet", table.schema, self.names, design, cells.cell_keys, published
+        )
         return Measurements("cells.parquet", self.names, design, table.public_rows(self.unit))
 
-    def _published(self, cells: PrivateCells, noise: DiscreteLaplace, theta: int) -> PublishedCells:
+    def _publish_cells(
+        self, cells: PrivateCells, noise: DiscreteLaplace, theta: int
+    ) -> PublishedCells:
         if self.rule == "filter":
             return cells.filtered(noise, theta)
         if self.rule == "threshold":
@@ -348,7 +352,7 @@ class Sparse(AttributeSummary):
         yield Claim(cls(["a", "b"], rule="priority", size=3, **given), 1)
 
 
-def _shown_better() -> str:
+def _suggest_settings() -> str:
     return (
         "Fewer attributes, coarser bins or a larger epsilon show more of them; "
         f"{setting('rule', 'threshold')} answers without that bias, and with more noise."
@@ -361,18 +365,18 @@ def _write(
     names: Sequence[str],
     design: Design,
     radix: CellKeys,
-    found: PublishedCells,
+    published: PublishedCells,
 ) -> None:
     attributes = [schema[name] for name in names]
     columns = [(design.count, pa.int64()), (design.weight, pa.float64())]
     with table_writer(path, attributes, columns) as writer:
-        for begin in range(0, len(found.counts), _WRITE_CHUNK):
+        for begin in range(0, len(published.counts), _WRITE_CHUNK):
             part = slice(begin, begin + _WRITE_CHUNK)
             numbers = [
-                (design.count, pa.array(found.counts[part])),
-                (design.weight, pa.array(found.weights[part])),
+                (design.count, pa.array(published.counts[part])),
+                (design.weight, pa.array(published.weights[part])),
             ]
-            writer.write_batch(decoded(attributes, radix.unpack(found.keys[part]), numbers))
+            writer.write_batch(decoded(attributes, radix.unpack(published.keys[part]), numbers))
 
 
 # --- sparse meter ---------------------------------------------------------------------------------
@@ -425,23 +429,23 @@ class PrivateCells:
     def filtered(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
         """Return the cells whose noisy counts are at least `theta`."""
         self._charge("filtered cells", law, self.unit.sensitivity)
-        keys, counts = self._filtered(law, theta)
+        keys, counts = self._filter_cells(law, theta)
         return PublishedCells(keys, counts, counts.astype(float), Fraction(0))
 
     def sampled(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
         """Return each cell of noisy count v with probability min(|v|/tau, 1)."""
         self._charge("sampled cells", law, self.unit.sensitivity)
-        counts = self._noisy(law)
+        counts = self._add_noise(law)
         kept = np.flatnonzero(integers(self._source, tau, len(counts)) < np.abs(counts))
-        keys, counts = self._joined(kept, counts, SampleRule(law.scale, tau))
-        return _weighted(keys, counts, Fraction(tau))
+        keys, counts = self._join_cells(kept, counts, SampleRule(law.scale, tau))
+        return _weigh_cells(keys, counts, Fraction(tau))
 
     def drawn(self, law: DiscreteLaplace, size: int) -> PublishedCells:
         """Return a priority sample of `size` cells."""
         self._charge("drawn cells", law, self.unit.sensitivity)
-        level = _first_level(self.cell_keys.size, law, size)
+        level = _find_first_level(self.cell_keys.size, law, size)
         bits = _WORD * max(1, -(-level // _WORD))
-        counts = self._noisy(law)
+        counts = self._add_noise(law)
         tickets = sparse.draw_tickets(self._source, len(counts), bits)
         own = sparse.PrioritizedCells(self._cells.keys, counts, tickets)
         capacities = self.cell_keys.capacities
@@ -450,19 +454,23 @@ class PrivateCells:
         while level and len(empty) + np.count_nonzero(own.passing(level, bits)) <= size:
             level -= 1
             more = sparse.next_priority_cells(self._source, capacities, law.scale, level, bits)
-            new = ~isin_sorted(more.keys, own.keys) & ~isin_sorted(more.keys, _in_order(empty).keys)
+            new = ~isin_sorted(more.keys, own.keys) & ~isin_sorted(
+                more.keys, _sort_cells(empty).keys
+            )
             empty = empty + more.only(new)
-        cells = _in_order(own.only(own.passing(level, bits)) + empty)
-        return _prioritised(cells, size, bits)
+        cells = _sort_cells(own.only(own.passing(level, bits)) + empty)
+        return _draw_priority_sample(cells, size, bits)
 
     def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
         """Return a priority sample of `size` of the cells whose noisy counts are at least
         `theta`.
         """
         self._charge("drawn cells", law, self.unit.sensitivity)
-        keys, counts = self._filtered(law, theta)
+        keys, counts = self._filter_cells(law, theta)
         tickets = sparse.draw_tickets(self._source, len(counts))
-        return _prioritised(sparse.PrioritizedCells(keys, counts, tickets), size, sparse.BITS)
+        return _draw_priority_sample(
+            sparse.PrioritizedCells(keys, counts, tickets), size, sparse.BITS
+        )
 
     def _charge(self, what: str, law: DiscreteLaplace, sensitivity: int) -> None:
         check_scale(law)
@@ -473,14 +481,16 @@ class PrivateCells:
     def _cells(self) -> Occupied:
         return self._table._counter.occupied(self.names, self.unit)
 
-    def _noisy(self, law: DiscreteLaplace) -> npt.NDArray[np.int64]:
+    def _add_noise(self, law: DiscreteLaplace) -> npt.NDArray[np.int64]:
         return self._noise.cells(self._cells.keys, self._cells.counts, law)
 
-    def _filtered(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
-        counts = self._noisy(law)
-        return self._joined(np.flatnonzero(counts >= theta), counts, FilterRule(law.scale, theta))
+    def _filter_cells(self, law: DiscreteLaplace, theta: int) -> tuple[Keys, npt.NDArray[np.int64]]:
+        counts = self._add_noise(law)
+        return self._join_cells(
+            np.flatnonzero(counts >= theta), counts, FilterRule(law.scale, theta)
+        )
 
-    def _joined(
+    def _join_cells(
         self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: EmptyCellRule
     ) -> tuple[Keys, npt.NDArray[np.int64]]:
         """Return the occupied cells that passed and the empty cells that pass, with their noisy
@@ -494,7 +504,7 @@ class PrivateCells:
         return together[order], np.concatenate([counts[kept], values])[order]
 
 
-def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
+def _find_first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
     """Return a level such that, in an empty table, more cells than needed have a priority of at
     least 2^level in the mean.
     """
@@ -505,17 +515,17 @@ def _first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
     return level
 
 
-def _prioritised(cells: PrioritizedCells, size: int, bits: int) -> PublishedCells:
+def _draw_priority_sample(cells: PrioritizedCells, size: int, bits: int) -> PublishedCells:
     rows, tau = priority_sample(cells, size, bits)
-    return _weighted(cells.keys[rows], cells.values[rows], tau)
+    return _weigh_cells(cells.keys[rows], cells.values[rows], tau)
 
 
-def _weighted(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> PublishedCells:
+def _weigh_cells(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> PublishedCells:
     weights = np.sign(counts) * np.maximum(np.abs(counts), float(tau))
     return PublishedCells(keys, counts, weights, tau)
 
 
-def _in_order(cells: PrioritizedCells) -> PrioritizedCells:
+def _sort_cells(cells: PrioritizedCells) -> PrioritizedCells:
     return cells.only(_order(cells.keys))
 
 

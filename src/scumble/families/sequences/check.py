@@ -26,22 +26,22 @@ def run_numbers(
 ) -> list[float]:
     """Return the numbers of one release: of its strings, and of all other parts."""
     evidence = cast(Measurements, mechanism.measure(table, folder))
-    return _numbers(evidence, folder, schema, names)
+    return _list_numbers(evidence, folder, schema, names)
 
 
-def _numbers(
+def _list_numbers(
     evidence: Measurements, folder: Path, schema: Schema, names: Sequence[str]
 ) -> list[float]:
     if isinstance(evidence.design, Parts):
         known = Schema((*schema, *evidence.added))
-        lines = (_numbers(part, folder, known, part.columns) for part in evidence.design.parts)
+        lines = (_list_numbers(part, folder, known, part.columns) for part in evidence.design.parts)
         return [number for line in lines for number in line]
     if isinstance(evidence.design, Strings):
-        return _string_numbers(evidence.design, folder / evidence.file)
+        return _list_string_numbers(evidence.design, folder / evidence.file)
     return file_numbers(evidence, folder, schema, names)
 
 
-def _string_numbers(design: Strings, file: Path) -> list[float]:
+def _list_string_numbers(design: Strings, file: Path) -> list[float]:
     """Return for every string of one or two symbols whether it was measured, its number, and how
     many noises are in it.
     """

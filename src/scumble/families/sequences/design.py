@@ -64,8 +64,8 @@ class StringTree:
     @cached_property
     def keys(self) -> Integers:
         """The keys of all nodes but the root, in ascending order."""
-        found: Integers = self.parents[1:] * self.fanout + self.symbols[1:]
-        return found
+        keys: Integers = self.parents[1:] * self.fanout + self.symbols[1:]
+        return keys
 
     @cached_property
     def depths(self) -> Integers:
@@ -78,18 +78,18 @@ class StringTree:
     @cached_property
     def levels(self) -> list[tuple[int, int]]:
         """The first node, and the one after the last, of each length of strings."""
-        found = [(0, 1)]
-        while found[-1][1] < len(self):
-            end = found[-1][1]
-            found.append((end, int(np.searchsorted(self.parents, end))))
-        return found
+        levels = [(0, 1)]
+        while levels[-1][1] < len(self):
+            end = levels[-1][1]
+            levels.append((end, int(np.searchsorted(self.parents, end))))
+        return levels
 
     def child(self, nodes: Integers, symbols: npt.NDArray[Any]) -> Integers:
         """Return the child of each node by its symbol, -1 where there is none."""
         wanted = nodes * self.fanout + symbols
         if len(self) * self.fanout <= _DENSE:
-            found: Integers = self.children[wanted]
-            return found
+            children: Integers = self.children[wanted]
+            return children
         if not len(self.keys):
             return np.full(len(wanted), -1, np.int64)
         places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
@@ -98,9 +98,9 @@ class StringTree:
     @cached_property
     def children(self) -> Integers:
         """The child of every node and symbol, -1 where there is none."""
-        found = np.full(len(self) * self.fanout, -1, np.int64)
-        found[self.keys] = np.arange(1, len(self))
-        return found
+        children = np.full(len(self) * self.fanout, -1, np.int64)
+        children[self.keys] = np.arange(1, len(self))
+        return children
 
     def grown(self, keys: Integers) -> StringTree:
         """Return the tree with further nodes below those of the last level, given their keys in
@@ -111,11 +111,11 @@ class StringTree:
 
     def string(self, node: int) -> tuple[int, ...]:
         """Return the codes of a node, in the order in which they were added."""
-        found: list[int] = []
+        codes: list[int] = []
         while node > 0:
-            found.append(int(self.symbols[node]))
+            codes.append(int(self.symbols[node]))
             node = int(self.parents[node])
-        return tuple(reversed(found))
+        return tuple(reversed(codes))
 
     def checked(self) -> StringTree:
         """Return the tree; ValueError if these arrays are no tree."""
@@ -170,9 +170,9 @@ class Strings(Design):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Strings:
-        found = stored.items(law_from_dict, data["laws"])
-        laws = tuple(law for law in found if isinstance(law, DiscreteLaplace))
-        if not laws or len(laws) < len(found):
+        all_laws = stored.items(law_from_dict, data["laws"])
+        laws = tuple(law for law in all_laws if isinstance(law, DiscreteLaplace))
+        if not laws or len(laws) < len(all_laws):
             raise ValueError("strings have discrete Laplace noise")
         numbers = [stored.whole(data[name]) for name in ("alphabet", "unit", "length", "contexts")]
         alphabet, unit, length, contexts = numbers
@@ -188,7 +188,7 @@ class Strings(Design):
         elif self.unit > 1:
             masses = [self.unit] * len(self.laws)
         else:
-            masses = [max(self.length - place, 1) for place in range(len(self.laws))]
+            masses = [max(self.length - level, 1) for level in range(len(self.laws))]
         return add_losses(
             counts_loss(law, unit, mass) for law, mass in zip(self.laws, masses, strict=True)
         )

@@ -71,12 +71,12 @@ class PlayedStep:
             return float(sum(int(gap) ** 2 for gap in gaps.ravel()) / (2 * self.law.parameter))
         if self.rate is None:
             raise TypeError("a ρ is known of Gaussian noise and of choices")
-        found, left = Fraction(0), np.ones(len(gaps), bool)
-        for place in self.outcome:
+        total, left = Fraction(0), np.ones(len(gaps), bool)
+        for candidate in self.outcome:
             spread = int(gaps[left].max()) - int(gaps[left].min())
-            found += (self.rate * spread) ** 2 / 8
-            left[int(place)] = False
-        return float(found)
+            total += (self.rate * spread) ** 2 / 8
+            left[int(candidate)] = False
+        return float(total)
 
     @property
     def _log_chance(self) -> float:
@@ -182,13 +182,13 @@ def replays(claim: Claim, mechanism: Summary, noise: Keystream) -> Iterator[tupl
 
 def replay_finding(claim: Claim, mechanism: Summary, noise: Keystream) -> Finding:
     """Return the largest loss of runs that were replayed on neighbouring tables."""
-    found = list(replays(claim, mechanism, noise))
-    pair, loss = max(found, key=lambda each: each[1])
+    runs = list(replays(claim, mechanism, noise))
+    pair, loss = max(runs, key=lambda run: run[1])
     letter = "ρ" if claim.delta else "ε"
     promised = float(rho_for(claim.epsilon, claim.delta)) if claim.delta else claim.epsilon
     verdict: Verdict = "refuted" if loss > promised * (1 + _ROUNDING) else "stands"
     sentence = (
-        f"In {len(found)} runs that were replayed on a neighbouring table, all steps together lose "
+        f"In {len(runs)} runs that were replayed on a neighbouring table, all steps together lose "
         f"{letter} = {loss:.6g} at most ({pair.words}); promised is {promised:.6g}."
     )
     numbers = {"found": loss, "claimed": promised}
@@ -212,6 +212,6 @@ def run_numbers(
         return file_numbers(evidence, folder, schema, names)
     column = pq.read_table(folder / evidence.file, use_threads=False).column(0).to_numpy()
     numbers = column[: sum(design.sizes)].astype(np.float64).tolist()
-    measured = {each.places for each in design.tables}
+    measured = {chosen.places for chosen in design.tables}
     every = combinations(range(len(design.attributes)), 2)
     return [*numbers, *(float(pair in measured) for pair in every)]

@@ -97,7 +97,7 @@ class ChosenTables(Design):
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the numbers of values, or of classes, along the axes of a table."""
         sizes = self.sizes if index < len(self.attributes) else self.class_sizes
-        return tuple(sizes[place] for place in self.tables[index].places)
+        return tuple(sizes[attribute] for attribute in self.tables[index].places)
 
     @property
     def numbers(self) -> int:
@@ -106,12 +106,12 @@ class ChosenTables(Design):
 
     def split(self, numbers: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Return the numbers of the file as one array for each table."""
-        found, begin = [], 0
+        tables, begin = [], 0
         for index in range(len(self.tables)):
             shape = self.shape(index)
-            found.append(numbers[begin : begin + prod(shape)].reshape(shape))
+            tables.append(numbers[begin : begin + prod(shape)].reshape(shape))
             begin += prod(shape)
-        return found
+        return tables
 
     def to_dict(self) -> dict[str, Any]:
         laws = list(dict.fromkeys(table.law for table in self.tables))
@@ -128,7 +128,7 @@ class ChosenTables(Design):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ChosenTables:
-        laws = [noise_law_from_dict(each) for each in data["laws"]]
+        laws = [noise_law_from_dict(law) for law in data["laws"]]
         tables = tuple(
             ChosenTable(stored.items(stored.whole, places), laws[stored.whole(number)])
             for places, number in data["tables"]
@@ -151,9 +151,9 @@ def class_of_code(size: int, merged: tuple[int, ...]) -> Integers:
         return np.arange(size)
     kept = np.ones(size, bool)
     kept[list(merged)] = False
-    found = np.cumsum(kept) - 1
-    found[~kept] = int(kept.sum())
-    return found
+    classes = np.cumsum(kept) - 1
+    classes[~kept] = int(kept.sum())
+    return classes
 
 
 def by_class(counts: npt.NDArray[Any], classes: list[Integers]) -> npt.NDArray[Any]:
@@ -206,8 +206,8 @@ class QueryRounds(Design):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> QueryRounds:
-        row_noise = None if data.get("row_noise") is None else _laplace(data["row_noise"])
-        return cls(MergedCells.from_dict(data), _laplace(data["noise"]), row_noise)
+        row_noise = None if data.get("row_noise") is None else _read_laplace(data["row_noise"])
+        return cls(MergedCells.from_dict(data), _read_laplace(data["noise"]), row_noise)
 
     @property
     def extents(self) -> Extents:
@@ -227,11 +227,11 @@ class QueryRounds(Design):
         with pq.ParquetFile(file) as plain:
             numbers = plain.metadata.num_rows
         total = [] if self.row_noise is None else [number_loss(self.row_noise, unit)]
-        each = number_loss(self.noise, unit)
-        return add_losses(total) + StatedLoss(each.epsilon * max(numbers - len(total), 0))
+        per_count = number_loss(self.noise, unit)
+        return add_losses(total) + StatedLoss(per_count.epsilon * max(numbers - len(total), 0))
 
 
-def _laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
+def _read_laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
     law = law_from_dict(data)
     if not isinstance(law, DiscreteLaplace):
         raise ValueError("measured counts have discrete Laplace noise")

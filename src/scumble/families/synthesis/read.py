@@ -58,8 +58,8 @@ class RoundsReader:
         self._schema, self._rows = schema, evidence.rows
         self._by_cell = MergedWeights(schema, design.merged)
         table = engine.rows(f"SELECT {NOISY}, {CELLS} FROM view")
-        numbers = [float(each) for each in table[NOISY].to_pylist()]
-        sets = [np.array(each, np.int64) for each in table[CELLS].to_pylist()]
+        numbers = [float(noisy) for noisy in table[NOISY].to_pylist()]
+        sets = [np.array(members, np.int64) for members in table[CELLS].to_pylist()]
         cells = design.merged.cells
         if any(len(s) and not 0 <= s.min() <= s.max() < cells for s in sets):
             raise ReleaseError("The release is damaged: its counts name cells that it has not.")
@@ -70,11 +70,11 @@ class RoundsReader:
         self._noise = design.noise
         self._measured: dict[bytes, float] = {}
         for places, number in zip(sets, numbers, strict=True):
-            self._measured.setdefault(self._mask(places, cells).tobytes(), number)
+            self._measured.setdefault(self._make_mask(places, cells).tobytes(), number)
         self._model = fitted(self._by_cell.sizes, self._total[0], sets, numbers)
 
     @staticmethod
-    def _mask(places: npt.NDArray[np.int64], cells: int) -> npt.NDArray[np.bool_]:
+    def _make_mask(places: npt.NDArray[np.int64], cells: int) -> npt.NDArray[np.bool_]:
         mask = np.zeros(cells, bool)
         mask[places] = True
         return mask
@@ -84,7 +84,7 @@ class RoundsReader:
         question = WeighedQuestion(self._schema, query, engine)
         for key, condition, summed in question.weights_by_group():
             if query.aggregate == "mean":
-                yield key, self._mean(query, condition, summed)
+                yield key, self._average(query, condition, summed)
             else:
                 yield key, self._sum(query, summed)
 
@@ -92,24 +92,24 @@ class RoundsReader:
         self, queries: Sequence[Query], engine: Sandbox
     ) -> dict[int, list[tuple[Key, Estimate]]]:
         """Return all answers by place in `queries`."""
-        found = {}
-        for place, query in enumerate(queries):
+        answers = {}
+        for index, query in enumerate(queries):
             engine.check(query)
-            found[place] = list(self.answer(query, engine))
-        return found
+            answers[index] = list(self.answer(query, engine))
+        return answers
 
     def _sum(self, query: Query, weights: Weights) -> Estimate:
         """Return a count or a sum: as it was measured, or by the model."""
         if not weights.largest():
             return Estimate(0.0, Exact(), "no cell satisfies the condition", query.notes)
         means, equal = self._by_cell.means(weights)
-        known = self._known(means) if equal else None
+        known = self._find_known(means) if equal else None
         if known is not None:
             value, law = known
             return Estimate(value, law, MEASURED, query.notes)
-        return self._modelled(query, float(means @ self._model))
+        return self._make_estimate(query, float(means @ self._model))
 
-    def _known(self, weights: Floats) -> tuple[float, Law] | None:
+    def _find_known(self, weights: Floats) -> tuple[float, Law] | None:
         """Return the estimate of a multiple of one measured count, if it is one."""
         factor = float(weights[np.argmax(np.abs(weights))])
         inside = np.abs(weights - factor) <= _EQUAL * abs(factor)
@@ -124,13 +124,15 @@ class RoundsReader:
             number = None if others is None else self._rows - others
         return None if number is None else (factor * number, Scaled(self._noise, factor))
 
-    def _mean(self, query: Query, condition: Weights, summed: Weights) -> Estimate:
+    def _average(self, query: Query, condition: Weights, summed: Weights) -> Estimate:
         count = float(self._by_cell.means(condition)[0] @ self._model)
         if count <= 0:
             return Estimate(math.nan, Unknown(), "average of no rows", query.notes)
-        return self._modelled(query, float(self._by_cell.means(summed)[0] @ self._model) / count)
+        return self._make_estimate(
+            query, float(self._by_cell.means(summed)[0] @ self._model) / count
+        )
 
-    def _modelled(self, query: Query, value: float) -> Estimate:
+    def _make_estimate(self, query: Query, value: float) -> Estimate:
         return Estimate(value, Unknown(), _FITTED, (*query.notes, NO_ERROR))
 
 
@@ -145,16 +147,16 @@ def chosen_model(
     """Return the model of the noisy `tables` of a design; `rows` is their number, if known."""
     number = len(design.attributes)
     noisy = [
-        NoisyTable(each.places, np.asarray(counts, np.float64), each.law.variance)
-        for each, counts in zip(design.tables, tables, strict=True)
+        NoisyTable(chosen.places, np.asarray(counts, np.float64), chosen.law.variance)
+        for chosen, counts in zip(design.tables, tables, strict=True)
     ]
     single = noisy[:number]
     total = float(rows) if rows is not None else estimated_total(single)
     coarse, classes = [], []
-    for place, each in enumerate(single):
-        own = design.classes(place)
-        coarse.append(NoisyTable(each.places, by_class(each.counts, [own]), each.variance))
-        classes.append(Classes(own, each.counts) if design.merged[place] else None)
+    for index, table in enumerate(single):
+        own = design.classes(index)
+        coarse.append(NoisyTable(table.places, by_class(table.counts, [own]), table.variance))
+        classes.append(Classes(own, table.counts) if design.merged[index] else None)
     return RowModel(design.class_sizes, [*coarse, *noisy[number:]], max(total, 1.0), classes)
 
 
@@ -198,7 +200,7 @@ class ChosenReader:
         """Yield every group of the answer with its estimate."""
         reader = self._reader(query.attributes)
         if reader is None:
-            return self._from_rows(query, engine)
+            return self._answer_from_rows(query, engine)
         return MeasuredQuestion(self._schema, query, engine, reader=reader).answers()
 
     def answer_together(
@@ -207,7 +209,7 @@ class ChosenReader:
         """Return the answers by place; none is found more cheaply together."""
         for query in queries:
             engine.check(query)
-        return {place: list(self.answer(query, engine)) for place, query in enumerate(queries)}
+        return {index: list(self.answer(query, engine)) for index, query in enumerate(queries)}
 
     @cached_property
     def row_model(self) -> RowModel:
@@ -222,7 +224,7 @@ class ChosenReader:
         for index, table in enumerate(self.design.tables):
             if places <= set(table.places):
                 if index not in self._readers:
-                    self._readers[index] = self._one(index)
+                    self._readers[index] = self._make_reader(index)
                 return self._readers[index]
         return None
 
@@ -230,29 +232,29 @@ class ChosenReader:
     def _single(self) -> Reader:
         """The reader of the tables of single attributes, together."""
         design, number = self.design, len(self.design.attributes)
-        tables = [MarginalTable(each.places, "marginal", each.law) for each in design.tables]
+        tables = [MarginalTable(table.places, "marginal", table.law) for table in design.tables]
         known = Residuals(design.attributes, design.sizes, tuple(tables[:number]))
-        numbers = np.concatenate([each.reshape(-1) for each in self._tables[:number]])
+        numbers = np.concatenate([counts.reshape(-1) for counts in self._tables[:number]])
         reader = ResidualReader.of_solver(ResidualSolver(known, numbers, self._rows))
         reader.method = "sum of noisy counts of single attributes, by least squares"
         return reader
 
-    def _one(self, index: int) -> Reader:
+    def _make_reader(self, index: int) -> Reader:
         places = self.design.tables[index].places
-        names = tuple(self.design.attributes[place] for place in places)
+        names = tuple(self.design.attributes[attribute] for attribute in places)
         table = MarginalTable(tuple(range(len(names))), "marginal", self.design.tables[index].law)
         known = Residuals(names, self.design.shape(index), (table,))
         solver = ResidualSolver(known, self._tables[index].reshape(-1), self._rows)
         classes = {
-            self.design.attributes[place]: self.design.classes(place)
-            for place in places
-            if self.design.merged[place]
+            self.design.attributes[attribute]: self.design.classes(attribute)
+            for attribute in places
+            if self.design.merged[attribute]
         }
         return TableReader(self._schema, names, ResidualReader.of_solver(solver), classes)
 
     # Questions that no table holds.
 
-    def _from_rows(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
+    def _answer_from_rows(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield the groups that synthetic rows have, counted in them."""
         scale = self._add_rows(engine)
         where = " AND ".join(f"({clause.sql})" for clause in query.clauses) or "true"
@@ -265,18 +267,21 @@ class ChosenReader:
         notes = (*query.notes, _UNKNOWN, *((_NO_GROUP,) if keys else ()))
         table = engine.rows(sql)
         *labels, numbers = [column.to_pylist() for column in table.columns]
-        for place, number in enumerate(numbers):
+        for row, number in enumerate(numbers):
             value = math.nan if number is None else float(number)
             value = value if query.aggregate == "mean" else value * scale
             value = 0.0 if number is None and query.aggregate == "sum" else value
-            yield tuple(each[place] for each in labels), Estimate(value, Unknown(), _COUNTED, notes)
+            yield (
+                tuple(values[row] for values in labels),
+                Estimate(value, Unknown(), _COUNTED, notes),
+            )
 
     def _add_rows(self, engine: Sandbox) -> float:
         """Draw rows as a table of the engine; return how many people each stands for."""
-        found = ReleaseRows(self._schema, self.design.attributes, self.row_model)
-        number = min(max(found.expected, 1), _MOST_ROWS)
+        release_rows = ReleaseRows(self._schema, self.design.attributes, self.row_model)
+        number = min(max(release_rows.expected, 1), _MOST_ROWS)
         if _ROWS not in engine.derived:
-            engine.add_table(_ROWS, found.table(number, _SEED))
+            engine.add_table(_ROWS, release_rows.table(number, _SEED))
             del engine.columns[_ROWS]  # no question may name it
             engine.derived[_ROWS] = True
         return 1.0 if number < _MOST_ROWS else self.row_model.total / number
@@ -298,19 +303,19 @@ class TableReader:
         self._names = tuple(name for name in schema.names if name in names)
 
     def read(self, weights: Weights) -> Reading:
-        low, mean, high = self._by_class(weights)
-        found = self._cells.read(mean)
+        low, mean, high = self._group_weights(weights)
+        reading = self._cells.read(mean)
         if bool((low.parts[0].values == high.parts[0].values).all()):
-            return found
+            return reading
         note = _MERGED.format(", ".join(name for name in self._names if name in self._classes))
         limits = self._cells.read(low), self._cells.read(high)
-        return replace(found, notes=(note,), low=limits[0], high=limits[1])
+        return replace(reading, notes=(note,), low=limits[0], high=limits[1])
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
-        means = self._by_class(first)[1], self._by_class(second)[1]
+        means = self._group_weights(first)[1], self._group_weights(second)[1]
         return self.read(first), self.read(second), self._cells.pair(*means)[2]
 
-    def _by_class(self, weights: Weights) -> tuple[Weights, Weights, Weights]:
+    def _group_weights(self, weights: Weights) -> tuple[Weights, Weights, Weights]:
         """Return the least, the mean and the largest weight in every cell of the table."""
         ones = [Part((name,), np.ones(self._schema[name].size)) for name in self._names]
         whole = joined(self._schema, [*weights.parts, *ones])
@@ -327,7 +332,9 @@ class TableReader:
                 codes = np.argsort(own, kind="stable")
                 low = np.minimum.reduceat(low.take(codes, axis), starts, axis)
                 high = np.maximum.reduceat(high.take(codes, axis), starts, axis)
-                shape = [-1 if each == axis else 1 for each in range(tensor.ndim)]
+                shape = [-1 if other == axis else 1 for other in range(tensor.ndim)]
                 mean = np.add.reduceat(mean.take(codes, axis), starts, axis) / sizes.reshape(shape)
-        least, middle, most = (Weights((Part(self._names, each),)) for each in (low, mean, high))
+        least, middle, most = (
+            Weights((Part(self._names, values),)) for values in (low, mean, high)
+        )
         return least, middle, most

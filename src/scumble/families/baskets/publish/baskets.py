@@ -174,14 +174,14 @@ class Baskets(ProtectedSummary):
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        [found] = super().guarantee(schema, rows)
+        [guarantee] = super().guarantee(schema, rows)
         if not schema[self.attribute].from_data:
-            return (found,)
+            return (guarantee,)
         leak = (
             f"The items of {self.attribute} were read from the private data: that an item is named "
             "tells that somebody has it, which this promise does not cover."
         )
-        return (replace(found, limits=(leak, *found.limits)),)
+        return (replace(guarantee, limits=(leak, *guarantee.limits)),)
 
     def _more_limits(self) -> tuple[str, ...]:
         return ("The promise is for a whole basket, whatever is in it.",)
@@ -213,14 +213,14 @@ class Baskets(ProtectedSummary):
         self, table: PrivateTable, baskets: PrivateBaskets, number: int, folder: Path
     ) -> Measurements:
         """Measure tables over groups of the items."""
-        pairs = 0 if number <= LARGEST else self._pairs(number)
+        pairs = 0 if number <= LARGEST else self._count_pairs(number)
         share = _BASES.choice * number / (number + pairs)
         items = baskets.top_items(number, self._part(share))
         chosen: list[tuple[int, int]] = []
         if pairs:
             rest = self._part(_BASES.choice - share)
             chosen = [(int(a), int(b)) for a, b in baskets.top_pairs(items, pairs, rest)]
-        names, sizes = self._columns(table.schema, items), (2,) * len(items)
+        names, sizes = self._name_columns(table.schema, items), (2,) * len(items)
         bases, paid = bases_of(len(items), chosen), self._part(_BASES.counts)
         loss, gaussian = (paid.epsilon, False) if paid.pure else (paid.rho, True)
         tables = plan_equal_noise(bases, sizes, self.unit, loss, gaussian=gaussian)
@@ -229,7 +229,7 @@ class Baskets(ProtectedSummary):
         _write(folder, design.count, numbers)
         return Measurements(FILE, names, design, table.public_rows(self.unit))
 
-    def _pairs(self, number: int) -> int:
+    def _count_pairs(self, number: int) -> int:
         """The number of pairs to choose: what is left of the planned sets after single items,
         divided by √(pairs per item) if that is above 1.
         """
@@ -244,9 +244,9 @@ class Baskets(ProtectedSummary):
         """Measure tables over the first items, of the baskets with each of the others."""
         hubs = min(hubs, len(items))
         beyond = noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond))
-        names = self._columns(table.schema, items)
+        names = self._name_columns(table.schema, items)
         design = HubTables(names, hubs, self.kept, *self._hub_laws(hubs), beyond)
-        return self._written(table, folder, design, baskets.hub_tables(items, design))
+        return self._write_numbers(table, folder, design, baskets.hub_tables(items, design))
 
     def _hub_laws(self, hubs: int) -> tuple[NoiseLaw, NoiseLaw]:
         """Return the noise of tables over hubs: of one for another item, and of all baskets."""
@@ -262,15 +262,15 @@ class Baskets(ProtectedSummary):
         """Measure all small sets of the items in clipped baskets."""
         touched = 1 + touched_sets(min(self.kept, len(items)), self.longest)
         design = Itemsets(
-            self._columns(table.schema, items),
+            self._name_columns(table.schema, items),
             self.longest,
             self.kept,
             noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts)),
             noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond)),
         )
-        return self._written(table, folder, design, baskets.counts(items, design))
+        return self._write_numbers(table, folder, design, baskets.counts(items, design))
 
-    def _written(
+    def _write_numbers(
         self,
         table: PrivateTable,
         folder: Path,
@@ -289,7 +289,7 @@ class Baskets(ProtectedSummary):
             return PrivacyLoss(share * promise.epsilon)
         return PrivacyLoss(rho=share * promise.rho)
 
-    def _columns(self, schema: Schema, items: Integers) -> tuple[str, ...]:
+    def _name_columns(self, schema: Schema, items: Integers) -> tuple[str, ...]:
         """The names of the columns that tell whether a basket has each of these items."""
         lists = schema[self.attribute].lists
         values = lists.members.decode(items, None).to_pylist()
@@ -305,21 +305,21 @@ class Baskets(ProtectedSummary):
             f"To expect: if one basis is enough, the count of an item will be within ±{one:,.3g} "
             f"(2 items in it) to ±{all_:,.3g} ({LARGEST} items) {OFTEN}; if more than "
             f"{self.clipped_from} items matter, the count of a set in clipped baskets within "
-            f"±{_LEVEL_Z * many.variance**0.5:,.3g}{self._outlook_with_hubs()}."
+            f"±{_LEVEL_Z * many.variance**0.5:,.3g}{self._describe_hubs()}."
         )
         return (sentence,)
 
-    def _outlook_with_hubs(self) -> str:
+    def _describe_hubs(self) -> str:
         """How far counts may be off at most with tables over hubs; nothing if there are none."""
         if self.most_hubs < 1:
             return ""
         hubs = range(1, self.most_hubs + 1)
-        laws = [self._hub_laws(each) for each in hubs]
+        laws = [self._hub_laws(number) for number in hubs]
         # A count is the sum of all cells with an item, or by Walsh coefficients one noisy number.
-        cells = [2**each if self.promise.pure else 1 for each in hubs]
+        cells = [2**number if self.promise.pure else 1 for number in hubs]
         rarer = max(n * law.variance for n, (law, _) in zip(cells, laws, strict=True))
         hub = max(max(n // 2, 1) * law.variance for n, (_, law) in zip(cells, laws, strict=True))
-        most = (f"±{_LEVEL_Z * each**0.5:,.3g}" for each in (hub, rarer))
+        most = (f"±{_LEVEL_Z * variance**0.5:,.3g}" for variance in (hub, rarer))
         return (
             "; if {} items or fewer are in most frequent sets, the count of one of these within {} "
             "or less, of a rarer item within {} or less".format(self.most_hubs, *most)
@@ -333,12 +333,12 @@ class Baskets(ProtectedSummary):
             return {**facts, "hubs": design.hubs, "rarer items of a basket": design.most}
         if isinstance(design, Itemsets):
             return {**facts, "items of a basket": design.most, "numbers": design.numbers + 1}
-        bases = [len(each.places) for each in cast(Residuals, design).tables]
+        bases = [len(table.places) for table in cast(Residuals, design).tables]
         return {**facts, "bases": len(bases), "items of the largest basis": max(bases)}
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
-        sets = [each.name for each in study.schema.lists if each.lists.kind == "set"]
+        sets = [attribute.name for attribute in study.schema.lists if attribute.lists.kind == "set"]
         if not sets:
             raise SchemaError("Baskets needs an attribute of the type set.")
         return {"attribute": sets[0], "top": 50, "neighbours": study.neighbours}
@@ -397,12 +397,12 @@ def bases_of(items: int, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ..
     for one, other in pairs:
         linked[one].add(other)
         linked[other].add(one)
-    asked = [frozenset(each) for each in _asked(items, linked)]
-    groups = [part for clique in _cliques(linked) for part in _parts(clique)]
-    return sorted(tuple(sorted(each)) for each in _merged(groups, asked, items))
+    asked = [frozenset(members) for members in _list_asked_sets(items, linked)]
+    groups = [part for clique in _find_cliques(linked) for part in _split_clique(clique)]
+    return sorted(tuple(sorted(basis)) for basis in _merge_groups(groups, asked, items))
 
 
-def _asked(items: int, linked: list[set[int]]) -> Iterator[tuple[int, ...]]:
+def _list_asked_sets(items: int, linked: list[set[int]]) -> Iterator[tuple[int, ...]]:
     """Yield the sets whose variance matters: items, pairs and triangles."""
     for one in range(items):
         yield (one,)
@@ -414,33 +414,33 @@ def _asked(items: int, linked: list[set[int]]) -> Iterator[tuple[int, ...]]:
                         yield one, other, third
 
 
-def _cliques(linked: list[set[int]]) -> list[Basis]:
+def _find_cliques(linked: list[set[int]]) -> list[Basis]:
     """Return the maximal cliques (Bron and Kerbosch with a pivot), or all pairs if these are too
     many; items without a pair are cliques of one.
     """
-    found: list[Basis] = []
+    cliques: list[Basis] = []
 
     def extend(clique: Basis, left: set[int], done: set[int]) -> None:
-        if len(found) > _MOST_CLIQUES:
+        if len(cliques) > _MOST_CLIQUES:
             return
         if not left and not done:
-            found.append(clique)
+            cliques.append(clique)
             return
-        pivot = max(left | done, key=lambda each: len(linked[each] & left))
-        for each in sorted(left - linked[pivot]):
-            extend(clique | {each}, left & linked[each], done & linked[each])
-            left.remove(each)
-            done.add(each)
+        pivot = max(left | done, key=lambda item: len(linked[item] & left))
+        for item in sorted(left - linked[pivot]):
+            extend(clique | {item}, left & linked[item], done & linked[item])
+            left.remove(item)
+            done.add(item)
 
     extend(frozenset(), set(range(len(linked))), set())
-    if len(found) <= _MOST_CLIQUES:
-        return found
+    if len(cliques) <= _MOST_CLIQUES:
+        return cliques
     alone = [frozenset([item]) for item, others in enumerate(linked) if not others]
     pairs = [frozenset((a, b)) for a, others in enumerate(linked) for b in others if a < b]
     return alone + pairs
 
 
-def _parts(clique: Basis) -> list[Basis]:
+def _split_clique(clique: Basis) -> list[Basis]:
     """Return groups of at most 12 items in which every pair of the clique is together."""
     if len(clique) <= LARGEST:
         return [clique]
@@ -449,14 +449,16 @@ def _parts(clique: Basis) -> list[Basis]:
     return [frozenset(one + other) for one, other in combinations(halves, 2)]
 
 
-def _merged(groups: list[Basis], asked: list[Basis], items: int) -> list[Basis]:
+def _merge_groups(groups: list[Basis], asked: list[Basis], items: int) -> list[Basis]:
     """Join the two groups that lower the total variance most, until none does."""
-    groups = [each for each in dict.fromkeys(groups) if not any(each < other for other in groups)]
-    wanted = _members(asked, items)
+    groups = [
+        basis for basis in dict.fromkeys(groups) if not any(basis < other for other in groups)
+    ]
+    wanted = _mark_members(asked, items)
     sizes = 2.0 ** wanted.sum(axis=1)
     while len(groups) > 1:
-        held = _members(groups, items)
-        shares = _shares(held, wanted)
+        held = _mark_members(groups, items)
+        shares = _compute_shares(held, wanted)
         whole = shares.sum(axis=0)
         one, other = np.triu_indices(len(groups), 1)
         union = np.maximum(held[one], held[other])
@@ -464,32 +466,32 @@ def _merged(groups: list[Basis], asked: list[Basis], items: int) -> list[Basis]:
         if not small.any():
             break
         one, other, union = one[small], other[small], union[small]
-        rest = whole - shares[one] - shares[other] + _shares(union, wanted)
-        totals = _total(rest, sizes, len(groups) - 1)
+        rest = whole - shares[one] - shares[other] + _compute_shares(union, wanted)
+        totals = _add_variances(rest, sizes, len(groups) - 1)
         best = int(totals.argmin())
-        if totals[best] >= _total(whole, sizes, len(groups)):
+        if totals[best] >= _add_variances(whole, sizes, len(groups)):
             break
         group = groups[one[best]] | groups[other[best]]
-        groups = [*(each for each in groups if not each <= group), group]
+        groups = [*(basis for basis in groups if not basis <= group), group]
     return groups
 
 
-def _members(groups: Sequence[Basis], items: int) -> Floats:
+def _mark_members(groups: Sequence[Basis], items: int) -> Floats:
     """Return whether each group (row) holds each item, as 0 or 1."""
-    found = np.zeros((len(groups), items))
+    holds = np.zeros((len(groups), items))
     for row, group in enumerate(groups):
-        found[row, sorted(group)] = 1
-    return found
+        holds[row, sorted(group)] = 1
+    return holds
 
 
-def _shares(held: Floats, wanted: Floats) -> Floats:
+def _compute_shares(held: Floats, wanted: Floats) -> Floats:
     """Return 2^-l for each group (row) of l items and each wanted set that it holds, else 0."""
     holds = (1 - held) @ wanted.T == 0
-    found: Floats = holds * 0.5 ** held.sum(axis=1, keepdims=True)
-    return found
+    shares: Floats = holds * 0.5 ** held.sum(axis=1, keepdims=True)
+    return shares
 
 
-def _total(shares: Floats, sizes: Floats, tables: int) -> Floats:
+def _add_variances(shares: Floats, sizes: Floats, tables: int) -> Floats:
     """Return the total variance: w² / Σ 2^(|X|-l) over the tables that hold X, for each X."""
-    found: Floats = tables**2 * (1 / (shares * sizes)).sum(axis=-1)
-    return found
+    variance: Floats = tables**2 * (1 / (shares * sizes)).sum(axis=-1)
+    return variance

@@ -119,17 +119,21 @@ class DiffPart(ProtectedSummary):
         baskets = PrivateBaskets(table, self.attribute, self.unit)
         known = table.keeps_rows(self.unit)
         _, half = self._shares(known)
-        found, laws, counts = baskets.whole(self.fanout, self._false_parts, steps=half, counts=half)
+        published, laws, counts = baskets.whole(
+            self.fanout, self._false_parts, steps=half, counts=half
+        )
         number = None if known else self._laws(known)[1]
         total = baskets.number(number)
-        items = np.unique(np.concatenate([np.zeros(1, np.int64), *found]))
+        items = np.unique(np.concatenate([np.zeros(1, np.int64), *published]))
         design = WholeBaskets(
-            self._columns(table.schema, items), tuple(dict.fromkeys(laws)), total, number
+            self._name_columns(table.schema, items), tuple(dict.fromkeys(laws)), total, number
         )
-        _write(folder, [np.searchsorted(items, each) for each in found], design, laws, counts)
+        _write(
+            folder, [np.searchsorted(items, basket) for basket in published], design, laws, counts
+        )
         return Measurements(FILE, design.attributes, design, total if known else None)
 
-    def _columns(self, schema: Schema, items: Any) -> tuple[str, ...]:
+    def _name_columns(self, schema: Schema, items: Any) -> tuple[str, ...]:
         """The names of the columns that tell whether a basket has each of these items."""
         values = schema[self.attribute].lists.members.decode(items, None).to_pylist()
         return tuple(str(DerivedName("contains", self.attribute, value)) for value in values)
@@ -163,7 +167,7 @@ class DiffPart(ProtectedSummary):
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
-        sets = [each.name for each in study.schema.lists if each.lists.kind == "set"]
+        sets = [attribute.name for attribute in study.schema.lists if attribute.lists.kind == "set"]
         if not sets:
             raise SchemaError("DiffPart needs an attribute of the type set.")
         return {"attribute": sets[0], "neighbours": study.neighbours}
@@ -176,7 +180,7 @@ class DiffPart(ProtectedSummary):
 def _write(
     folder: Path, baskets: list[Any], design: WholeBaskets, laws: list[Any], counts: Any
 ) -> None:
-    places = {law: place for place, law in enumerate(design.laws)}
+    places = {law: index for index, law in enumerate(design.laws)}
     offsets = np.cumsum([0, *map(len, baskets)])
     codes = np.concatenate([np.empty(0, np.int64), *baskets])
     columns = {

@@ -69,7 +69,7 @@ class PrivateBaskets:
         """
         self._charge("number of items", loss)
         falling = np.sort(self._counts)[::-1][: min(sets, self.size)]
-        return 1 + self._one_of(-np.abs(falling - self._last(sets)), loss)
+        return 1 + self._choose_one(-np.abs(falling - self._find_last(sets)), loss)
 
     def number_of_hubs(self, items: Integers, sets: int, most: int, loss: PrivacyLoss) -> int:
         """Return how many of the first of `items` are needed so that no two others are together in
@@ -79,16 +79,16 @@ class PrivateBaskets:
         and so does each difference, in either direction.
         """
         self._charge("number of hubs", loss)
-        together = pair_counts(self._baskets, self._chosen(items))
-        scores = hub_scores(together, self._last(sets), most)
-        return self._one_of(scores, loss)
+        together = pair_counts(self._read_baskets, self._select_items(items))
+        scores = hub_scores(together, self._find_last(sets), most)
+        return self._choose_one(scores, loss)
 
     def top_items(self, number: int, loss: PrivacyLoss) -> Integers:
         """Return the codes of the `number` most frequent items after noise, in rising order."""
         self._charge("items", loss)
         places = np.flatnonzero(self._counts)
-        found = self._top(places, self._counts[places], self.size, number, loss)
-        return np.sort(found)
+        chosen = self._choose_top(places, self._counts[places], self.size, number, loss)
+        return np.sort(chosen)
 
     def clipped_items(self, number: int, most: int, loss: PrivacyLoss) -> Integers:
         """Return the codes of the `number` most frequent items of clipped baskets, the most
@@ -98,8 +98,8 @@ class PrivateBaskets:
         `most` in all, however many items are chosen.
         """
         law = noise_of_sets(self.unit, most, loss)
-        self._charge("items", self._cost(law, most))
-        counts = kept_counts(self._baskets, self.size, most, self._noise.source.words)
+        self._charge("items", self._compute_cost(law, most))
+        counts = kept_counts(self._read_baskets, self.size, most, self._noise.source.words)
         self._noise.add(counts, law)
         chosen = np.argsort(-counts, kind="stable")[:number]
         self._noise.decide(chosen, law)
@@ -110,11 +110,11 @@ class PrivateBaskets:
         two items in `items`.
         """
         self._charge("pairs", loss)
-        counts = pair_counts(self._baskets, self._chosen(items))
+        counts = pair_counts(self._read_baskets, self._select_items(items))
         pairs = sets_at(len(items), 2, np.arange(comb(len(items), 2)))
         together = counts[pairs[:, 0], pairs[:, 1]]
         places = np.flatnonzero(together)
-        return pairs[self._top(places, together[places], len(pairs), number, loss)]
+        return pairs[self._choose_top(places, together[places], len(pairs), number, loss)]
 
     def counts(self, items: Integers, design: Itemsets) -> tuple[Integers, int]:
         """Return the noisy numbers of `design`, and the number of all baskets, which is private.
@@ -126,10 +126,12 @@ class PrivateBaskets:
         for law in (design.noise, design.beyond):
             check_scale(law)
         touched = 1 + touched_sets(min(design.most, len(items)), design.longest)
-        self._charge("sets of items", self._cost(design.noise, touched))
-        self._charge("baskets with more items", self._cost(design.beyond, 1))
+        self._charge("sets of items", self._compute_cost(design.noise, touched))
+        self._charge("baskets with more items", self._compute_cost(design.beyond, 1))
         words = self._noise.source.words
-        counts, clipped = clipped_counts(self._baskets, self._chosen(items), design, words)
+        counts, clipped = clipped_counts(
+            self._read_baskets, self._select_items(items), design, words
+        )
         rows = int(counts[0])
         beyond = np.array([clipped])
         self._noise.add(counts, design.noise)
@@ -144,22 +146,22 @@ class PrivateBaskets:
         """
         for law in (design.noise, design.whole, design.beyond):
             check_scale(law)
-        each = spread(design.hubs, design.by_cells)
-        self._charge("tables of all baskets", self._cost(design.whole, each))
-        self._charge("tables of items", self._cost(design.noise, design.most * each))
-        self._charge("baskets with more items", self._cost(design.beyond, 1))
-        chosen, words = self._chosen(items), self._noise.source.words
-        tables, beyond = hub_counts(self._baskets, chosen, design.hubs, design.most, words)
+        per_table = spread(design.hubs, design.by_cells)
+        self._charge("tables of all baskets", self._compute_cost(design.whole, per_table))
+        self._charge("tables of items", self._compute_cost(design.noise, design.most * per_table))
+        self._charge("baskets with more items", self._compute_cost(design.beyond, 1))
+        chosen, words = self._select_items(items), self._noise.source.words
+        tables, beyond = hub_counts(self._read_baskets, chosen, design.hubs, design.most, words)
         rows = int(tables[0].sum())
         if not design.by_cells:
             tables = walsh(tables)
-        for place, (law, other) in enumerate(
+        for cell, (law, other) in enumerate(
             zip(design.laws(True), design.laws(False), strict=True)
         ):
-            column = np.ascontiguousarray(tables[:, place])
+            column = np.ascontiguousarray(tables[:, cell])
             self._noise.add(column[:1], law)
             self._noise.add(column[1:], other)
-            tables[:, place] = column
+            tables[:, cell] = column
         self._noise.add(beyond, design.beyond)
         return np.concatenate([tables.reshape(-1), beyond]), rows
 
@@ -172,7 +174,7 @@ class PrivateBaskets:
             self._charge("number", PrivacyLoss(self.unit.rows / law.scale))
         elif not self._table.keeps_rows(self.unit):
             raise PromiseError("The number of baskets differs between neighbouring tables.")
-        numbers = np.array([sum(len(batch) for batch in self._baskets())])
+        numbers = np.array([sum(len(batch) for batch in self._read_baskets())])
         if law is not None:
             self._noise.add(numbers, law)
         return int(numbers[0])
@@ -189,26 +191,26 @@ class PrivateBaskets:
         """
         self._charge("whole baskets", PrivacyLoss(steps + counts))
         whole, change = PaidCut(((0, self.size),), steps, fanout), self.unit.sensitivity
-        found = basket_parts(self._baskets, self._noise, whole, change, false_parts)
-        paid = [steps + counts, *(counts + part.left for part in found.parts)]
-        laws = [DiscreteLaplace(change / each) for each in paid]
-        empty = sum(int(np.count_nonzero(batch.lengths == 0)) for batch in self._baskets())
-        numbers = np.insert(found.numbers, 0, empty)
+        whole_parts = basket_parts(self._read_baskets, self._noise, whole, change, false_parts)
+        paid = [steps + counts, *(counts + part.left for part in whole_parts.parts)]
+        laws = [DiscreteLaplace(change / epsilon) for epsilon in paid]
+        empty = sum(int(np.count_nonzero(batch.lengths == 0)) for batch in self._read_baskets())
+        numbers = np.insert(whole_parts.numbers, 0, empty)
         for law in dict.fromkeys(laws):
-            own = np.flatnonzero([each == law for each in laws])
+            own = np.flatnonzero([other == law for other in laws])
             noisy = numbers[own]
             self._noise.add(noisy, law)
             numbers[own] = noisy
-        codes = [np.array([item for item, _ in part.cut], np.int64) for part in found.parts]
+        codes = [np.array([item for item, _ in part.cut], np.int64) for part in whole_parts.parts]
         return [np.empty(0, np.int64), *codes], laws, numbers
 
-    def _last(self, sets: int) -> int:
+    def _find_last(self, sets: int) -> int:
         """Return the count of the last of the `sets` most frequent sets of items."""
         if sets not in self._lasts:
-            self._lasts[sets] = frequent_count(self._baskets, self._counts, sets)
+            self._lasts[sets] = frequent_count(self._read_baskets, self._counts, sets)
         return self._lasts[sets]
 
-    def _one_of(self, scores: Integers, loss: PrivacyLoss) -> int:
+    def _choose_one(self, scores: Integers, loss: PrivacyLoss) -> int:
         """Return the place of a large score; the scores are not monotone."""
         change = self.unit.sensitivity
         if loss.pure:
@@ -219,36 +221,36 @@ class PrivateBaskets:
         )
         return int(chosen[0])
 
-    def _cost(self, law: NoiseLaw, touched: int | Fraction) -> PrivacyLoss:
+    def _compute_cost(self, law: NoiseLaw, touched: int | Fraction) -> PrivacyLoss:
         if isinstance(law, DiscreteLaplace):
             return PrivacyLoss(self.unit.sensitivity * touched / law.scale)
         square = self.unit.squared_sensitivity(nonnegative_gram=True)
         return PrivacyLoss(rho=square * touched / (2 * law.parameter))
 
-    def _top(
+    def _choose_top(
         self, places: npt.NDArray[np.intp], scores: Integers, size: int, k: int, loss: PrivacyLoss
     ) -> Integers:
         candidates = Candidates(places.astype(np.uint64), scores, size)
         change = self.unit.sensitivity
         if loss.pure:
-            found = self._noise.top(candidates, k, sensitivity=change, epsilon=loss.epsilon)
+            chosen = self._noise.top(candidates, k, sensitivity=change, epsilon=loss.epsilon)
         else:
             epsilon = choice_epsilon(k, loss.rho)
-            found = self._noise.picks(candidates, k, sensitivity=change, epsilon=epsilon)
-        return found.astype(np.int64)
+            chosen = self._noise.picks(candidates, k, sensitivity=change, epsilon=epsilon)
+        return chosen.astype(np.int64)
 
     def _charge(self, what: str, loss: PrivacyLoss) -> None:
         self._table._account.charge(f"{what} of {self.name}", loss)
 
-    def _baskets(self) -> Iterator[EncodedLists]:
+    def _read_baskets(self) -> Iterator[EncodedLists]:
         return iter(self._lists)
 
-    def _chosen(self, items: Integers) -> SelectedItems:
+    def _select_items(self, items: Integers) -> SelectedItems:
         return SelectedItems(items, self.size)
 
     @cached_property
     def _counts(self) -> Integers:
-        return item_counts(self._baskets, self.size)[0]
+        return item_counts(self._read_baskets, self.size)[0]
 
 
 def hub_scores(together: Integers, last: int, most: int) -> Integers:
@@ -262,9 +264,9 @@ def hub_scores(together: Integers, last: int, most: int) -> Integers:
     array([-3,  0, -3])
     """
     pairs = np.triu(together, 1)
-    found = np.array([pairs[h:, h:].max(initial=0) for h in range(most + 1)], np.int64)
-    above = (found - last).clip(0)
-    below = (last - found).clip(0)
+    largest = np.array([pairs[h:, h:].max(initial=0) for h in range(most + 1)], np.int64)
+    above = (largest - last).clip(0)
+    below = (last - largest).clip(0)
     scores: Integers = -np.maximum(np.append(above, 0), np.insert(below, 0, 0))
     return scores
 
@@ -300,8 +302,8 @@ def item_counts(baskets: Pass, size: int) -> tuple[Integers, int]:
     for batch in baskets():
         rows += len(batch)
         if len(batch.codes):
-            found = np.bincount(batch.codes.astype(np.int64))
-            counts[: len(found)] += found
+            batch_counts = np.bincount(batch.codes.astype(np.int64))
+            counts[: len(batch_counts)] += batch_counts
     return counts, rows
 
 
@@ -319,9 +321,9 @@ class SelectedItems:
         """Return the baskets and the numbers of the chosen items in them, in order."""
         number = np.full(self.size, -1, np.int64)
         number[self.items] = np.arange(len(self.items))
-        found = number[batch.codes]
-        own = np.flatnonzero(found >= 0)
-        return batch.owners[own], found[own]
+        numbers = number[batch.codes]
+        own = np.flatnonzero(numbers >= 0)
+        return batch.owners[own], numbers[own]
 
 
 def pair_counts(baskets: Pass, chosen: SelectedItems) -> Integers:
@@ -331,24 +333,24 @@ def pair_counts(baskets: Pass, chosen: SelectedItems) -> Integers:
         owners, places = chosen.places(batch)
         lengths = np.bincount(owners, minlength=len(batch))
         if lengths @ lengths * _DENSER < len(batch) * len(chosen) ** 2:
-            counts += _sparse_pairs(owners, places, counts.shape[0], len(batch))
+            counts += _count_sparse_pairs(owners, places, counts.shape[0], len(batch))
         else:
-            for table in _tables(owners, places, len(chosen), len(batch)):
+            for table in _make_tables(owners, places, len(chosen), len(batch)):
                 ones = table.astype(np.float32)  # sums are whole numbers of at most 2^15
                 counts += (ones @ ones.T).astype(np.int64)
     return counts
 
 
-def _sparse_pairs(owners: Integers, places: Integers, size: int, rows: int) -> Integers:
+def _count_sparse_pairs(owners: Integers, places: Integers, size: int, rows: int) -> Integers:
     from scipy.sparse import csr_matrix
 
     ones = np.ones(len(owners), np.int64)
     table = csr_matrix((ones, (owners, places)), shape=(rows, size))
-    found: Integers = (table.T @ table).toarray()
-    return found
+    counts: Integers = (table.T @ table).toarray()
+    return counts
 
 
-def _tables(
+def _make_tables(
     owners: Integers, places: Integers, size: int, rows: int
 ) -> Iterator[npt.NDArray[np.bool_]]:
     """Yield which baskets have each of `size` items, in blocks of `_ROWS` baskets: a row for each
@@ -385,7 +387,7 @@ def frequent_count(baskets: Pass, counts: Integers, k: int) -> int:
     level = best.add(level, together[level[:, 0], level[:, 1]])
     blocks = BitBlocks(baskets, chosen)
     while len(level):
-        larger = _joined(level)
+        larger = _join_sets(level)
         level = best.add(larger, blocks.counts(larger)) if len(larger) else larger
     return best.least
 
@@ -408,20 +410,20 @@ class _Best:
         return sets[counts > self.least]
 
 
-def _joined(level: Integers) -> Integers:
+def _join_sets(level: Integers) -> Integers:
     """Return the sets with one item more all of whose subsets are in `level`, its rows ascending
     and in lexicographic order.
     """
     known = set(map(tuple, level.tolist()))
     starts = np.flatnonzero(np.r_[True, (level[1:, :-1] != level[:-1, :-1]).any(axis=1)])
-    found = []
+    sets = []
     for begin, end in zip(starts, [*starts[1:], len(level)], strict=True):
         head = tuple(level[begin, :-1].tolist())
         for pair in combinations(level[begin:end, -1].tolist(), 2):
             larger = (*head, *pair)
             if all(larger[:at] + larger[at + 1 :] in known for at in range(len(head))):
-                found.append(larger)
-    return np.array(found, np.int64).reshape(len(found), level.shape[1] + 1)
+                sets.append(larger)
+    return np.array(sets, np.int64).reshape(len(sets), level.shape[1] + 1)
 
 
 class BitBlocks:
@@ -433,18 +435,18 @@ class BitBlocks:
 
     def counts(self, sets: Integers) -> Integers:
         """Return the number of baskets with all items of a set, for each row of `sets`."""
-        found = np.zeros(len(sets), np.int64)
-        for block in self._blocks():
+        counts = np.zeros(len(sets), np.int64)
+        for block in self._read_blocks():
             step = max(1, _TOGETHER // (2 * block.shape[1] + 1))
             for begin in range(0, len(sets), step):
                 part = sets[begin : begin + step]
                 both = block[part[:, 0]]
                 for column in part.T[1:]:
                     both &= block[column]
-                found[begin : begin + step] += _ones()[both].sum(axis=1, dtype=np.int64)
-        return found
+                counts[begin : begin + step] += _count_ones()[both].sum(axis=1, dtype=np.int64)
+        return counts
 
-    def _blocks(self) -> Iterator[Bits]:
+    def _read_blocks(self) -> Iterator[Bits]:
         if self._kept is not None:
             yield from self._kept
             return
@@ -452,23 +454,23 @@ class BitBlocks:
         for block in self._read():
             if kept is not None:
                 kept.append(block)
-                kept = kept if sum(each.nbytes for each in kept) <= _KEPT else None
+                kept = kept if sum(kept_block.nbytes for kept_block in kept) <= _KEPT else None
             yield block
         self._kept = kept
 
     def _read(self) -> Iterator[Bits]:
         for batch in self._baskets():
             owners, places = self._chosen.places(batch)
-            for table in _tables(owners, places, len(self._chosen), len(batch)):
+            for table in _make_tables(owners, places, len(self._chosen), len(batch)):
                 yield np.packbits(table, axis=1).view(np.uint16)
 
 
 @lru_cache(maxsize=1)
-def _ones() -> npt.NDArray[np.uint8]:
+def _count_ones() -> npt.NDArray[np.uint8]:
     """Return the number of ones among 16 bits, for all of them."""
     numbers = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2)
-    found: npt.NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1).astype(np.uint8)
-    return found
+    ones: npt.NDArray[np.uint8] = np.unpackbits(numbers, axis=1).sum(axis=1).astype(np.uint8)
+    return ones
 
 
 # --- baskets with a limited number of items ------------------------------------------------------
@@ -489,7 +491,7 @@ def clipped_counts(
     counts, clipped = np.zeros(sets.numbers, np.int64), 0
     for batch in baskets():
         owners, places = chosen.places(batch)
-        kept, lengths = _kept(owners, len(batch), sets.most, words)
+        kept, lengths = _choose_kept(owners, len(batch), sets.most, words)
         clipped += int(np.count_nonzero(lengths > sets.most))
         places, lengths = places[kept], np.minimum(lengths, sets.most)
         counts[0] += len(batch)
@@ -503,7 +505,7 @@ def kept_counts(
     """Return the number of baskets with each of `size` items, of which a basket keeps `most`."""
     counts = np.zeros(size, np.int64)
     for batch in baskets():
-        kept, _ = _kept(batch.owners, len(batch), most, words)
+        kept, _ = _choose_kept(batch.owners, len(batch), most, words)
         counts += np.bincount(batch.codes[kept].astype(np.int64), minlength=size)
     return counts
 
@@ -529,17 +531,17 @@ def hub_counts(
         cells = np.zeros(len(batch), np.int64)
         np.add.at(cells, owners[hub], 1 << places[hub])
         owners, places = owners[~hub], places[~hub]
-        kept, lengths = _kept(owners, len(batch), most, words)
+        kept, lengths = _choose_kept(owners, len(batch), most, words)
         more = np.minimum(lengths[lengths > most] - most, most)
         beyond += np.bincount(more - 1, minlength=most)
         tables[0] += np.bincount(cells, minlength=1 << hubs)
         numbers = (places[kept] - hubs << hubs) + cells[owners[kept]]
-        found = np.bincount(numbers, minlength=tables[1:].size)
-        tables[1:] += found.reshape(tables[1:].shape)
+        other_counts = np.bincount(numbers, minlength=tables[1:].size)
+        tables[1:] += other_counts.reshape(tables[1:].shape)
     return tables, beyond
 
 
-def _kept(
+def _choose_kept(
     owners: Integers, rows: int, most: int, words: Callable[[int], npt.NDArray[np.uint64]]
 ) -> tuple[npt.NDArray[np.bool_], Integers]:
     """Return which elements are kept, at most `most` of an owner at random, and how many each owner
@@ -614,8 +616,8 @@ def smaller_groups(group: Group, fanout: int) -> list[Group]:
     width = 1
     while width * fanout < end - begin:
         width *= fanout
-    found = [(at, min(at + width, end)) for at in range(begin, end, width)]
-    return found if len(found) > 1 else []
+    groups = [(at, min(at + width, end)) for at in range(begin, end, width)]
+    return groups if len(groups) > 1 else []
 
 
 @lru_cache(maxsize=1 << 12)
@@ -655,7 +657,7 @@ class PaidCut:
 
     def with_groups(self, subset: int) -> PaidCut:
         """Return the part of the baskets with items of these groups, given as bits."""
-        chosen = [group for place, group in enumerate(self.groups) if subset >> place & 1]
+        chosen = [group for bit, group in enumerate(self.groups) if subset >> bit & 1]
         others = [group for group in self.cut if group != self.opened]
         return PaidCut(tuple(sorted([*others, *chosen])), self.left - self.paid, self.fanout)
 
@@ -683,27 +685,27 @@ def basket_parts(
     the ε of the steps on its way add up to at most `whole.left`. Each step lets pass at most
     `false_parts` parts in the mean, if no basket is in it.
     """
-    parts, place = [whole], _Places(baskets)
-    found: list[PaidCut] = []
+    parts, places = [whole], _Places(baskets)
+    whole_parts: list[PaidCut] = []
     numbers: list[int] = []
     made = 0
     while parts and made < MOST_PARTS:
-        children = place.children(parts)
-        passed = _passed(parts, children, noise, sensitivity, false_parts)
+        children = places.children(parts)
+        passed = _draw_passed(parts, children, noise, sensitivity, false_parts)
         made += len(passed)
         width = whole.fanout
         below = [parts[key >> width].with_groups(key & ((1 << width) - 1)) for key in passed]
         single = np.array([not part.groups for part in below], bool)
         at = np.array(passed, np.int64)
-        place.move(at[~single])
+        places.move(at[~single])
         counted = dict(zip(children.keys.tolist(), children.numbers.tolist(), strict=True))
         numbers += [counted.get(key, 0) for key in at[single].tolist()]
-        found += [part for part, is_single in zip(below, single, strict=True) if is_single]
+        whole_parts += [part for part, is_single in zip(below, single, strict=True) if is_single]
         parts = [part for part, is_single in zip(below, single, strict=True) if not is_single]
-    return WholeParts(found, np.array(numbers, np.int64))
+    return WholeParts(whole_parts, np.array(numbers, np.int64))
 
 
-def _passed(
+def _draw_passed(
     parts: list[PaidCut],
     children: ChildNumbers,
     noise: NoisySteps,
@@ -716,7 +718,7 @@ def _passed(
     for number, part in enumerate(parts):
         together.setdefault((part.paid, 2 ** len(part.groups) - 1), []).append(number)
     owner, subset = children.keys >> width, children.keys & ((1 << width) - 1)
-    found: list[int] = []
+    passed: list[int] = []
     for (paid, subsets), members in together.items():
         level = Threshold.for_fanout(DiscreteLaplace(sensitivity / paid), subsets, false_parts)
         check_scale(level.law)
@@ -727,8 +729,8 @@ def _passed(
         shift = 1 - level.theta  # number + noise ≥ θ is number - θ + 1 + noise > 0
         size = len(members) * subsets
         chosen = noise.split_children(keys, children.numbers[mine] + shift, level.law, shift, size)
-        found += ((own[chosen // subsets] << width) + chosen % subsets + 1).tolist()
-    return sorted(found)
+        passed += ((own[chosen // subsets] << width) + chosen % subsets + 1).tolist()
+    return sorted(passed)
 
 
 class _Places:
@@ -761,21 +763,21 @@ class _Places:
                 subset = np.zeros(len(batch), np.int64)
                 bits = np.left_shift(1, (code - begin[own]) // size[own])
                 np.bitwise_or.at(subset, batch.owners[inside], bits)
-                found = np.where(subset > 0, (part.astype(np.int64) << width) + subset, -1)
-                self._keys.append(found)
-                there = found[found >= 0]
+                child_keys = np.where(subset > 0, (part.astype(np.int64) << width) + subset, -1)
+                self._keys.append(child_keys)
+                there = child_keys[child_keys >= 0]
                 yield there, np.ones(len(there), np.int64)
 
         return ChildNumbers(*summed_cells(keys(), len(parts) << width))
 
     def move(self, passed: Integers) -> None:
         """Send every basket to the part of its key among `passed`, or to none."""
-        parts = [_place_among(passed, keys) for keys in self._keys]
+        parts = [_find_among(passed, keys) for keys in self._keys]
         self._part = np.concatenate([np.empty(0, np.int32), *parts])
         self._keys = []
 
 
-def _place_among(passed: Integers, keys: Integers) -> npt.NDArray[np.int32]:
+def _find_among(passed: Integers, keys: Integers) -> npt.NDArray[np.int32]:
     """Return the place of each key among `passed`, which are sorted; -1 for those that are not."""
     at = np.minimum(np.searchsorted(passed, keys), max(len(passed) - 1, 0))
     hit = passed[at] == keys if len(passed) else np.zeros(len(keys), bool)

@@ -91,17 +91,17 @@ class NoisyCells:
         """Return the law of Σ weight · noise. Where its moments give the interval to 1 %, they do;
         else it is the law itself.
         """
-        found = _moments(self.noise, weights, cells)
-        if found.variance <= _ROUNDING * float(np.abs(weights).max(initial=0.0)) ** 2:
+        moments = _compute_moments(self.noise, weights, cells)
+        if moments.variance <= _ROUNDING * float(np.abs(weights).max(initial=0.0)) ** 2:
             return Exact()
-        half = noise_half_width(found.variance, found.fourth, found.largest, LEVEL)
-        if self.excess is not None and half <= _CLOSE * found.variance**0.5:
-            return NoisyTotal(found)
+        half = noise_half_width(moments.variance, moments.fourth, moments.largest, LEVEL)
+        if self.excess is not None and half <= _CLOSE * moments.variance**0.5:
+            return NoisyTotal(moments)
         pairs = zip(weights.tolist(), cells.astype(int).tolist(), strict=True)
         return NoiseSum(self.noise, ((abs(weight), number) for weight, number in pairs))
 
 
-def _moments(noise: DiscreteLaplace, weights: Floats, cells: Floats) -> Reading:
+def _compute_moments(noise: DiscreteLaplace, weights: Floats, cells: Floats) -> Reading:
     """Return the moments of Σ weight · noise over `cells` cells for each weight."""
     used = (cells > 0) & (weights != 0)
     squares, number = weights[used] ** 2, cells[used]
@@ -123,20 +123,20 @@ class CellsReader:
         self._engine = engine
         excess = None
         if evidence.rows is not None:
-            excess = self._total(engine) - evidence.rows
+            excess = self._sum_counts(engine) - evidence.rows
         self._noisy = NoisyCells(self._design.noise, schema.size(evidence.columns), excess)
 
-    def _total(self, engine: Sandbox) -> float:
+    def _sum_counts(self, engine: Sandbox) -> float:
         """Return the sum of all noisy counts."""
         table = engine.rows(f"SELECT sum({quoted(self._design.count)}) FROM view")
         return float(table.column(0)[0].as_py() or 0)
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group of the answer with its estimate."""
-        cells = _matching(self._design, self._schema, query, engine)
+        cells = _find_matching(self._design, self._schema, query, engine)
         sums = CellSums(self._noisy, query, cells)
-        for place, key in enumerate(told(cells.groups.keys)):
-            yield tuple(key[name] for name in query.groups), sums.estimate(place)
+        for group, key in enumerate(told(cells.groups.keys)):
+            yield tuple(key[name] for name in query.groups), sums.estimate(group)
 
     def sorted_counts(self, level: float) -> pa.Table:
         """Return all counts in falling order, with limits that hold together."""
@@ -147,8 +147,8 @@ class CellsReader:
     ) -> dict[int, list[tuple[Key, Estimate]]]:
         """Return the answers to plain counts by place: the cells are read once for all."""
         plain = {
-            place: query
-            for place, query in enumerate(queries)
+            index: query
+            for index, query in enumerate(queries)
             if query.aggregate == "count" and not query.groups
         }
         clauses = Clauses(self._schema, plain.values(), engine)
@@ -156,7 +156,7 @@ class CellsReader:
         shape = [self._schema[name].size for name in self._columns]
         whole = table.column(0).to_numpy().reshape(shape)
         tensor = CellTensor(whole, self._noisy, self._columns, clauses)
-        return {place: [((), tensor.count(query))] for place, query in plain.items()}
+        return {index: [((), tensor.count(query))] for index, query in plain.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,19 +171,19 @@ class CellTensor:
     def count(self, query: Query) -> Estimate:
         """Return the count of the cells that satisfy all clauses of `query`."""
         names = [name for name in self.columns if name in query.attributes]
-        marginal, cells_in_one = self._marginal(tuple(names))
+        marginal, cells_in_one = self._compute_marginal(tuple(names))
         holds: npt.NDArray[np.bool_] = np.ones(marginal.shape, bool)
         for clause in query.clauses:
             holds = holds & self.clauses.along(clause, names)
         cells = float(holds.sum()) * cells_in_one
-        found = np.array([[1.0], [cells], [float(marginal[holds].sum())]])
-        return self.noisy.total(query, (found[0], found[1], found[2]))
+        lines = np.array([[1.0], [cells], [float(marginal[holds].sum())]])
+        return self.noisy.total(query, (lines[0], lines[1], lines[2]))
 
     @cached_property
     def _marginals(self) -> dict[tuple[str, ...], Counts]:
         return {self.columns: self.whole}
 
-    def _marginal(self, names: tuple[str, ...]) -> tuple[Counts, int]:
+    def _compute_marginal(self, names: tuple[str, ...]) -> tuple[Counts, int]:
         """Return the sums of the cells by `names`, and how many cells are in one sum."""
         if names not in self._marginals:
             others = [i for i, name in enumerate(self.columns) if name not in names]
@@ -204,24 +204,24 @@ class MatchingCells:
     noisy: Floats
 
 
-def _matching(design: Cells, schema: Schema, query: Query, engine: Sandbox) -> MatchingCells:
+def _find_matching(design: Cells, schema: Schema, query: Query, engine: Sandbox) -> MatchingCells:
     names = [name for name in schema.names if name in query.groups]
     amount = query.argument.sql if query.argument else "1.0"
     columns = [*map(quoted, names), AMOUNT]
     sums = ["count(*)", f"CAST(sum({quoted(design.count)}) AS DOUBLE)"]
     filters = [clause.sql for clause in query.clauses]
     table = aggregated(engine, columns, sums, filters, amount=amount)
-    weights, cells, noisy = (floats(table[f"c{len(names) + place}"]) for place in range(3))
+    weights, cells, noisy = (floats(table[f"c{len(names) + index}"]) for index in range(3))
     if not np.isfinite(weights).all():
         raise QueryError(
             "The summed expression is not a finite number for every cell that satisfies the "
             "condition. Exclude such cells in WHERE, or guard the expression with CASE."
         )
     grouped = table.select(range(len(names))).rename_columns(names)
-    return MatchingCells(_groups(schema, grouped), weights, cells, noisy)
+    return MatchingCells(_index_groups(schema, grouped), weights, cells, noisy)
 
 
-def _groups(schema: Schema, grouped: pa.Table) -> GroupIndex:
+def _index_groups(schema: Schema, grouped: pa.Table) -> GroupIndex:
     if not grouped.num_columns:
         return GroupIndex(np.zeros(grouped.num_rows, np.intp), [{}])
     first, inverse = distinct(schema, grouped)
@@ -246,15 +246,15 @@ class CellSums:
     def estimate(self, group: int) -> Estimate:
         members = self._members[group]
         if self.query.aggregate == "mean":
-            return self._mean(members)
-        return self.noisy.total(self.query, self._lines(members))
+            return self._estimate_mean(members)
+        return self.noisy.total(self.query, self._select_lines(members))
 
-    def _lines(self, members: Indices) -> tuple[Floats, Floats, Floats]:
+    def _select_lines(self, members: Indices) -> tuple[Floats, Floats, Floats]:
         cells = self.cells
         return cells.weight[members], cells.cells[members], cells.noisy[members]
 
-    def _mean(self, members: Indices) -> Estimate:
-        weights, cells, noisy = self._lines(members)
+    def _estimate_mean(self, members: Indices) -> Estimate:
+        weights, cells, noisy = self._select_lines(members)
         total = self.noisy.value(weights, cells, noisy)
         count = self.noisy.value(np.ones_like(weights), cells, noisy)
         if not len(members) or not count:
@@ -291,17 +291,17 @@ class CellsRatio(FiellerRatio):
 
     @property
     def count_variance(self) -> float:
-        return self._error(np.ones_like(self.weights)).variance
+        return self._compute_error(np.ones_like(self.weights)).variance
 
     def variance(self, ratio: float) -> float:
-        return self._error(self.weights - ratio).variance
+        return self._compute_error(self.weights - ratio).variance
 
     def half_width(self, ratio: float, level: float) -> float:
-        found = self._error(self.weights - ratio)
-        return noise_half_width(found.variance, found.fourth, found.largest, level)
+        moments = self._compute_error(self.weights - ratio)
+        return noise_half_width(moments.variance, moments.fourth, moments.largest, level)
 
-    def _error(self, weights: Floats) -> Reading:
-        return _moments(self.noisy.noise, *self.noisy.terms(weights, self.cells))
+    def _compute_error(self, weights: Floats) -> Reading:
+        return _compute_moments(self.noisy.noise, *self.noisy.terms(weights, self.cells))
 
 
 # --- sorted counts --------------------------------------------------------------------------------
@@ -372,5 +372,5 @@ def fitted_counts(counts: Integers, noise: DiscreteLaplace) -> Floats:
         shares = shares * (likely.T @ (times / whole)) / max(len(counts), 1)
     middles = (np.arange(len(counts)) + 0.5) / max(len(counts), 1)
     places = np.searchsorted(np.cumsum(shares), middles)
-    found: Floats = possible[np.minimum(places, len(possible) - 1)][::-1]
-    return found
+    fitted: Floats = possible[np.minimum(places, len(possible) - 1)][::-1]
+    return fitted

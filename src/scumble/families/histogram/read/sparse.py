@@ -63,9 +63,9 @@ class SparseReader:
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         self._schema = schema
         self.design = cast(Sparse, evidence.design)
-        self._published = _published_sums(self.design, schema, None, engine)[:, 0, 0]
+        self._published = _sum_published(self.design, schema, None, engine)[:, 0, 0]
         domain = float(domain_of(engine).size)
-        sums = _with_empty_cells(empty_cell(self.design).shift, self._published, domain)
+        sums = _add_empty_cells(empty_cell(self.design).shift, self._published, domain)
         self.error = SparseError(self.design, SparseSum.counted(sums))
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
@@ -77,8 +77,8 @@ class SparseReader:
             yield (), question.estimate(0)
             return
         places = np.flatnonzero(question.possible).tolist()
-        for place, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
-            yield key, question.estimate(place)
+        for group, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
+            yield key, question.estimate(group)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
@@ -86,12 +86,12 @@ class SparseReader:
         """Return the answers to plain counts by place: published cells are read once for all."""
         if self._published[2] > _MOST_PUBLISHED:
             return {}
-        design, schema, found = self.design, self._schema, {}
+        design, schema, answers = self.design, self._schema, {}
         domain, whole = domain_of(engine), (design, self.error, self._published)
-        for place, known in counted_together(design, schema, queries, engine).items():
-            question = SparseQuestion(*whole, schema, queries[place], engine, domain, known)
-            found[place] = [((), question.estimate(0))]
-        return found
+        for index, known in counted_together(design, schema, queries, engine).items():
+            question = SparseQuestion(*whole, schema, queries[index], engine, domain, known)
+            answers[index] = [((), question.estimate(0))]
+        return answers
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class SparseQuestion:
 
     def estimate(self, group: int) -> Estimate:
         if self.query.aggregate == "mean":
-            return self._mean(group)
+            return self._estimate_mean(group)
         possible = self.possible[group]
         if not possible:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
@@ -128,22 +128,22 @@ class SparseQuestion:
             method = ROWS if self.design.total_noise else KNOWN
             return Estimate(float(self.design.total), law, method, self.query.notes)
         if self._known and 2 * possible > self.domain.size:
-            return self._rest(group)
-        spread = self._spread(group)
+            return self._estimate_rest(group)
+        spread = self._compute_spread(group)
         method = FILTERED if self.design.filtered else SUMMED
         law = total_law(self.error, spread)
-        return Estimate(self.error.expected(spread), law, method, self._notes(spread))
+        return Estimate(self.error.expected(spread), law, method, self._write_notes(spread))
 
     @property
     def _known(self) -> bool:
         """Whether the question is a count, and the number of all rows is known."""
         return self.query.aggregate == "count" and self.design.total_noise is None
 
-    def _rest(self, group: int) -> Estimate:
+    def _estimate_rest(self, group: int) -> Estimate:
         """Return the count of most cells: all rows less the count of the other cells."""
         left = float(self.domain.size - self.possible[group])
         published = self.published - self._published[:, 0, group]
-        others = SparseSum.counted(self._with_empty_cells(published, left))
+        others = SparseSum.counted(self._add_empty_cells(published, left))
         method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
         notes = self.query.notes
         if self.error.left(others):
@@ -152,16 +152,16 @@ class SparseQuestion:
         law = rest_law(self.error, others)
         return Estimate(self.design.total - self.error.expected(others), law, method, notes)
 
-    def _mean(self, group: int) -> Estimate:
-        amounts = self._amounts(group)
+    def _estimate_mean(self, group: int) -> Estimate:
+        amounts = self._compute_amounts(group)
         if not self.possible[group] or not amounts.count:
             notes = (*self.query.notes, NOTHING)
             return Estimate(float("nan"), Unknown(), "average of no rows", notes)
         law = SparseMean(self.error, amounts)
-        found = law.estimate(FIELLER, self._notes(amounts.rows))
-        return found if law.few else replace(found, law=average_law(law))
+        estimate = law.estimate(FIELLER, self._write_notes(amounts.rows))
+        return estimate if law.few else replace(estimate, law=average_law(law))
 
-    def _notes(self, counted: SparseSum) -> tuple[str, ...]:
+    def _write_notes(self, counted: SparseSum) -> tuple[str, ...]:
         """Return the notes of the question, and how many of the rows that it asks about may be in
         cells that were left out.
         """
@@ -173,24 +173,24 @@ class SparseQuestion:
             LEFT_OUT.format(f"up to {lost:,.0f} rows of this answer are in them"),
         )
 
-    def _spread(self, group: int) -> SparseSum:
+    def _compute_spread(self, group: int) -> SparseSum:
         if self.query.argument is not None:
-            return self._amounts(group).spread()
+            return self._compute_amounts(group).spread()
         cells = float(self.possible[group])
-        return SparseSum.counted(self._with_empty_cells(self._published[:, 0, group], cells))
+        return SparseSum.counted(self._add_empty_cells(self._published[:, 0, group], cells))
 
-    def _amounts(self, group: int) -> Amounts:
+    def _compute_amounts(self, group: int) -> Amounts:
         published, cells = self._published[:, :, group], self._over_domain[:, group]
-        return Amounts(self._with_empty_cells(published, cells), *self._limits)
+        return Amounts(self._add_empty_cells(published, cells), *self._limits)
 
-    def _with_empty_cells(self, published: Floats, cells: Floats | float) -> Floats:
-        return _with_empty_cells(self.error.empty.shift, published, cells)
+    def _add_empty_cells(self, published: Floats, cells: Floats | float) -> Floats:
+        return _add_empty_cells(self.error.empty.shift, published, cells)
 
     @cached_property
     def _published(self) -> Floats:
         if self.counted is not None:
             return self.counted[1][:, None, None]
-        return _published_sums(self.design, self.schema, self.query, self.engine)
+        return _sum_published(self.design, self.schema, self.query, self.engine)
 
     @cached_property
     def _over_domain(self) -> Floats:
@@ -214,7 +214,7 @@ class SparseQuestion:
         return (low, high) if low <= high else (0.0, 0.0)
 
 
-def _with_empty_cells(shift: float, published: Floats, cells: Floats | float) -> Floats:
+def _add_empty_cells(shift: float, published: Floats, cells: Floats | float) -> Floats:
     """Return the sums over `published` cells, with the estimated rows on top and the sums over all
     `cells` of the condition below. A cell that is not published stands for -`shift` rows.
     """
@@ -223,7 +223,7 @@ def _with_empty_cells(shift: float, published: Floats, cells: Floats | float) ->
     return np.array([value, seen, shown, times, *others, cells])
 
 
-def _published_sums(design: Sparse, schema: Schema, query: Query | None, engine: Sandbox) -> Floats:
+def _sum_published(design: Sparse, schema: Schema, query: Query | None, engine: Sandbox) -> Floats:
     """Return sums over the published cells of a question, or over all of them.
 
     The axes are: the weight and the other sums of `SparseSum`; the power 0, 1 or 2 of the amount
@@ -231,7 +231,7 @@ def _published_sums(design: Sparse, schema: Schema, query: Query | None, engine:
     """
     groups = query.groups if query else ()
     amount = query.argument.sql if query and query.argument else None
-    terms = _terms(design)
+    terms = _list_terms(design)
     factors = ("1", AMOUNT, f"{AMOUNT} * {AMOUNT}") if amount else ("1",)
     sums = [f"sum({term} * {factor})" for term in terms for factor in factors]
     filters = [clause.sql for clause in query.clauses] if query else []
@@ -241,28 +241,28 @@ def _published_sums(design: Sparse, schema: Schema, query: Query | None, engine:
     codes = [
         known_codes(schema[name], table[f"c{i}"]).astype(np.intp) for i, name in enumerate(groups)
     ]
-    place = np.ravel_multi_index(codes, sizes) if groups else np.zeros(table.num_rows, np.intp)
-    found = np.zeros((len(sums), prod(sizes)))
+    group = np.ravel_multi_index(codes, sizes) if groups else np.zeros(table.num_rows, np.intp)
+    values = np.zeros((len(sums), prod(sizes)))
     for row in range(len(sums)):
-        found[row, place] = floats(table[f"c{len(groups) + row}"])
-    shaped = found.reshape(len(terms), len(factors), -1)
+        values[row, group] = floats(table[f"c{len(groups) + row}"])
+    shaped = values.reshape(len(terms), len(factors), -1)
     return shaped if amount else np.repeat(shaped, 3, axis=1)
 
 
-def _terms(design: Sparse) -> tuple[str, ...]:
+def _list_terms(design: Sparse) -> tuple[str, ...]:
     """Return in SQL what is summed over published cells, without the powers of their amounts."""
-    each, weight = f"CAST({quoted(design.count)} AS DOUBLE)", quoted(design.weight)
+    count, weight = f"CAST({quoted(design.count)} AS DOUBLE)", quoted(design.weight)
     tau, shift = float(design.tau), empty_cell(design).shift
     close = design.theta + 3 * (1 + NoiseTails(design.noise).mean) if design.filtered else 0.0
-    odds = f"({tau!r} - abs({each})) * {tau!r} / ({each} * {each})"
+    odds = f"({tau!r} - abs({count})) * {tau!r} / ({count} * {count})"
     return (
         weight,
-        each,
+        count,
         "1e0",
-        f"{weight} / {each}",
-        f"CASE WHEN abs({each}) < {tau!r} THEN ({each} + {shift!r})**2 * {odds} ELSE 0 END",
-        f"CASE WHEN abs({each}) < {tau!r} THEN 0 ELSE 1 END",
-        f"CASE WHEN {each} < {close!r} THEN {weight} ELSE 0 END",
+        f"{weight} / {count}",
+        f"CASE WHEN abs({count}) < {tau!r} THEN ({count} + {shift!r})**2 * {odds} ELSE 0 END",
+        f"CASE WHEN abs({count}) < {tau!r} THEN 0 ELSE 1 END",
+        f"CASE WHEN {count} < {close!r} THEN {weight} ELSE 0 END",
     )
 
 
@@ -279,11 +279,12 @@ def counted_together(
 ) -> dict[int, Counted]:
     """Return what is counted for plain counts with small clauses, by place in `queries`."""
     plain = {
-        place: queries[place]
+        index: queries[index]
         for some in same_shape(queries).values()
-        for place in some
+        for index in some
         if all(
-            schema.size(each.attributes) <= _MOST_COMBINATIONS for each in queries[place].clauses
+            schema.size(clause.attributes) <= _MOST_COMBINATIONS
+            for clause in queries[index].clauses
         )
     }
     if not plain:
@@ -292,11 +293,11 @@ def counted_together(
         engine.derived["published cells"] = PublishedCells(design, schema, engine)
     cells: PublishedCells = engine.derived["published cells"]
     asked, clauses = list(plain.values()), Clauses(schema, plain.values(), engine)
-    possible = _possible(schema, asked, clauses, engine)
+    possible = _count_possible(schema, asked, clauses, engine)
     return dict(zip(plain, zip(possible, cells.sums(asked, clauses), strict=True), strict=True))
 
 
-def _possible(
+def _count_possible(
     schema: Schema, queries: Sequence[Query], clauses: Clauses, engine: Sandbox
 ) -> Iterator[int]:
     """Yield the number of cells of the domain that satisfy each question."""
@@ -314,16 +315,16 @@ class PublishedCells:
     """All published cells of a release: the codes of their attributes, and the terms of sums."""
 
     def __init__(self, design: Sparse, schema: Schema, engine: Sandbox) -> None:
-        names, terms = [each.name for each in schema.published], _terms(design)
+        names, terms = [attribute.name for attribute in schema.published], _list_terms(design)
         listed = [*map(quoted, names), *terms]
-        columns = ", ".join(f"{each} AS c{place}" for place, each in enumerate(listed))
+        columns = ", ".join(f"{expression} AS c{index}" for index, expression in enumerate(listed))
         table = engine.rows(f"SELECT {columns} FROM view")
         self._schema = schema
         self._codes = {
-            name: known_codes(schema[name], table[f"c{place}"]).astype(np.int32)
-            for place, name in enumerate(names)
+            name: known_codes(schema[name], table[f"c{index}"]).astype(np.int32)
+            for index, name in enumerate(names)
         }
-        self._terms = np.stack([floats(each) for each in table.columns[len(names) :]])
+        self._terms = np.stack([floats(column) for column in table.columns[len(names) :]])
 
     def sums(self, queries: Sequence[Query], clauses: Clauses) -> Floats:
         """Return the sums of the terms over the published cells of each question."""
@@ -335,7 +336,7 @@ class PublishedCells:
             for clause in query.clauses:
                 names = clause.attributes
                 if names not in places:
-                    places[names] = self._places(names)
+                    places[names] = self._find_places(names)
                 if clause not in truths:
                     truths[clause] = clauses.along(clause, names).reshape(-1)
                 holds &= truths[clause].take(places[names], mode="clip")  # all are inside
@@ -345,12 +346,12 @@ class PublishedCells:
                 out[row] += self._terms.take(cells, axis=1).cumsum(axis=1)[:, -1]
         return out
 
-    def _places(self, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+    def _find_places(self, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
         """Return the place of each cell among the combinations of values of some attributes."""
-        found = np.zeros(self._terms.shape[1], np.int32)
+        places = np.zeros(self._terms.shape[1], np.int32)
         for name in names:
-            found = found * np.int32(self._schema[name].size) + self._codes[name]
-        return found
+            places = places * np.int32(self._schema[name].size) + self._codes[name]
+        return places
 
 
 # --- sparse laws ----------------------------------------------------------------------------------
@@ -426,7 +427,7 @@ class SparseSum:
     def counted(cls, sums: npt.NDArray[np.float64]) -> SparseSum:
         """Return the spread of cells of which every row adds 1, with the sums of `Amounts`."""
         value, seen, shown, *squares, number = sums.tolist()
-        times, sampling, sure, near = (max(0.0, each) for each in squares)
+        times, sampling, sure, near = (max(0.0, square) for square in squares)
         return cls(value, seen, shown, times, sampling, sure, near, number, number, 1.0, 1.0)
 
     @property
@@ -457,22 +458,22 @@ class SparseError:
             own += (self.empty.variance - self.empty.sampling) * spread.cells
         else:
             own = noise * spread.cells
-        return own + self._sampling(spread)
+        return own + self._estimate_sampling(spread)
 
-    def _sampling(self, spread: SparseSum) -> float:
+    def _estimate_sampling(self, spread: SparseSum) -> float:
         """Return the estimated variance by sampling, at least that of the empty cells alone."""
         return max(spread.sampling, self.empty.sampling * max(spread.cells - spread.sure, 0.0))
 
     def interval(self, spread: SparseSum, level: float) -> tuple[float, float]:
         """Return limits of Σ w · count over the cells of the condition."""
         if self.design.filtered and self.few(spread):
-            return self._by_cells(spread, level, spread.cells)
+            return self._limit_by_cells(spread, level, spread.cells)
         miss = 1 - level
         rows = self.rows(1 - (_CAP if self.design.filtered else _SIDE) * miss)
-        low, high = self._by_rows(spread, miss)
+        low, high = self._limit_by_rows(spread, miss)
         if self.design.filtered:
             heavy = min(spread.cells, spread.largest**2 * rows / self.design.theta)
-            close = self._by_cells(spread, 1 - _BY_CELLS * miss, heavy)
+            close = self._limit_by_cells(spread, 1 - _BY_CELLS * miss, heavy)
             low, high = max(low, close[0]), min(high, close[1])
         least, most = min(spread.low, 0.0) * rows, max(spread.high, 0.0) * rows
         if high < least or low > most:  # rarer than the probability of a miss
@@ -483,7 +484,7 @@ class SparseError:
         """Return the limits that hold if nothing was left out."""
         if not self.left(spread):
             return self.interval(spread, level)
-        half = self._half(spread, level, 0.0)
+        half = self._compute_half(spread, level, 0.0)
         return spread.value - half, spread.value + half
 
     def limits(self, spread: SparseSum) -> tuple[Limit, Limit]:
@@ -508,11 +509,13 @@ class SparseError:
         if not self.left(spread) or self.whole.value <= 0:
             return spread.value
         lost = max(self.design.total - self.whole.value, 0.0) / self.whole.value
-        grown = spread.value * (1 + lost * self._signal(self.whole, 3) * self._signal(spread, 1))
+        grown = spread.value * (
+            1 + lost * self._compute_signal(self.whole, 3) * self._compute_signal(spread, 1)
+        )
         low, high = self.limits(spread)
         return min(max(grown, low.value), high.value)
 
-    def _signal(self, spread: SparseSum, steps: int) -> float:
+    def _compute_signal(self, spread: SparseSum, steps: int) -> float:
         """Return the part of the squared value that `steps` standard errors do not explain."""
         square = spread.value**2
         return max(1 - steps**2 * self.variance(spread) / square, 0.0) if square else 0.0
@@ -544,7 +547,7 @@ class SparseError:
         most = spread.number * (self.design.theta - 1)
         return most <= self.design.total_reach(LEVEL)
 
-    def _by_cells(self, spread: SparseSum, level: float, heavy: float) -> tuple[float, float]:
+    def _limit_by_cells(self, spread: SparseSum, level: float, heavy: float) -> tuple[float, float]:
         """Return limits by the first argument. `heavy` is the largest possible Σ w² over cells of
         at least θ rows.
         """
@@ -563,18 +566,18 @@ class SparseError:
             high = spread.seen + most * left + above
             return ends[0], ends[1] if least else high
         if least:  # negative amounts have lower limits of counts on both sides
-            below = above = self._half(replace(spread, times=heavy), level, math.inf)
+            below = above = self._compute_half(replace(spread, times=heavy), level, math.inf)
         else:
-            below = self._half(spread, level, math.inf)
+            below = self._compute_half(spread, level, math.inf)
         low = min(spread.value, spread.seen) + least * left - below
         high = max(spread.value, spread.seen) + most * left + above
         return max(low, ends[0]), min(high, ends[1])
 
-    def _by_rows(self, spread: SparseSum, miss: float) -> tuple[float, float]:
+    def _limit_by_rows(self, spread: SparseSum, miss: float) -> tuple[float, float]:
         """Return limits by the second argument, or those of a release without a filter."""
         own = _BY_ROWS if self.design.filtered else _OWN
         lost = self.lost(1 - _LOST * miss)
-        half = self._half(spread, 1 - own * miss, lost)
+        half = self._compute_half(spread, 1 - own * miss, lost)
         low = spread.value - half + min(spread.low, 0.0) * lost
         return low, spread.value + half + max(spread.high, 0.0) * lost
 
@@ -589,7 +592,7 @@ class SparseError:
         if level not in self._lost:
             rows = lost = self.rows(level)
             for _ in range(_ROUNDS):  # a smaller bound makes its own error smaller
-                published = self.whole.value - self._half(self.whole, level, lost)
+                published = self.whole.value - self._compute_half(self.whole, level, lost)
                 lost = min(max(rows - published, 0.0), lost)
             self._lost[level] = lost
         return self._lost[level]
@@ -603,7 +606,7 @@ class SparseError:
     def _excess(self) -> float:
         return self.tails.excess(self.design.theta)
 
-    def _half(self, spread: SparseSum, level: float, lost: float) -> float:
+    def _compute_half(self, spread: SparseSum, level: float, lost: float) -> float:
         """Return how far the sum of published weights is from its mean.
 
         Cells of less than theta rows have at most `lost` rows, and at most theta - 1 each.
@@ -655,7 +658,7 @@ class SparseTotal:
         return self.factor * math.sqrt(self.error.variance(self.spread))
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        low, high = (self.factor * each for each in self.error.noise_interval(self.spread, level))
+        low, high = (self.factor * limit for limit in self.error.noise_interval(self.spread, level))
         return clipped((low, high), value, -math.inf, math.inf)
 
 
@@ -744,28 +747,28 @@ class SparseMean(AverageLaw):
     def interval(self, value: float, level: float) -> tuple[float, float]:
         low, high = self.amounts.low, self.amounts.high
         middle = min(max(self.value, low), high)
-        if not self._possible(middle, level):
+        if not self._is_possible(middle, level):
             return clipped((low, high), self.value, low, high)
-        ends = self._end(middle, low, level), self._end(middle, high, level)
+        ends = self._find_end(middle, low, level), self._find_end(middle, high, level)
         return clipped(ends, self.value, low, high)
 
-    def _possible(self, ratio: float, level: float) -> bool:
+    def _is_possible(self, ratio: float, level: float) -> bool:
         low, high = self.error.noise_interval(self.amounts.spread(ratio), level)
         return low <= 0 <= high
 
-    def _end(self, inside: float, outside: float, level: float) -> float:
-        if self._possible(outside, level):
+    def _find_end(self, inside: float, outside: float, level: float) -> float:
+        if self._is_possible(outside, level):
             return outside
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            if self._possible(middle, level):
+            if self._is_possible(middle, level):
                 inside = middle
             else:
                 outside = middle
         return outside
 
 
-def _noise(error: SparseError, spread: SparseSum) -> SparseTotal:
+def _make_noise(error: SparseError, spread: SparseSum) -> SparseTotal:
     """Return the law of the noise of the expected sum."""
     value = spread.value
     return SparseTotal(error, spread, error.expected(spread) / value if value else 1.0)
@@ -773,23 +776,26 @@ def _noise(error: SparseError, spread: SparseSum) -> SparseTotal:
 
 def total_law(error: SparseError, spread: SparseSum) -> Law:
     """Return the law of a count or a sum, with bounds if cells were left out."""
-    noise = _noise(error, spread)
+    noise = _make_noise(error, spread)
     if not error.left(spread):
         return noise
     low, high = error.limits(spread)
-    return Bounded(noise, low, high, spread=lambda: _even_variance(low.value, high.value))
+    return Bounded(noise, low, high, spread=lambda: _compute_even_variance(low.value, high.value))
 
 
 def rest_law(error: SparseError, spread: SparseSum) -> Law:
     """Return the law of the number of all rows, which is known, less a count."""
-    noise, rows = _noise(error, spread), float(error.design.total)
+    noise, rows = _make_noise(error, spread), float(error.design.total)
     if not error.left(spread):
         return ComplementLaw(noise, rows)
     low, high = (
-        Limit(rows - each.value, ComplementLaw(each.law, rows)) for each in error.limits(spread)
+        Limit(rows - limit.value, ComplementLaw(limit.law, rows)) for limit in error.limits(spread)
     )
     return Bounded(
-        ComplementLaw(noise, rows), high, low, spread=lambda: _even_variance(low.value, high.value)
+        ComplementLaw(noise, rows),
+        high,
+        low,
+        spread=lambda: _compute_even_variance(low.value, high.value),
     )
 
 
@@ -804,11 +810,11 @@ def average_law(noise: SparseMean) -> Law:
         amounts.low,
         amounts.high,
         noise.value,
-        lambda: _even_variance(*bounded.bounds),
+        lambda: _compute_even_variance(*bounded.bounds),
     )
     return bounded
 
 
-def _even_variance(low: float, high: float) -> float:
+def _compute_even_variance(low: float, high: float) -> float:
     """Return the variance of a number that is equally likely anywhere between two limits."""
     return (high - low) ** 2 / 12

@@ -64,21 +64,21 @@ class Symbols:
         codes, offsets = lists.codes, lists.offsets
         lengths, stops = np.diff(offsets), offsets[1:]
         if lengths.max(initial=0) > length:
-            place = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
-            codes = codes[place < length]
+            before = np.arange(len(codes)) - np.repeat(offsets[:-1], lengths)
+            codes = codes[before < length]
             stops = np.cumsum(np.minimum(lengths, length))
         ended = lengths < length
         sizes = np.minimum(lengths + 1, length)
         read = np.insert(codes.astype(np.int64), stops[ended], alphabet)
-        place = np.arange(len(read)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        before = np.arange(len(read)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         weight = np.ones_like(read) if unit == 1 else np.repeat(unit // sizes, sizes)
-        return cls(read, place, sizes, weight)
+        return cls(read, before, sizes, weight)
 
     @property
     def left(self) -> Integers:
         """The number of symbols of the sequence after each."""
-        found: Integers = np.repeat(self.sizes, self.sizes) - self.place - 1
-        return found
+        left: Integers = np.repeat(self.sizes, self.sizes) - self.place - 1
+        return left
 
 
 class PrivateStrings:
@@ -95,7 +95,7 @@ class PrivateStrings:
         self.fanout = self.alphabet + 1
         self._table = table
         most = length + 1  # do more symbols follow?
-        self._lists = KeptLists(partial(_clipped, table._counter, name, person, most))
+        self._lists = KeptLists(partial(_clip_lists, table._counter, name, person, most))
 
     @property
     def mass(self) -> int:
@@ -173,8 +173,8 @@ class PrivateStrings:
             self._charge("counts of strings", PrivacyLoss(changed / law.scale))
         runs, numbers = _Runs(self, first), np.zeros(len(tree), np.int64)
         for length, (begin, end) in enumerate(tree.levels[1:], 1):
-            found = self._sums(partial(runs.counted, tree, length), len(tree))
-            numbers[found.keys] = found.numbers
+            sums = self._sum_weights(partial(runs.counted, tree, length), len(tree))
+            numbers[sums.keys] = sums.numbers
             self._table._noise.add(numbers[begin:end], laws[length - 1])
         return numbers
 
@@ -186,37 +186,37 @@ class PrivateStrings:
         has the row of each context (see `context_sums`).
         """
         sums = np.zeros((size, self.fanout), np.int64)
-        children = _walked(inner, slots) if len(inner) else np.full(self.fanout, -1)
+        children = _select_children(inner, slots) if len(inner) else np.full(self.fanout, -1)
         given = (self.length, self.unit, children, slots, self.alphabet, sums.reshape(-1))
-        for lists in self._portions():
+        for lists in self._read_portions():
             context_sums(lists.codes, lists.offsets, *given)
         return sums
 
-    def _sums(self, keys: Callable[[Symbols], Selected], size: int) -> ChildNumbers:
+    def _sum_weights(self, keys: Callable[[Symbols], Selected], size: int) -> ChildNumbers:
         """Return the weights of occurrences by key; `keys` selects symbols and gives their keys."""
 
         def pieces() -> Iterator[tuple[Integers, Integers]]:
-            for lists in self._portions():
+            for lists in self._read_portions():
                 symbols = Symbols.of(
                     lists, alphabet=self.alphabet, length=self.length, unit=self.unit
                 )
-                found, at = keys(symbols)
-                yield found, symbols.weight[at]
+                selected, at = keys(symbols)
+                yield selected, symbols.weight[at]
 
         return ChildNumbers(*summed_cells(pieces(), size))
 
-    def _portions(self) -> Iterator[EncodedLists]:
+    def _read_portions(self) -> Iterator[EncodedLists]:
         """Yield all sequences in portions of about `_TOGETHER` symbols."""
         return chain.from_iterable(lists.portions(_TOGETHER) for lists in self._lists)
 
 
-def _clipped(
+def _clip_lists(
     counter: CellCounter, name: str, person: PrivacyUnit, most: int
 ) -> Iterator[EncodedLists]:
     return (lists.clipped(most) for lists in counter.lists(name, person))
 
 
-def _walked(tree: StringTree, slots: Integers) -> Integers:
+def _select_children(tree: StringTree, slots: Integers) -> Integers:
     """Return the children of `tree` that lead to a context with a slot, -1 for all others: what
     follows one of these is in no sum, so that it need not be found.
     """
@@ -251,9 +251,9 @@ class _Contexts:
             slots[fanout - 1 :: fanout] = -1
             following = self.strings._following(tree, slots, high - low)
             total = following.sum(axis=1)
-            found = np.flatnonzero(total)
-            owners.append(found + (low - begin * fanout))
-            numbers.append(total[found] - following.max(axis=1)[found])
+            occupied = np.flatnonzero(total)
+            owners.append(occupied + (low - begin * fanout))
+            numbers.append(total[occupied] - following.max(axis=1)[occupied])
         return ChildNumbers(np.concatenate(owners), np.concatenate(numbers))
 
 
@@ -275,7 +275,7 @@ class _Runs:
             at = np.flatnonzero((nodes >= begin) & (symbols.left >= length))
             return (nodes[at] - begin) * tree.fanout + symbols.codes[at + length], at
 
-        return self.strings._sums(keys, (end - begin) * tree.fanout)
+        return self.strings._sum_weights(keys, (end - begin) * tree.fanout)
 
     def counted(self, tree: StringTree, length: int, symbols: Symbols) -> Selected:
         """Return the nodes of the strings of `length` symbols that are in the tree."""
@@ -332,10 +332,10 @@ def context_sums(
         known = offsets[sequence + 1] - begin
         size = min(known + 1, length)
         weight = unit // size if unit > 1 else 1
-        for place in range(size):
+        for index in range(size):
             node, back = 0, 1
             while True:
-                code = int(codes[begin + place - back]) if place >= back else end
+                code = int(codes[begin + index - back]) if index >= back else end
                 child = children[node * fanout + code]
                 if child < 0:
                     break
@@ -343,5 +343,5 @@ def context_sums(
                 back += 1
             slot = slots[node * fanout + code]
             if slot >= 0:
-                symbol = int(codes[begin + place]) if place < known else end
+                symbol = int(codes[begin + index]) if index < known else end
                 sums[slot * fanout + symbol] += weight

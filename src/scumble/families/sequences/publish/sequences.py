@@ -139,7 +139,7 @@ class Sequences(ProtectedSummary):
         """The person in units of weight, where all symbols of sequences are counted once."""
         return weighed(self.unit, self._unit if self._unit > 1 else self.length)
 
-    def _masses(self) -> list[int]:
+    def _list_masses(self) -> list[int]:
         """The largest weight of the strings of each length in one sequence: it begins one prefix of
         each length, and a run of k symbols at `length - k + 1` places.
         """
@@ -154,16 +154,19 @@ class Sequences(ProtectedSummary):
         if self.model == "suffix":
             left = self.promise.epsilon - self._rule(fanout).loss(self._weighed)
             return [DiscreteLaplace(self._weighed.sensitivity / left)]
-        each = self.promise.epsilon * (1 - _LOOK) / self._levels
-        masses = self._masses()
-        return [DiscreteLaplace(weighed(self.unit, mass).sensitivity / each) for mass in masses]
+        epsilon = self.promise.epsilon * (1 - _LOOK) / self._levels
+        masses = self._list_masses()
+        return [DiscreteLaplace(weighed(self.unit, mass).sensitivity / epsilon) for mass in masses]
 
     def _rule(self, fanout: int) -> SplitRule:
         return split_rule(self.promise.epsilon * _SPLITS, fanout, self._weighed)
 
-    def _thresholds(self, fanout: int) -> list[Threshold]:
-        each = self.promise.epsilon * _LOOK / self._levels
-        laws = [DiscreteLaplace(weighed(self.unit, m).sensitivity / each) for m in self._masses()]
+    def _make_thresholds(self, fanout: int) -> list[Threshold]:
+        epsilon = self.promise.epsilon * _LOOK / self._levels
+        laws = [
+            DiscreteLaplace(weighed(self.unit, m).sensitivity / epsilon)
+            for m in self._list_masses()
+        ]
         return [Threshold.for_fanout(law, fanout) for law in laws]
 
     def check(self, schema: Schema) -> None:
@@ -188,11 +191,11 @@ class Sequences(ProtectedSummary):
         alphabet = table.schema[self.attribute].lists.members.size
         laws, contexts = self._laws(alphabet + 1), 0
         if self.model == "suffix":
-            inner, cells = self._contexts(table, laws[0])
+            inner, cells = self._split_contexts(table, laws[0])
             contexts = len(inner)
             write_strings(folder, suffix_rows(inner, leaves_of(inner), cells))
         else:
-            tree, counts = self._counted(table, laws)
+            tree, counts = self._count_strings(table, laws)
             write_strings(folder, [(tree.parents, tree.symbols, counts)])
         design = Strings(self.model, alphabet, tuple(laws), self._unit, self._read, contexts)
         return Measurements(FILE, self.names, design)
@@ -202,23 +205,23 @@ class Sequences(ProtectedSummary):
         """Most symbols of a sequence that are read."""
         return self._levels if self.model == "prefix" else self.length
 
-    def _strings(self, table: PrivateTable) -> PrivateStrings:
+    def _open_strings(self, table: PrivateTable) -> PrivateStrings:
         return PrivateStrings(table, self.attribute, self.unit, length=self._read, unit=self._unit)
 
-    def _contexts(
+    def _split_contexts(
         self, table: PrivateTable, law: DiscreteLaplace
     ) -> tuple[StringTree, npt.NDArray[np.int64]]:
-        strings = self._strings(table)
+        strings = self._open_strings(table)
         theta = int(_WORTH * strings.fanout * law.scale)
         inner = strings.contexts(self._rule(strings.fanout), theta, self.depth)
         return inner, strings.cells(inner, law)
 
-    def _counted(
+    def _count_strings(
         self, table: PrivateTable, laws: list[DiscreteLaplace]
     ) -> tuple[StringTree, npt.NDArray[np.int64]]:
-        strings = self._strings(table)
-        first, masses = self.model == "prefix", self._masses()
-        tree = strings.runs(self._thresholds(strings.fanout), masses, first=first)
+        strings = self._open_strings(table)
+        first, masses = self.model == "prefix", self._list_masses()
+        tree = strings.runs(self._make_thresholds(strings.fanout), masses, first=first)
         return tree, strings.counts(tree, laws, masses, first=first)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
@@ -250,7 +253,9 @@ class Sequences(ProtectedSummary):
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
-        lists = [each for each in study.schema.lists if each.lists.kind == "sequence"]
+        lists = [
+            attribute for attribute in study.schema.lists if attribute.lists.kind == "sequence"
+        ]
         if not lists:
             raise SchemaError("Sequences needs an attribute of the type sequence.")
         length = lists[0].lists.longest or _COMPARED

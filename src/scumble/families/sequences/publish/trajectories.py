@@ -147,15 +147,15 @@ class Trajectories(ProtectedSummary):
         derived = [name for part in parts for name in part.names]
         schema = schema.with_derived(derived)
         trips = table.over(lambda counter: TripCounter(counter, self.x, self.y, schema))
-        found = []
+        measurements = []
         for part, file in zip(parts, _FILES, strict=True):
             with TemporaryDirectory(dir=folder) as own:
                 measured = cast(Measurements, part.measure(trips, Path(own)))
                 (Path(own) / measured.file).rename(folder / f"{file}.parquet")
-            found.append(replace(measured, file=f"{file}.parquet"))
+            measurements.append(replace(measured, file=f"{file}.parquet"))
         columns = (*self.names, *schema.names)
-        design = Parts(tuple(found), schema.attributes)
-        return Measurements(found[0].file, columns, design, found[0].rows)
+        design = Parts(tuple(measurements), schema.attributes)
+        return Measurements(measurements[0].file, columns, design, measurements[0].rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """The grid, and what the parts report."""
@@ -194,9 +194,10 @@ class Trajectories(ProtectedSummary):
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
         numbers = [
-            each
-            for each in study.schema.lists
-            if each.lists.kind == "sequence" and not isinstance(each.lists.members, Category)
+            attribute
+            for attribute in study.schema.lists
+            if attribute.lists.kind == "sequence"
+            and not isinstance(attribute.lists.members, Category)
         ]
         if len(numbers) < 2:
             raise SchemaError("Trajectories needs two sequences of numbers in bins.")
@@ -246,12 +247,12 @@ class TripCounter(CountedLists):
 
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         if unit not in self._trips:
-            read = partial(_trips, self._counter, self._points, unit, self._type)
+            read = partial(_read_trips, self._counter, self._points, unit, self._type)
             self._trips[unit] = KeptLists(read)
         return iter(self._trips[unit])
 
 
-def _trips(
+def _read_trips(
     counter: CellCounter, points: tuple[str, str], unit: PrivacyUnit, cell_type: np.dtype[Any]
 ) -> Iterator[EncodedLists]:
     """Yield the cells that the sequences of points go through."""

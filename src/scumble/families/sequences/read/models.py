@@ -102,9 +102,9 @@ def onto_simplex(numbers: Floats) -> Floats:
     excess = (np.cumsum(falling, axis=1) - totals[:, None]) / np.arange(1, width + 1)
     kept = np.maximum((falling > excess).sum(axis=1), 1)
     shift = excess[np.arange(len(numbers)), kept - 1]
-    found = np.maximum(numbers - shift[:, None], 0)
+    projected = np.maximum(numbers - shift[:, None], 0)
     some = totals > 0
-    shares: Floats = found / np.where(some, totals, 1)[:, None]
+    shares: Floats = projected / np.where(some, totals, 1)[:, None]
     shares[~some] = 1 / width
     return shares
 
@@ -185,17 +185,17 @@ class ContextModel:
     def reliable(self) -> npt.NDArray[np.bool_]:
         """Which leaves hold enough to be used: twice √symbols noise scales."""
         least = _RELIABLE * math.sqrt(self.inner.fanout) * float(self.design.laws[0].scale)
-        found: npt.NDArray[np.bool_] = self.cells.sum(axis=1) >= least
-        return found
+        reliable: npt.NDArray[np.bool_] = self.cells.sum(axis=1) >= least
+        return reliable
 
     @cached_property
     def leaf_probabilities(self) -> Floats:
         """The probabilities of the next symbol of every leaf; of its parent if that is better."""
-        found = onto_simplex(self.cells.astype(float))
+        chances = onto_simplex(self.cells.astype(float))
         if len(self.inner):
             weak = ~self.reliable
-            found[weak] = self.inner_probabilities[self.leaves[weak] // self.inner.fanout]
-        return found
+            chances[weak] = self.inner_probabilities[self.leaves[weak] // self.inner.fanout]
+        return chances
 
     @cached_property
     def inner_probabilities(self) -> Floats:
@@ -240,33 +240,33 @@ class RunModel:
         return sum(depth in lengths for depth in self.tree.depths[values].tolist())
 
     def following(self, context: Codes) -> Floats:
-        found = np.full(self.tree.fanout, np.nan)
+        numbers = np.full(self.tree.fanout, np.nan)
         node = self.node(context)
         if node >= 0:
             children = np.flatnonzero(self.tree.parents == node)
-            found[self.tree.symbols[children]] = self.counts[children]
-        return found
+            numbers[self.tree.symbols[children]] = self.counts[children]
+        return numbers
 
     def probabilities(self, context: Codes) -> tuple[Floats, Codes]:
         longest = len(self.design.laws) - 1
         context = context[len(context) - min(longest, len(context)) :]
         while context and not self._has_children(context):
             context = context[1:]
-        return self._following(context), context
+        return self._estimate_next(context), context
 
     def _has_children(self, context: Codes) -> bool:
         node = self.node(context)
         return node >= 0 and bool(np.isin(node, self.tree.parents))
 
     @lru_cache(maxsize=4096)  # noqa: B019 (a model lives as long as its release)
-    def _following(self, context: Codes) -> Floats:
+    def _estimate_next(self, context: Codes) -> Floats:
         """Return probabilities from the counts of the strings that extend the context. What is left
         for symbols that were not measured is shared as after the context without its first symbol.
         """
         fanout = self.tree.fanout
         node = self.node(context)
         if node < 0 or not self._has_children(context):
-            return self._following(context[1:]) if context else np.full(fanout, 1 / fanout)
+            return self._estimate_next(context[1:]) if context else np.full(fanout, 1 / fanout)
         children = np.flatnonzero(self.tree.parents == node)
         counts = np.zeros(fanout)
         counts[self.tree.symbols[children]] = np.maximum(self.counts[children], 0)
@@ -274,7 +274,7 @@ class RunModel:
         others[self.tree.symbols[children]] = False
         rest = max(float(self.counts[node]) - counts.sum(), 0.0) if context else 0.0
         if rest and others.any():
-            shares = self._following(context[1:]) * others
+            shares = self._estimate_next(context[1:]) * others
             shares = shares if shares.sum() > 0 else others.astype(float)
             counts += rest * shares / shares.sum()
         total = counts.sum()

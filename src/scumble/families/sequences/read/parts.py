@@ -45,16 +45,16 @@ class PartsReader:
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Return every group of the answer with its estimate."""
-        part = self._part(query)
+        part = self._find_part(query)
         return measured.answer(part.evidence, part.schema, query, part.engine)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
     ) -> dict[int, list[tuple[Key, Estimate]]]:
         """Return the answers by place; none is found more cheaply together."""
-        return {place: list(self.answer(query, engine)) for place, query in enumerate(queries)}
+        return {index: list(self.answer(query, engine)) for index, query in enumerate(queries)}
 
-    def _part(self, query: Query) -> ReadPart:
+    def _find_part(self, query: Query) -> ReadPart:
         for part in self.parts:
             if set(query.attributes) <= set(part.evidence.columns):
                 return part
@@ -88,15 +88,15 @@ class PartsReader:
 
     def next(self, context: Sequence[Any]) -> pa.Table:
         """Return the probability of every value after `context`."""
-        return self._strings().next(context)
+        return self._find_strings().next(context)
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the k most frequent strings."""
-        return self._strings().top(k, length=length)
+        return self._find_strings().top(k, length=length)
 
-    def _strings(self) -> StringsReader:
+    def _find_strings(self) -> StringsReader:
         for part in self.parts:
             if isinstance(part.evidence.design, Strings):
-                found = reader_of(part.evidence, part.schema, part.engine)
-                return cast(StringsReader, found)
+                reader = reader_of(part.evidence, part.schema, part.engine)
+                return cast(StringsReader, reader)
         raise QueryError("This release has no part of strings.")

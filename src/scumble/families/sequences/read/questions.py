@@ -55,26 +55,26 @@ class _Reader:
         self.question, self.lists, self.column, self.at = question, lists, column, 0
 
     def read(self) -> StringQuery:
-        self._words("select")
-        if self._word() == "sum":
-            self._words("sum", "(", "occurrences", "(")
-            self._column()
-            self._words(",")
-            codes = self._list()
-            self._words(")", ")")
-            aliases = self._from()
-            return self._query("sum", "occurrences", codes, aliases)
-        self._words("count", "(", "*", ")")
-        aliases = self._from()
-        asked, codes = self._condition() if self._word() == "where" else ("all", ())
-        return self._query("count", asked, codes, aliases)
+        self._read_words("select")
+        if self._peek_word() == "sum":
+            self._read_words("sum", "(", "occurrences", "(")
+            self._read_column()
+            self._read_words(",")
+            codes = self._read_list()
+            self._read_words(")", ")")
+            aliases = self._read_from()
+            return self._make_query("sum", "occurrences", codes, aliases)
+        self._read_words("count", "(", "*", ")")
+        aliases = self._read_from()
+        asked, codes = self._read_condition() if self._peek_word() == "where" else ("all", ())
+        return self._make_query("count", asked, codes, aliases)
 
-    def _query(
+    def _make_query(
         self, aggregate: Aggregate, asked: Asked, codes: tuple[int, ...], aliases: tuple[str, ...]
     ) -> StringQuery:
         """Return the question, after which nothing may follow."""
-        if self._token() is not None:
-            raise self._wrong()
+        if self._peek_token() is not None:
+            raise self._make_error()
         return StringQuery(
             aggregate,
             text=self.question.text,
@@ -84,64 +84,64 @@ class _Reader:
             column=self.column,
         )
 
-    def _condition(self) -> tuple[Asked, tuple[int, ...]]:
-        self._words("where")
-        self._column()
-        if self._word() != "[":
-            self._words("=")
-            return "whole", self._list()
-        self._words("[", "1", ":")
-        token = self._token()
+    def _read_condition(self) -> tuple[Asked, tuple[int, ...]]:
+        self._read_words("where")
+        self._read_column()
+        if self._peek_word() != "[":
+            self._read_words("=")
+            return "whole", self._read_list()
+        self._read_words("[", "1", ":")
+        token = self._peek_token()
         if token is None or not (token.text.isascii() and token.text.isdigit()):
-            raise self._wrong()
+            raise self._make_error()
         length = int(token.text[:9])
         self.at += 1
-        self._words("]", "=")
-        place = self._token()
-        codes = self._list()
+        self._read_words("]", "=")
+        list_token = self._peek_token()
+        codes = self._read_list()
         if len(codes) != length:
             raise self.question.error(
                 f"[1:{length}] has {length} values, and this list {len(codes)}: none is equal.",
-                place,
+                list_token,
             )
         return "prefix", codes
 
-    def _from(self) -> tuple[str, ...]:
+    def _read_from(self) -> tuple[str, ...]:
         """Read FROM and the table; return the alias before it, if there is one."""
         aliases: tuple[str, ...] = ()
-        if self._word() == "as":
+        if self._peek_word() == "as":
             aliases = tuple(token.text for token in self.question.tokens[self.at + 1 :][:1])
             self.at += 2
-        self._words("from")
-        if self._token() is None:
-            raise self._wrong()
+        self._read_words("from")
+        if self._peek_token() is None:
+            raise self._make_error()
         self.at += 1
         return aliases
 
-    def _column(self) -> None:
-        token = self._token()
+    def _read_column(self) -> None:
+        token = self._peek_token()
         if token is None or token.text.lower() != self.column.lower():
-            raise self._wrong()
+            raise self._make_error()
         self.at += 1
 
-    def _list(self) -> tuple[int, ...]:
+    def _read_list(self) -> tuple[int, ...]:
         """Read a list of values, and return their codes; at least one is needed."""
-        self._words("[")
+        self._read_words("[")
         codes: list[int] = []
         while True:
-            codes.append(self._value())
-            if self._word() != ",":
+            codes.append(self._read_value())
+            if self._peek_word() != ",":
                 break
             self.at += 1
-        self._words("]")
+        self._read_words("]")
         return tuple(codes)
 
-    def _value(self) -> int:
-        sign = "-" if self._word() == "-" else ""
+    def _read_value(self) -> int:
+        sign = "-" if self._peek_word() == "-" else ""
         self.at += bool(sign)
-        token = self._token()
+        token = self._peek_token()
         if token is None or token.token_type not in (T.STRING, T.NUMBER):
-            raise self._wrong()
+            raise self._make_error()
         self.at += 1
         codes, outside = self.lists.members.encode(pa.array([sign + token.text]))
         if outside[0]:
@@ -151,22 +151,22 @@ class _Reader:
             )
         return int(codes[0])
 
-    def _token(self) -> Token | None:
+    def _peek_token(self) -> Token | None:
         tokens = self.question.tokens
         return tokens[self.at] if self.at < len(tokens) else None
 
-    def _word(self) -> str:
+    def _peek_word(self) -> str:
         """The next token in small letters; empty for text in quotes and at the end."""
-        token = self._token()
+        token = self._peek_token()
         return "" if token is None or token.token_type is T.STRING else token.text.lower()
 
-    def _words(self, *expected: str) -> None:
+    def _read_words(self, *expected: str) -> None:
         for word in expected:
-            if self._word() != word:
-                raise self._wrong()
+            if self._peek_word() != word:
+                raise self._make_error()
             self.at += 1
 
-    def _wrong(self) -> QueryError:
-        token = self._token()
+    def _make_error(self) -> QueryError:
+        token = self._peek_token()
         said = "Something is missing here." if token is None else f"'{token.text}' is not expected."
         return self.question.error(f"{said} {_FORMS.format(self.column)}", token)

@@ -73,7 +73,7 @@ class StringsReader:
         self, queries: Sequence[Query], engine: Sandbox
     ) -> dict[int, list[tuple[Key, Estimate]]]:
         """Return the answers by place; none is found more cheaply together."""
-        return {place: list(self.answer(query, engine)) for place, query in enumerate(queries)}
+        return {index: list(self.answer(query, engine)) for index, query in enumerate(queries)}
 
     def _estimate(self, query: StringQuery) -> Estimate:
         if query.asked == "all":
@@ -84,7 +84,7 @@ class StringsReader:
                 )
             return Estimate(float(self._rows), Exact(), "the number of rows is published")
         if query.asked != "occurrences":
-            return self._beginning(query)
+            return self._estimate_beginning(query)
         if self.design.model == "prefix":
             raise QueryError(
                 "A tree of prefixes has no occurrences inside of sequences: publish with the "
@@ -92,7 +92,7 @@ class StringsReader:
             )
         return self.occurrences(query.codes)
 
-    def _beginning(self, query: StringQuery) -> Estimate:
+    def _estimate_beginning(self, query: StringQuery) -> Estimate:
         if self.design.model != "prefix":
             raise QueryError(
                 "How sequences begin was not counted: publish with the model prefix, or ask for "
@@ -107,21 +107,21 @@ class StringsReader:
         known = self.model.known(codes)
         if known is None:
             return Estimate(0.0, Unknown(), "not counted", (_UNMEASURED,))
-        return self._measured(known)
+        return self._estimate_measured(known)
 
     def occurrences(self, codes: Codes) -> Estimate:
         """Return how often the string occurs, by what was measured or else by the chain."""
         known = self.model.known(codes)
         if known is not None:
-            return self._measured(known)
+            return self._estimate_measured(known)
         notes = (_CHAINED, *self._notes)
-        return Estimate(self._chain(codes), Unknown(), CHAIN, notes)
+        return Estimate(self._estimate_chain(codes), Unknown(), CHAIN, notes)
 
     @property
     def _notes(self) -> tuple[str, ...]:
         return (_WEIGHTED,) if self.design.weighted else ()
 
-    def _measured(self, known: NoisyCounts) -> Estimate:
+    def _estimate_measured(self, known: NoisyCounts) -> Estimate:
         unit, noises = self.design.unit, known.noises
         reading = Reading(
             known.number / unit,
@@ -131,12 +131,12 @@ class StringsReader:
         )
         return Estimate(reading.value, NoisyTotal(reading), SUMMED, self._notes)
 
-    def _chain(self, codes: Codes) -> float:
+    def _estimate_chain(self, codes: Codes) -> float:
         """Return the count of the first symbol times the probabilities of those that follow."""
         first = self.model.known(codes[:1])
         value = 0.0 if first is None else max(first.number / self.design.unit, 0.0)
-        for place in range(1, len(codes)):
-            value *= float(self.model.probabilities(codes[:place])[0][codes[place]])
+        for index in range(1, len(codes)):
+            value *= float(self.model.probabilities(codes[:index])[0][codes[index]])
         return value
 
     def drawn_rows(self) -> SequenceRows:
@@ -158,7 +158,7 @@ class StringsReader:
                 "A tree of prefixes does not tell what comes next: publish with the model suffix "
                 "or grams."
             )
-        chances, used = self.model.probabilities(self._codes(context))
+        chances, used = self.model.probabilities(self._encode_context(context))
         order = np.argsort(-chances, kind="stable")
         labels = self.members.labels()
         values = pa.concat_arrays([labels, pa.nulls(1, labels.type)]).take(pa.array(order))
@@ -166,16 +166,18 @@ class StringsReader:
         table = pa.table({"next": values, "probability": chances[order]})
         return table.replace_schema_metadata(metadata)
 
-    def _codes(self, context: Sequence[Any]) -> Codes:
-        if isinstance(context, str) or not all(isinstance(each, (str, int)) for each in context):
+    def _encode_context(self, context: Sequence[Any]) -> Codes:
+        if isinstance(context, str) or not all(isinstance(value, (str, int)) for value in context):
             raise ParameterError.of("next", "context", "a list of values", context)
-        codes, outside = self.members.encode(pa.array([str(each) for each in context], pa.string()))
+        codes, outside = self.members.encode(
+            pa.array([str(value) for value in context], pa.string())
+        )
         if outside.any():
             wrong = list(context)[int(np.argmax(outside))]
-            raise ParameterError.of("next", "context", self._values_in_words(), wrong)
+            raise ParameterError.of("next", "context", self._list_values(), wrong)
         return tuple(codes.tolist())
 
-    def _values_in_words(self) -> str:
+    def _list_values(self) -> str:
         """Return the values of the sequences in words, the first ones of many."""
         labels = list(map(str, self.members.labels().to_pylist()))
         more = f" and {len(labels) - _MOST_SHOWN:,} more" if len(labels) > _MOST_SHOWN else ""
@@ -197,36 +199,36 @@ class StringsReader:
         many = self.model.measured(range(shortest, longest + 1))
         labels = self.members.labels()
         rows = [
-            ((tuple(labels.take(pa.array(codes)).to_pylist()),), self._chosen(codes, many))
-            for codes in self._frequent(k, shortest, longest)
+            ((tuple(labels.take(pa.array(codes)).to_pylist()),), self._estimate_chosen(codes, many))
+            for codes in self._find_frequent(k, shortest, longest)
         ]
         return Estimates([(self.column, pa.list_(labels.type))], rows)
 
-    def _chosen(self, codes: Codes, many: int) -> Estimate:
+    def _estimate_chosen(self, codes: Codes, many: int) -> Estimate:
         known = self.model.known(codes)
         if known is None:
             return self.occurrences(codes)
-        found = self._measured(known)
-        return replace(found, law=Selected(found.law, many), notes=(*found.notes, WINNERS))
+        estimate = self._estimate_measured(known)
+        return replace(estimate, law=Selected(estimate.law, many), notes=(*estimate.notes, WINNERS))
 
-    def _frequent(self, k: int, shortest: int, longest: int) -> list[Codes]:
+    def _find_frequent(self, k: int, shortest: int, longest: int) -> list[Codes]:
         """Return the strings of largest estimates, found from the most frequent to longer ones."""
         open_: list[tuple[float, Codes]] = [(-math.inf, ())]
-        found: list[Codes] = []
+        frequent: list[Codes] = []
         compared = 0
-        while open_ and len(found) < k and compared < _STEPS:
+        while open_ and len(frequent) < k and compared < _STEPS:
             value, codes = heapq.heappop(open_)
             if len(codes) >= shortest:
-                found.append(codes)
+                frequent.append(codes)
             if len(codes) == longest:
                 continue
-            longer = self._extensions(codes, -value)
+            longer = self._extend(codes, -value)
             compared += len(longer)
             for code in np.flatnonzero(longer > 0).tolist():
                 heapq.heappush(open_, (-float(longer[code]), (*codes, code)))
-        return found
+        return frequent
 
-    def _extensions(self, codes: Codes, value: float) -> Floats:
+    def _extend(self, codes: Codes, value: float) -> Floats:
         """Return the estimates of the string with one more value, given its own estimate."""
         numbers = self.model.following(codes)[:-1] / self.design.unit
         unknown = np.isnan(numbers)

@@ -66,8 +66,8 @@ class SequenceRows:
         records = np.minimum(sizes + 1, self.model.design.length).astype(np.float64)
         weights = 1 / records if self.model.design.weighted else np.ones(len(sizes))
         width = self.model.design.alphabet + 1
-        found = np.bincount(codes, np.repeat(weights, sizes), width)
-        found[-1] += weights[sizes < self.model.design.length].sum()
+        drawn = np.bincount(codes, np.repeat(weights, sizes), width)
+        drawn[-1] += weights[sizes < self.model.design.length].sum()
         noisy = self.model.following(())
         variance = self.model.design.laws[0].variance * max(len(self.model.leaves), 1)
         table = NoisyTable((0,), noisy / max(noisy.sum(), 1.0), variance)
@@ -77,7 +77,7 @@ class SequenceRows:
                 "attributes": pa.array([[self.name]], pa.list_(pa.string())),
                 "ways": [1],
                 "cells": [width],
-                "distance": [float(np.abs(table.counts - found / max(found.sum(), 1e-9)).sum())],
+                "distance": [float(np.abs(table.counts - drawn / max(drawn.sum(), 1e-9)).sum())],
                 "noise": [noise],
             }
         )
@@ -93,18 +93,18 @@ def draw_sequences(
     cumulated = np.cumsum(model.leaf_probabilities, axis=1)
     columns = np.full((number, longest), symbols, np.int64)
     active = np.arange(number)
-    for place in range(longest):
-        leaf = _leaves(model, columns, active, place)
+    for index in range(longest):
+        leaf = _find_leaves(model, columns, active, index)
         chosen = (generator.random(len(active))[:, None] > cumulated[leaf]).sum(axis=1)
-        columns[active, place] = np.minimum(chosen, symbols)
+        columns[active, index] = np.minimum(chosen, symbols)
         active = active[chosen < symbols]
     inside = columns < symbols
     offsets = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
     return columns[inside], offsets
 
 
-def _leaves(model: ContextModel, columns: Integers, rows: Integers, place: int) -> Integers:
-    """Return the leaf of the context before `place` of each of these rows."""
+def _find_leaves(model: ContextModel, columns: Integers, rows: Integers, index: int) -> Integers:
+    """Return the leaf of the context before the symbol `index` of each of these rows."""
     fanout = model.inner.fanout
     nodes = np.zeros(len(rows), np.int64)
     leaves = np.zeros(len(rows), np.int64)
@@ -112,7 +112,7 @@ def _leaves(model: ContextModel, columns: Integers, rows: Integers, place: int) 
     back = 1
     while len(at):
         start = np.full(len(at), fanout - 1)
-        code = columns[rows[at], place - back] if back <= place else start
+        code = columns[rows[at], index - back] if back <= index else start
         child = model.inner.child(nodes[at], code)
         ended = child < 0
         keys = nodes[at[ended]] * fanout + code[ended]
@@ -152,8 +152,8 @@ class TripRows:
     def table(self, number: int, seed: int | None) -> pa.Table:
         draw = np.random.default_rng(seed)
         step = max(_TOGETHER // len(self.cells), 1)
-        pieces = [self._drawn(min(step, number - at), draw) for at in range(0, number, step)]
-        trips = np.concatenate([self._drawn(0, draw), *pieces])
+        pieces = [self._draw_trips(min(step, number - at), draw) for at in range(0, number, step)]
+        trips = np.concatenate([self._draw_trips(0, draw), *pieces])
         sizes = (trips >= 0).sum(axis=1)
         offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
         names = pa.array(self.cells).take(pa.array(trips[trips >= 0]))
@@ -167,7 +167,7 @@ class TripRows:
         names = [f"length({self.name})"]
         return quality(names, [sizes], [most + 1], [self.lengths], float(max(self.total, 1)))
 
-    def _drawn(self, number: int, draw: np.random.Generator) -> Integers:
+    def _draw_trips(self, number: int, draw: np.random.Generator) -> Integers:
         """Return the cells of trips, a row for each, -1 after the end."""
         shares = onto_simplex(self.lengths.counts, max(float(self.lengths.counts.sum()), 1.0))
         longest = len(shares) - 1
@@ -176,17 +176,17 @@ class TripRows:
         if not len(self.weights) or not shares[1:].any() or not len(there):
             return trips
         chosen = draw.choice(len(self.weights), len(there), p=self.weights / self.weights.sum())
-        first, last = (each[chosen] for each in self.ends)
-        sizes = self._sizes(first, last, shares, draw)
+        first, last = (cells[chosen] for cells in self.ends)
+        sizes = self._draw_sizes(first, last, shares, draw)
         trips[there, 0] = first
-        for place in range(1, longest):
-            on = np.flatnonzero(sizes > place)
-            here = trips[there[on], place - 1]
-            ways = self.chain[here] * self.powers[sizes[on] - place - 1, :, last[on]]
-            trips[there[on], place] = _one_of(ways, last[on], draw)
+        for index in range(1, longest):
+            on = np.flatnonzero(sizes > index)
+            here = trips[there[on], index - 1]
+            ways = self.chain[here] * self.powers[sizes[on] - index - 1, :, last[on]]
+            trips[there[on], index] = _draw_columns(ways, last[on], draw)
         return trips
 
-    def _sizes(
+    def _draw_sizes(
         self, first: Integers, last: Integers, shares: Floats, draw: np.random.Generator
     ) -> Integers:
         """Return a number of cells for every trip: n with probability proportional to the share of
@@ -194,36 +194,38 @@ class TripRows:
         first; where all of these are 0, the least: one cell, or two.
         """
         ways = shares[1 : len(self.powers) + 1] * self.powers[:, first, last].T
-        return 1 + _one_of(ways, np.where(first == last, 0, 1), draw)
+        return 1 + _draw_columns(ways, np.where(first == last, 0, 1), draw)
 
     @cached_property
     def chain(self) -> Floats:
         """The probabilities of the next cell (column) after each cell (row)."""
         number = len(self.cells)
-        found = np.stack([self.model.probabilities((cell,))[0][:-1] for cell in range(number)])
-        np.fill_diagonal(found, 0.0)
-        sums = found.sum(axis=1, keepdims=True)
+        chances = np.stack([self.model.probabilities((cell,))[0][:-1] for cell in range(number)])
+        np.fill_diagonal(chances, 0.0)
+        sums = chances.sum(axis=1, keepdims=True)
         even = (1 - np.eye(number)) / max(number - 1, 1)
-        return np.where(sums > 0, found / np.where(sums > 0, sums, 1.0), even)
+        return np.where(sums > 0, chances / np.where(sums > 0, sums, 1.0), even)
 
     @cached_property
     def powers(self) -> npt.NDArray[np.float32]:
         """The probabilities of getting from a cell to another in 0, 1, 2, ... steps."""
-        found = [np.eye(len(self.cells))]
+        powers = [np.eye(len(self.cells))]
         for _ in range(self.lengths.cells - 2):
-            found.append(found[-1] @ self.chain)
-        return np.stack(found).astype(np.float32)
+            powers.append(powers[-1] @ self.chain)
+        return np.stack(powers).astype(np.float32)
 
 
-def _one_of(weights: npt.NDArray[Any], instead: Integers, draw: np.random.Generator) -> Integers:
+def _draw_columns(
+    weights: npt.NDArray[Any], instead: Integers, draw: np.random.Generator
+) -> Integers:
     """Return a column for every row, by its weights; that of `instead` where all are 0."""
     sums = np.cumsum(weights, axis=1)
     total = sums[:, -1]
-    found = (sums <= (draw.random(len(sums)) * total)[:, None]).sum(axis=1)
-    return np.where(total > 0, np.minimum(found, weights.shape[1] - 1), instead)
+    columns = (sums <= (draw.random(len(sums)) * total)[:, None]).sum(axis=1)
+    return np.where(total > 0, np.minimum(columns, weights.shape[1] - 1), instead)
 
 
 def cell_places(names: Sequence[str], cells: Sequence[str]) -> Integers:
     """Return the places of cells by their names, -1 for a missing one."""
-    places = {cell: place for place, cell in enumerate(cells)}
+    places = {cell: index for index, cell in enumerate(cells)}
     return np.array([places.get(name, -1) for name in names], np.int64)

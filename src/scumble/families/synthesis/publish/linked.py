@@ -79,36 +79,38 @@ def publish_linked(
     if not isinstance(mechanism, Synthesis):
         raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
     known = {
-        name: each if isinstance(each, Schema) else Schema.load(each)
-        for name, each in _of_tables("schema", schemas, sources).items()
+        name: given_schema if isinstance(given_schema, Schema) else Schema.load(given_schema)
+        for name, given_schema in _require_entries("schema", schemas, sources).items()
     }
-    keys = _of_tables("keys", keys, sources)
-    children = _all_columns(sources, known, mechanism) if children is None else children
+    keys = _require_entries("keys", keys, sources)
+    children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
-    opened = _opened(sources, named, queries)
-    parts = _plans(mechanism, next(iter(sources)), known, children, keys)
+    opened = _open_sources(sources, named, queries)
+    parts = _make_plans(mechanism, next(iter(sources)), known, children, keys)
     for plan, schema in parts.values():
         plan.check(schema)
         plan.check_reading(options.outside)
     given = {
-        name: tuple(each for each in columns if each not in known[name])
+        name: tuple(column for column in columns if column not in known[name])
         for name, columns in children.items()
     }
     ledger = None if options.ledger is None else open_ledger(options.ledger)
     shown = {name: schema for name, (_, schema) in parts.items()}
     tables = dict[str, pa.Table]()
-    with _paid(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
+    with _charge_ledger(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
         reading = _PrivateTables(opened, known, keys, options)
         with portion(0, 0.5):
             tables |= reading.linked(mechanism, children)
         releases = dict[str, Release]()
         for done, name in enumerate(parts):
             with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
-                releases[name] = _released(
+                releases[name] = _publish_table(
                     publish, tables[name], parts[name], options, reading.remarks[name]
                 )
     _say_limited(releases[next(iter(parts))], mechanism, children)
-    return LinkedRelease(releases, dict(keys), given, _promise(mechanism, parts, options.seed))
+    return LinkedRelease(
+        releases, dict(keys), given, _state_promise(mechanism, parts, options.seed)
+    )
 
 
 def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str]) -> None:
@@ -118,7 +120,7 @@ def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str])
     people.manifest = replace(manifest, report={**manifest.report, ROWS_OF_PERSON: limited})
 
 
-def _released(
+def _publish_table(
     publish: Callable[..., Any],
     table: pa.Table,
     part: tuple[Synthesis, Schema],
@@ -141,7 +143,7 @@ def _released(
     return release
 
 
-def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
+def _require_entries(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a parameter that has an entry for each table, or refuse it."""
     if not isinstance(given, Mapping) or set(given) != set(sources):
         allowed = f"a dict with an entry for each table: {', '.join(sources)}"
@@ -149,7 +151,7 @@ def _of_tables(what: str, given: Any, sources: Mapping[str, Any]) -> Mapping[str
     return given
 
 
-def _opened(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, Source]:
+def _open_sources(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, Source]:
     """Return the sources, opened; `tables` and `queries` are for some of them."""
     for name, given in (("table", tables), ("query", queries)):
         if given is not None and not (isinstance(given, Mapping) and set(given) <= set(sources)):
@@ -162,7 +164,7 @@ def _opened(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, 
     }
 
 
-def _paid(
+def _charge_ledger(
     ledger: Ledger | None,
     mechanism: Synthesis,
     schemas: Mapping[str, Schema],
@@ -181,15 +183,15 @@ def _paid(
     return ledger.paid(bill, harmless=(SourceError, ParameterError), nothing_made=unread)
 
 
-def _all_columns(
+def _list_columns(
     sources: Mapping[str, Any], schemas: Mapping[str, Schema], mechanism: Synthesis
 ) -> dict[str, list[str]]:
     """Return for every table but the first its published columns and those of the people."""
-    found = {}
+    columns = {}
     for name in list(sources)[1:]:
-        own = [each.name for each in schemas[name].published]
-        found[name] = own + [each for each in mechanism.names if each not in schemas[name]]
-    return found
+        own = [attribute.name for attribute in schemas[name].published]
+        columns[name] = own + [column for column in mechanism.names if column not in schemas[name]]
+    return columns
 
 
 def _check(
@@ -218,13 +220,13 @@ def _check(
 
 def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism: Synthesis) -> None:
     """Refuse columns that neither the table `name` nor the published table of people has."""
-    if not any(each in schema for each in columns) or len(set(columns)) < len(columns):
+    if not any(column in schema for column in columns) or len(set(columns)) < len(columns):
         allowed = f"different columns, at least one of them of '{name}'"
         raise ParameterError.of("publish", "children", allowed, list(columns))
-    for each in columns:
-        if each not in schema and each not in mechanism.names:
+    for column in columns:
+        if column not in schema and column not in mechanism.names:
             raise SchemaError(
-                f"'{each}' is neither a column of '{name}' nor a published one of people."
+                f"'{column}' is neither a column of '{name}' nor a published one of people."
             )
 
 
@@ -249,24 +251,26 @@ class _PrivateTables:
         """Return the table of people with the numbers of their rows in others, and the others."""
         step = 1 / (1 + len(children))
         with portion(0, step):
-            people, row_of = self._people(mechanism.names)
-        found, table = {}, people
+            people, row_of = self._read_people(mechanism.names)
+        others, table = {}, people
         for done, (name, columns) in enumerate(children.items(), 1):
             with portion(done * step, (done + 1) * step):
-                found[name], owners = self._joined(name, columns, people, row_of)
+                others[name], owners = self._join_people(name, columns, people, row_of)
             numbers = np.bincount(owners, minlength=people.num_rows)
             limited = pa.array(np.minimum(numbers, mechanism.unit.rows))
             table = table.append_column(number_of(name), limited)
-        return {self._people_name: table, **found}
+        return {self._people_name: table, **others}
 
-    def _people(self, names: Sequence[str]) -> tuple[pa.Table, dict[bytes, int]]:
+    def _read_people(self, names: Sequence[str]) -> tuple[pa.Table, dict[bytes, int]]:
         """Return the table of people, and the row of each key; keys must differ."""
         key = self._keys[self._people_name]
         table = self._read(self._people_name, names)
         if self._options.outside == "drop":
-            known = [each is not None for each in _keys(table[key])]
+            known = [person is not None for person in _read_keys(table[key])]
             table = table.filter(pa.array(known, pa.bool_()))
-        row_of = {each: row for row, each in enumerate(_keys(table[key])) if each is not None}
+        row_of = {
+            person: row for row, person in enumerate(_read_keys(table[key])) if person is not None
+        }
         if len(row_of) < table.num_rows:
             raise ParameterError(
                 f"The key '{key}' of people must be different in every row and never missing; "
@@ -274,30 +278,30 @@ class _PrivateTables:
             )
         return table, row_of
 
-    def _joined(
+    def _join_people(
         self, name: str, columns: Sequence[str], people: pa.Table, row_of: Mapping[bytes, int]
     ) -> tuple[pa.Table, Integers]:
         """Return the rows of another table with the given columns of their person, and the place
         of that person for each; rows without a person are left out.
         """
         schema = self._schemas[name]
-        table = self._read(name, [each for each in columns if each in schema])
-        keys = _keys(table[self._keys[name]])
-        owner = np.array([row_of.get(each or b"", -1) for each in keys], np.int64)
+        table = self._read(name, [column for column in columns if column in schema])
+        keys = _read_keys(table[self._keys[name]])
+        owner = np.array([row_of.get(key or b"", -1) for key in keys], np.int64)
         table, owner = table.filter(pa.array(owner >= 0)), owner[owner >= 0]
-        for each in columns:
-            if each not in schema:
-                table = table.append_column(each, people[each].take(pa.array(owner)))
+        for column in columns:
+            if column not in schema:
+                table = table.append_column(column, people[column].take(pa.array(owner)))
         return table, owner
 
     def _read(self, name: str, columns: Sequence[str]) -> pa.Table:
         """Return these columns of a table and its key, without the rows that `outside` drops."""
         source, wanted = self._sources[name], [*columns, self._keys[name]]
         source.require(wanted, reveal=self._options.reveal)
-        nothing = pa.schema([(each, pa.string()) for each in wanted])
+        nothing = pa.schema([(column, pa.string()) for column in wanted])
         batches = list(source.batches(wanted)) or [pa.RecordBatch.from_pylist([], nothing)]
         table = pa.Table.from_batches(batches).select(wanted)
-        schema = Schema(tuple(_only(self._schemas[name], wanted)))
+        schema = Schema(tuple(_select_attributes(self._schemas[name], wanted)))
         rows = Rows(
             table,
             schema,
@@ -314,22 +318,24 @@ class _PrivateTables:
         self.remarks[name] = rows.remarks()
         if self._options.outside != "drop" or not rows.outside_columns:
             return table
-        outside = [schema[each].encode(table[each])[1] for each in sorted(rows.outside_columns)]
+        outside = [
+            schema[column].encode(table[column])[1] for column in sorted(rows.outside_columns)
+        ]
         return table.filter(pa.array(~np.logical_or.reduce(outside)))
 
 
-def _keys(column: pa.ChunkedArray) -> list[bytes | None]:
+def _read_keys(column: pa.ChunkedArray) -> list[bytes | None]:
     """Return keys as the limit on the rows of a person reads them: two keys that are one person
     there must be one here, else one person would push out the rows of another.
     """
     values = arrow_values.unwrap(column.combine_chunks())
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    found: list[bytes | None] = identifiers(values).to_pylist()
-    return found
+    keys: list[bytes | None] = identifiers(values).to_pylist()
+    return keys
 
 
-def _plans(
+def _make_plans(
     mechanism: Synthesis,
     people: str,
     schemas: Mapping[str, Schema],
@@ -351,25 +357,28 @@ def _plans(
     first = schemas[people]
     most = IntegerRange(0, mechanism.unit.rows)
     counted = [Attribute(number_of(name), "quasi", most) for name in children]
-    names = [*mechanism.names, *(each.name for each in counted)]
+    names = [*mechanism.names, *(attribute.name for attribute in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
-    read = _only(first, [*mechanism.names, keys[people]])
-    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
+    read = _select_attributes(first, [*mechanism.names, keys[people]])
+    plans = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
     for name, columns in children.items():
-        others = [first[each] for each in columns if each not in schemas[name]]
+        others = [first[column] for column in columns if column not in schemas[name]]
         plan = Synthesis(
             list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
         )
-        found[name] = (plan, Schema((*_only(schemas[name], [*columns, keys[name]]), *others)))
-    return found
+        plans[name] = (
+            plan,
+            Schema((*_select_attributes(schemas[name], [*columns, keys[name]]), *others)),
+        )
+    return plans
 
 
-def _only(schema: Schema, names: Sequence[str]) -> list[Attribute]:
+def _select_attributes(schema: Schema, names: Sequence[str]) -> list[Attribute]:
     """Return the attributes of a schema with these names, which are all that is read."""
-    return [each for each in schema if each.name in names]
+    return [attribute for attribute in schema if attribute.name in names]
 
 
-def _promise(
+def _state_promise(
     mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], seed: int | None
 ) -> Guarantees:
     """Return the promise of all tables together."""
@@ -382,8 +391,8 @@ def _promise(
         contribution=mechanism.unit.rows,
         person=last.person,
     )
-    [found] = whole.guarantee(schema)
-    sentence = found.sentence if seed is None else f"{SEEDED} {found.sentence}"
+    [guarantee] = whole.guarantee(schema)
+    sentence = guarantee.sentence if seed is None else f"{SEEDED} {guarantee.sentence}"
     most = mechanism.unit.rows
-    limits = (TOGETHER.format("one row" if most == 1 else f"{most} rows"), *found.limits)
-    return Guarantees([replace(found, sentence=sentence, limits=limits)])
+    limits = (TOGETHER.format("one row" if most == 1 else f"{most} rows"), *guarantee.limits)
+    return Guarantees([replace(guarantee, sentence=sentence, limits=limits)])

@@ -110,7 +110,7 @@ class Mwem(AttributeSummary):
         questions = self.questions(table.schema)
         counts = PrivateQueries(table, questions.merged, questions.matrix, self.unit)
         rows = table.public_rows(self.unit)
-        each = self._share(rows is None)
+        epsilon = self._share(rows is None)
         noise = self._noise(rows is None)
         total, numbers, sets = None, list[int](), list[np.ndarray[Any, np.dtype[np.int64]]]()
         if rows is None:
@@ -121,11 +121,13 @@ class Mwem(AttributeSummary):
         people, first, sizes = float(numbers[0] if rows is None else rows), len(sets), design.sizes
         for _ in range(self.rounds):
             model = fitted(sizes, people, sets[first:], numbers[first:])
-            place = counts.worst(questions.matrix @ model, each)
-            sets.append(np.flatnonzero(questions.matrix[place]))
-            numbers.append(counts.measured(place, noise))
-        found = pa.table({NOISY: pa.array(numbers, pa.int64()), CELLS: [s.tolist() for s in sets]})
-        pq.write_table(found, folder / _FILE)
+            index = counts.worst(questions.matrix @ model, epsilon)
+            sets.append(np.flatnonzero(questions.matrix[index]))
+            numbers.append(counts.measured(index, noise))
+        written = pa.table(
+            {NOISY: pa.array(numbers, pa.int64()), CELLS: [s.tolist() for s in sets]}
+        )
+        pq.write_table(written, folder / _FILE)
         return Measurements(_FILE, self.names, design, rows)
 
     def _total_law(self) -> DiscreteLaplace:
@@ -171,7 +173,7 @@ class PrivateQueries:
 
     def total(self, law: DiscreteLaplace) -> int:
         """Return the number of rows plus noise."""
-        return self._noisy("number of rows", self._rows, law)
+        return self._add_noise("number of rows", self._rows, law)
 
     def worst(self, modelled: npt.NDArray[np.float64], epsilon: Fraction) -> int:
         """Return the place of a count that the model answers badly, by the exponential mechanism.
@@ -191,9 +193,9 @@ class PrivateQueries:
 
     def measured(self, place: int, law: DiscreteLaplace) -> int:
         """Return one of the counts plus noise."""
-        return self._noisy("count", int(self._answers[place]), law)
+        return self._add_noise("count", int(self._answers[place]), law)
 
-    def _noisy(self, what: str, number: int, law: DiscreteLaplace) -> int:
+    def _add_noise(self, what: str, number: int, law: DiscreteLaplace) -> int:
         check_scale(law)
         self._table._account.charge(what, PrivacyLoss(self._unit.rows / law.scale))
         noisy = np.array([number])

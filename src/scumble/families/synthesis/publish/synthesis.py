@@ -111,7 +111,7 @@ class Synthesis(AttributeSummary):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.extra = whole("Synthesis", "extra", self.extra, least=0, most=MOST_EXTRA)
-        self._sets = self._checked_workload()
+        self._sets = self._check_workload()
         self._budget = Budget.of(self.promise.rho, self.unit, len(self.names), self._further)
         for law in (self._budget.single, self._budget.edge, self._budget.further):
             if law is not None:
@@ -125,7 +125,7 @@ class Synthesis(AttributeSummary):
             raise ParameterError.of("Synthesis", "epsilon", allowed, self.epsilon)
         return self.delta
 
-    def _checked_workload(self) -> dict[Places, Fraction]:
+    def _check_workload(self) -> dict[Places, Fraction]:
         """Return the sets that matter by place, with their weights."""
         if self.workload is None:
             if self.weights is not None:
@@ -135,25 +135,25 @@ class Synthesis(AttributeSummary):
                 )
             return {}
         allowed = f"lists of 1 to {MOST_TOGETHER} different attributes that are synthesised"
-        found: list[Places] = []
-        for each in self.workload:
-            names = [each] if isinstance(each, str) else list(each)
+        sets: list[Places] = []
+        for entry in self.workload:
+            names = [entry] if isinstance(entry, str) else list(entry)
             known = all(name in self.names for name in names) and len(set(names)) == len(names)
             if not known or not 1 <= len(names) <= MOST_TOGETHER:
                 raise ParameterError.of("Synthesis", "workload", allowed, names)
-            found.append(tuple(sorted(map(self.names.index, names))))
-        if not found or len(set(found)) < len(found):
-            given = [list(each) for each in self.workload]
+            sets.append(tuple(sorted(map(self.names.index, names))))
+        if not sets or len(set(sets)) < len(sets):
+            given = [list(entry) for entry in self.workload]
             raise ParameterError.of("Synthesis", "workload", allowed, given)
-        self.workload = [[self.names[place] for place in each] for each in found]
-        weights = [1] * len(found) if self.weights is None else list(self.weights)
-        if len(weights) != len(found):
+        self.workload = [[self.names[index] for index in places] for places in sets]
+        weights = [1] * len(sets) if self.weights is None else list(self.weights)
+        if len(weights) != len(sets):
             needed = "a list of one number above 0 for each set of the workload"
             raise ParameterError.of("Synthesis", "weights", needed, weights)
         exact = [read_positive("Synthesis", "weights", weight) for weight in weights]
         if self.weights is not None:
-            self.weights = [float(each) for each in exact]
-        return dict(zip(found, exact, strict=True))
+            self.weights = [float(weight) for weight in exact]
+        return dict(zip(sets, exact, strict=True))
 
     @property
     def _candidates(self) -> dict[Places, Fraction]:
@@ -173,10 +173,10 @@ class Synthesis(AttributeSummary):
         super().check(schema)
         sizes = [schema[name].size for name in self.names]
         sets = {*combinations(range(len(sizes)), 2), *self._candidates}
-        cells = {each: prod(sizes[place] for place in each) for each in sets}
+        cells = {places: prod(sizes[index] for index in places) for places in sets}
         if sum(cells.values()) > MOST_CELLS:
-            largest = max(cells, key=lambda each: cells[each])
-            listed = ", ".join(self.names[place] for place in largest)
+            largest = max(cells, key=lambda places: cells[places])
+            listed = ", ".join(self.names[index] for index in largest)
             raise ParameterError(
                 f"The {len(sets)} tables among which Synthesis chooses have "
                 f"{large(sum(cells.values()))} cells, the largest ({listed}) "
@@ -205,8 +205,8 @@ class Synthesis(AttributeSummary):
         number = len(design.attributes)
         return {
             "tables chosen": [
-                [design.attributes[place] for place in each.places]
-                for each in design.tables[number:]
+                [design.attributes[index] for index in table.places]
+                for table in design.tables[number:]
             ],
             "values counted together": sum(map(len, design.merged)),
             "numbers": design.numbers,
@@ -290,14 +290,14 @@ class Budget:
         third, edges = tree / 3, attributes - 1
         left = further if left is None else left
         of_edges = third if left else rho - 2 * third
-        found = cls(law(attributes, third), choice_epsilon(edges, third), law(edges, of_edges))
+        budget = cls(law(attributes, third), choice_epsilon(edges, third), law(edges, of_edges))
         if not left:
-            return found
+            return budget
         choice = CHOICE_SHARE * (rho - tree)
         return cls(
-            found.single,
-            found.edge_choice,
-            found.edge,
+            budget.single,
+            budget.edge_choice,
+            budget.edge,
             choice_epsilon(left, choice),
             law(left, rho - tree - choice),
         )
@@ -310,15 +310,15 @@ class ChosenSoFar:
         self._private, self.budget = private, budget
         self._numbers = private.one_way(budget.single)
         rare = RARE * sqrt(budget.single.variance)
-        merged = tuple(_rare(numbers, rare) for numbers in self._numbers)
-        tables = [ChosenTable((place,), budget.single) for place in range(len(private.names))]
+        merged = tuple(_find_rare(numbers, rare) for numbers in self._numbers)
+        tables = [ChosenTable((index,), budget.single) for index in range(len(private.names))]
         self.design = ChosenTables(private.names, private.sizes, merged, tuple(tables))
         private.merge(merged)
 
     @property
     def numbers(self) -> Integers:
         """The noisy numbers of all tables, one table after the other."""
-        return np.concatenate([each.reshape(-1) for each in self._numbers])
+        return np.concatenate([table.reshape(-1) for table in self._numbers])
 
     def model(self, rows: int | None) -> RowModel:
         """Return the row model of what was measured so far."""
@@ -340,7 +340,7 @@ class ChosenSoFar:
         parts, edges = Parts(len(places)), []
         for _ in places[1:]:
             some = [pair for pair in pairs if parts.joins(pair)]
-            [edge] = self._pick({pair: _independent(model, pair) for pair in some}, choice)
+            [edge] = self._pick({pair: _count_independent(model, pair) for pair in some}, choice)
             parts.join((edge[0], edge[1]))
             edges.append(edge)
         return edges
@@ -367,11 +367,11 @@ class ChosenSoFar:
         self._private.count(candidates)
         while number:
             known = {table.places for table in self.design.tables}
-            left = [each for each in candidates if each not in known]
+            left = [places for places in candidates if places not in known]
             picks = min(PER_ROUND, number)
-            models = _tables_of_rows(self.model(rows), left)
-            handicaps = {each: _noise_error(law, models[each].size) for each in left}
-            weights = _whole({each: candidates[each] for each in left})
+            models = _count_rows(self.model(rows), left)
+            handicaps = {places: _expect_noise(law, models[places].size) for places in left}
+            weights = _round_weights({places: candidates[places] for places in left})
             for chosen in self._pick(models, choice, handicaps, weights, picks):
                 self._measure(chosen, law)
             number -= picks
@@ -410,57 +410,58 @@ def closure_weights(sets: Iterable[Places], weights: Sequence[Fraction]) -> dict
     weighted = list(zip(map(frozenset, sets), weights, strict=True))
     subsets = {
         chosen
-        for each, _ in weighted
-        for size in range(2, len(each) + 1)
-        for chosen in combinations(sorted(each), size)
+        for members, _ in weighted
+        for size in range(2, len(members) + 1)
+        for chosen in combinations(sorted(members), size)
     }
     return {
-        chosen: sum((w * len(each & set(chosen)) for each, w in weighted), Fraction(0))
+        chosen: sum((w * len(members & set(chosen)) for members, w in weighted), Fraction(0))
         for chosen in sorted(subsets)
     }
 
 
-def _rare(numbers: Integers, least: float) -> tuple[int, ...]:
+def _find_rare(numbers: Integers, least: float) -> tuple[int, ...]:
     """Return the codes with noisy counts below `least`; none if it is but one."""
-    found = np.flatnonzero(numbers < least).tolist()
-    return tuple(found) if len(found) > 1 else ()
+    codes = np.flatnonzero(numbers < least).tolist()
+    return tuple(codes) if len(codes) > 1 else ()
 
 
-def _independent(model: RowModel, pair: Places) -> Integers:
+def _count_independent(model: RowModel, pair: Places) -> Integers:
     """Return the counts of a pair of independent attributes, in whole numbers."""
-    one, other = (model.margins[place] for place in pair)
-    return _rounded(np.outer(one, other) / model.total)
+    one, other = (model.margins[index] for index in pair)
+    return _round_counts(np.outer(one, other) / model.total)
 
 
-def _tables_of_rows(model: RowModel, sets: Iterable[Places]) -> dict[Places, Integers]:
+def _count_rows(model: RowModel, sets: Iterable[Places]) -> dict[Places, Integers]:
     """Return the tables of rows that are drawn from the model, scaled to its total."""
     number = min(max(round(model.total), 1), _MOST_ROWS)
     rows = model.coarse_rows(number, np.random.default_rng(0))
     return {
-        places: _rounded(
-            counts_of(rows, places, [model.sizes[place] for place in places])
+        places: _round_counts(
+            counts_of(rows, places, [model.sizes[index] for index in places])
             * (model.total / number)
         )
         for places in sets
     }
 
 
-def _rounded(table: npt.NDArray[np.float64]) -> Integers:
+def _round_counts(table: npt.NDArray[np.float64]) -> Integers:
     return np.rint(table).astype(np.int64)
 
 
-def _noise_error(law: DiscreteGaussian, cells: int) -> int:
+def _expect_noise(law: DiscreteGaussian, cells: int) -> int:
     """Return the mean L1 distance that noise alone makes of a table of so many cells."""
     return round(sqrt(2 / pi * law.variance) * cells)
 
 
-def _whole(weights: Mapping[Places, Fraction]) -> dict[Places, int]:
+def _round_weights(weights: Mapping[Places, Fraction]) -> dict[Places, int]:
     """Return weights as whole numbers up to 1000 in the same proportion, or 1 if all are equal."""
     if len(set(weights.values())) == 1:
         return dict.fromkeys(weights, 1)
     largest = max(weights.values())
     return {
-        each: max(round(_FINEST_WEIGHT * weight / largest), 1) for each, weight in weights.items()
+        places: max(round(_FINEST_WEIGHT * weight / largest), 1)
+        for places, weight in weights.items()
     }
 
 
@@ -493,8 +494,8 @@ class PrivateTables:
     def one_way(self, law: NoiseLaw) -> list[Integers]:
         """Return the noisy counts of each attribute alone."""
         check_scale(law)
-        found = self._table.marginals([[name] for name in self.names], self.unit)
-        return [each.noisy([law])[0] for each in found]
+        marginals = self._table.marginals([[name] for name in self.names], self.unit)
+        return [marginal.noisy([law])[0] for marginal in marginals]
 
     def merge(self, merged: Sequence[tuple[int, ...]]) -> None:
         """Count these values of each attribute as one class from now on."""
@@ -506,7 +507,7 @@ class PrivateTables:
         waiting: list[Places] = []
         cells = 0
         for places in [*sets, ()]:
-            size = prod(self.sizes[place] for place in places)
+            size = prod(self.sizes[index] for index in places)
             if waiting and (not places or cells + size > _TOGETHER):
                 self._count(waiting)
                 waiting, cells = [], 0
@@ -515,12 +516,12 @@ class PrivateTables:
                 cells += size
 
     def _count(self, sets: Sequence[Places]) -> None:
-        named = [[self.names[place] for place in places] for places in sets]
-        for places, each in zip(sets, self._table.marginals(named, self.unit), strict=True):
-            classes = [self._classes[place] for place in places]
+        named = [[self.names[index] for index in places] for places in sets]
+        for places, counts in zip(sets, self._table.marginals(named, self.unit), strict=True):
+            classes = [self._classes[index] for index in places]
             shape = [len(own) for own in classes]
-            each._counts = by_class(each._counts.reshape(shape), classes).reshape(-1)
-            self._counted[places] = each
+            counts._counts = by_class(counts._counts.reshape(shape), classes).reshape(-1)
+            self._counted[places] = counts
 
     def pick(
         self,
@@ -539,16 +540,17 @@ class PrivateTables:
         self._table._account.charge(f"choice of {picks} among {len(models)} sets", cost)
         sets = list(models)
         scores = [
-            weights[each] * (self._distance(each, models[each]) - handicaps[each]) for each in sets
+            weights[places] * (self._distance(places, models[places]) - handicaps[places])
+            for places in sets
         ]
         chosen = self._table._noise.picks(
             Candidates.listed(np.array(scores, np.int64)),
             picks,
-            sensitivity=self.unit.sensitivity * max(weights[each] for each in sets),
+            sensitivity=self.unit.sensitivity * max(weights[places] for places in sets),
             epsilon=epsilon,
             monotone=False,
         )
-        return [sets[int(place)] for place in chosen]
+        return [sets[int(index)] for index in chosen]
 
     def _distance(self, places: Places, model: Integers) -> int:
         return int(np.abs(self._counted[places]._counts - model.reshape(-1)).sum())
@@ -556,7 +558,7 @@ class PrivateTables:
     def measure(self, places: Places, law: NoiseLaw) -> Integers:
         """Return the noisy counts of a set that was counted, by classes."""
         check_scale(law)
-        [found] = self._counted[places].noisy([law])
-        shape = [int(self._classes[place].max()) + 1 for place in places]
-        numbers: Integers = found.reshape(shape)
+        [noisy] = self._counted[places].noisy([law])
+        shape = [int(self._classes[index].max()) + 1 for index in places]
+        numbers: Integers = noisy.reshape(shape)
         return numbers
