@@ -31,6 +31,7 @@ from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 from scumble.private.ledger.cost import bill_of_linked
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.mechanism import Mechanism
@@ -354,7 +355,7 @@ def _plans(
     names = [*mechanism.names, *(each.name for each in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
     read = _only(first, [*mechanism.names, keys[people]])
-    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
+    found = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted), Unit()))}
     for name, columns in children.items():
         others = [first[each] for each in columns if each not in schemas[name]]
         plan = Synthesis(
