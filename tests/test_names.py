@@ -13,6 +13,7 @@ def test_public_names() -> None:
     """All mechanisms, and these names."""
     others = [
         "ALL",
+        "Unit",
         "Attribute",
         "Bins",
         "Boolean",

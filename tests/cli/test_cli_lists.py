@@ -12,6 +12,7 @@ import scumble as sc
 from tests.support.terminal import run
 
 SCHEMA = """
+unit = "row"
 [attributes.who]
 role = "identifier"
 [attributes.items]

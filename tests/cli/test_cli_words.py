@@ -75,7 +75,7 @@ def test_the_demonstration_says_where_a_token_is_used(monkeypatch):
 def test_trips_beside_a_column_of_that_name():
     points = ListDomain("sequence", Bins((0, 1, 2)), longest=4)
     columns = [Attribute(name, "sensitive", points) for name in ("x", "y")]
-    schema = sc.Schema((Attribute("trip", "identifier"), *columns))
+    schema = sc.Schema((Attribute("trip", "identifier"), *columns), sc.Unit())
     names = list(map(str, range(50)))
     table = pa.table({"trip": names, "x": [[0.5, 1.5]] * 50, "y": [[0.5, 0.5]] * 50})
     mechanism = sc.Trajectories("x", "y", length=3, epsilon=1, neighbours="add_remove")

@@ -16,7 +16,7 @@ from tests.support.people import people, schema
 CANARY = "CANARY-7361"
 ROWS = 7_361
 
-DOMAIN = sc.Schema([sc.Attribute("name", "identifier"), *schema()])
+DOMAIN = sc.Schema([sc.Attribute("name", "identifier"), *schema()], sc.Unit())
 
 
 def _private(**changed: object) -> pa.Table:

@@ -18,6 +18,7 @@ from tests.support.layouts import assert_layout
 
 SEQUENCES = sc.Schema.loads(
     """
+    unit = "row"
     [attributes.name]
     role = "identifier"
     [attributes.pages]
@@ -28,6 +29,7 @@ SEQUENCES = sc.Schema.loads(
 )
 SETS = sc.Schema.loads(
     """
+    unit = "row"
     [attributes.name]
     role = "identifier"
     [attributes.pages]
@@ -44,6 +46,7 @@ TABLE = pa.table(
 )
 POINTS = sc.Schema.loads(
     """
+    unit = "row"
     [attributes.name]
     role = "identifier"
     [attributes.pages]

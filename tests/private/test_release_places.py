@@ -51,7 +51,8 @@ def named(name: str, jobs: sc.Category | None = None, more: str = "more") -> sc.
             sc.Attribute("person", "identifier"),
             *(sc.Attribute(each, "quasi", ages) for each in (name, more)),
             sc.Attribute("job", "sensitive", jobs or sc.Category(["cook", "nurse"])),
-        ]
+        ],
+        sc.Unit(),
     )
 
 

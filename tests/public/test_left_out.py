@@ -14,11 +14,11 @@ VISITS = pa.table(
     {"person": [f"p{each // 3}" for each in range(300)], "ward": ["eye", "heart", "eye"] * 100}
 )
 SCHEMA = sc.Schema.loads(
-    '[attributes.person]\nrole = "identifier"\n[attributes.ward]\nrole = "sensitive"\n'
-    'type = "category"\nvalues = ["eye", "heart"]'
+    'unit = "row"\n[attributes.person]\nrole = "identifier"\n'
+    '[attributes.ward]\nrole = "sensitive"\ntype = "category"\nvalues = ["eye", "heart"]'
 )
 PEOPLE = sc.Schema.loads(
-    '[attributes.person]\nrole = "identifier"\n[attributes.age]\nrole = "quasi"\n'
+    'unit = "row"\n[attributes.person]\nrole = "identifier"\n[attributes.age]\nrole = "quasi"\n'
     'type = "integer"\nrange = [0, 3]'
 )
 ONE_ROW = "counts at most 1 row of each person; the others were left out"

@@ -507,7 +507,7 @@ def test_ledger_has_the_same_charges(ledger_name: str, tmp_path: Path) -> None:
 def test_ledger_charges_a_further_release(tmp_path: Path) -> None:
     """What is left is charged, and what is beyond the limit is refused."""
     ledger = sc.Ledger.open(unpacked("ledgers", "limited", tmp_path))
-    schema = sc.Schema.load(FIXTURES / "data" / "people.toml")
+    schema = sc.Schema.load(FIXTURES / "data" / "people.toml").with_unit()
     people = FIXTURES / "data" / "people.csv"
     before, seal = len(ledger.history()), ledger.seal
     little = sc.Histogram(["ward"], epsilon=0.01, neighbours="replace")

@@ -10,6 +10,7 @@ import scumble as sc
 ITEMS = [f"i{number:02}" for number in range(40)]
 PAGES = ["home", "news", "shop", "help"]
 _SCHEMA = f"""
+unit = "row"
 [attributes.who]
 role = "identifier"
 [attributes.items]

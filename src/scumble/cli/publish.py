@@ -57,6 +57,7 @@ def publish(
 ) -> None:
     """Publish a table under a stated privacy promise."""
     from scumble.model.schema.schema import Schema
+    from scumble.private.mechanism import protect_unit
     from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
 
@@ -69,6 +70,7 @@ def publish(
     place = _check_place(output, to, steps, force)
     _check_record(book, mechanism, place, force)
     known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
+    mechanism = protect_unit(mechanism, known)
     _check_mechanism(mechanism, known, to, force)
     whole = part is None and sample is None
     _check_reading(mechanism, known, outside, ledger, whole=whole, seeded=insecure_seed is not None)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +86,8 @@ def census_schema() -> Schema:
             Attribute("occupation", "quasi", Category(_names(OCCUPATIONS))),
             Attribute("income", "quasi", Category(INCOMES, ordered=True)),
             Attribute("condition", "sensitive", Category(_names(CONDITIONS))),
-        )
+        ),
+        Unit(),
     )
 
 

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.privacy.guarantee import Guarantee, Guarantees
+from scumble.model.privacy.guarantee import (
+    Guarantee,
+    Guarantees,
+    at_most,
+    gamma_for_rho,
+    percent_at_most,
+    posterior_at_most,
+)
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, Publisher
@@ -65,7 +73,7 @@ def manifest_of(
     shown = _shown(schema, evidence)
     worst = _weakened(mechanism, shown, outside, grouped)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
-    promises = mechanism.achieved(schema, evidence)
+    promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
     facts = mechanism.report(schema, evidence)
     if sample is not None:
         promises = tuple(map(sample.strengthened, promises))
@@ -80,6 +88,39 @@ def manifest_of(
         outside=outside,
         seeded=seeded,
     )
+
+
+def for_people(
+    mechanism: Mechanism, schema: Schema, promises: Iterable[Guarantee]
+) -> tuple[Guarantee, ...]:
+    """Return the promises with what becomes of them for a person with several rows.
+
+    Publishers protect each row by itself, so that the factors of all rows of a person multiply.
+    """
+    unit = schema.unit
+    if unit is None or not unit.several or not isinstance(mechanism, Publisher):
+        return tuple(promises)
+    return tuple(
+        replace(each, sentence=f"{each.sentence} {_for_rows(each, unit.most_rows)}")
+        for each in promises
+    )
+
+
+def _for_rows(promise: Guarantee, rows: int) -> str:
+    """Return what a promise about one row says about a person with up to `rows` rows."""
+    numbers, person = promise.parameters, f"A person may have {rows} rows here"
+    if promise.statement == "ε-LDP":
+        together = at_most(rows * Fraction(numbers["epsilon"]))
+        return f"{person}: for all of them together, ε is at most {together}."
+    if promise.statement == "(ρ1, ρ2)-privacy":
+        prior, end = Fraction(numbers["rho1"]), Fraction(numbers["rho2"])
+        if end < 1:
+            most = posterior_at_most(prior, gamma_for_rho(prior, end) ** rows)
+            return (
+                f"{person}: about all of them together the attacker can end at most at "
+                f"{percent_at_most(most)}."
+            )
+    return f"{person}, and this is about one of them: more rows tell an attacker more."
 
 
 NO_ROWS = "The release has no rows."
@@ -99,7 +140,7 @@ def _shown(schema: Schema, evidence: Evidence) -> Schema:
     named = {*evidence.columns, *hidden}
     known = schema.with_derived(evidence.columns)
     shown = known.select([name for name in known.names if name in named])
-    return Schema((*shown, *evidence.added))
+    return replace(shown, attributes=(*shown.attributes, *evidence.added))
 
 
 def _weakened(mechanism: Mechanism, schema: Schema, outside: str, grouped: bool) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
+from scumble.model.schema.unit import Unit
 from scumble.private.mechanism_metadata import Claim, ComparisonPreset
 
 if TYPE_CHECKING:
@@ -67,6 +68,17 @@ class Mechanism(ABC):
     @abstractmethod
     def check(self, schema: Schema) -> None:
         """Raise an error if this mechanism cannot serve the schema. Called before rows are read."""
+
+    @property
+    def names_people(self) -> bool:
+        """Whether a parameter names the column of people, and so says what one row stands for."""
+        return False
+
+    def for_unit(self, unit: Unit) -> Mechanism:
+        """Return the mechanism that protects this unit. One that protects single rows returns
+        itself: its promises say what becomes of them for several rows.
+        """
+        return self
 
     def check_reading(self, outside: str) -> None:  # noqa: B027  # most promises hold for all
         """Raise an error if the promise does not hold for rows that are read in this way; `outside`
@@ -197,6 +209,16 @@ def mechanisms() -> dict[str, type[Mechanism]]:
 def mechanism_class(name: str) -> type[Mechanism] | None:
     """The mechanism class of this name; the modules of others are not imported."""
     return class_of(name) if name in mechanism_names() else None
+
+
+def protect_unit(mechanism: Mechanism, schema: Schema) -> Mechanism:
+    """Return the mechanism that protects whom the schema says; refuse a schema that has an
+    identifier and does not say it, unless the mechanism does.
+    """
+    if mechanism.names_people:
+        return mechanism
+    schema.check_unit()
+    return mechanism if schema.unit is None else mechanism.for_unit(schema.unit)
 
 
 def named_mechanism(name: str) -> type[Mechanism]:

@@ -28,12 +28,13 @@ from scumble.private.engines.spark import Spark
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
-from scumble.private.mechanism import Mechanism, Publisher, Summary
+from scumble.private.mechanism import Mechanism, Publisher, Summary, protect_unit
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
+from scumble.private.tables.persons.limit import check_rows_of_people
 from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.source import PartOfSource
@@ -161,10 +162,18 @@ def publish(
         links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
     options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
-    [release] = _run(source, schema, mechanism, options, partial(_published, mechanism), to)
+    known = _load_schema(schema)
+    mechanism = protect_unit(mechanism, known)
+    [release] = _run(source, known, mechanism, options, partial(_published, mechanism), to)
     if to is not None:
         release.save(to)
     return release
+
+
+def _load_schema(schema: Any) -> Schema:
+    if not isinstance(schema, (Schema, str, Path)):
+        raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
+    return schema if isinstance(schema, Schema) else Schema.load(schema)
 
 
 def _of_one(name: str, given: str | Mapping[str, str] | None) -> str | None:
@@ -233,12 +242,14 @@ def publish_views(
                 for level, mechanism in views.items()
             ]
 
-    return _run(source, schema, views[max(views)], options, run)
+    known = _load_schema(schema)
+    protect_unit(views[max(views)], known)
+    return _run(source, known, views[max(views)], options, run)
 
 
 def _run(
     source: Any,
-    schema: Any,
+    schema: Schema,
     mechanism: Mechanism,
     options: PublishOptions,
     run: Callable[[Rows, Keystream], list[OwnedRelease]],
@@ -247,10 +258,7 @@ def _run(
     """Check the parameters, charge the ledger if there is one, and return what `run` publishes.
     `to` is the address that it must be possible to save it to.
     """
-    if not isinstance(schema, (Schema, str, Path)):
-        raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
-    known = schema if isinstance(schema, Schema) else Schema.load(schema)
-    known = known.with_derived(getattr(mechanism, "names", ()))
+    known = schema.with_derived(getattr(mechanism, "names", ()))
     mechanism.check(known)
     mechanism.check_reading(options.outside)
     check_seed(options.seed)
@@ -272,6 +280,8 @@ def _run(
             progress=options.progress,
         )
 
+        if isinstance(mechanism, Publisher) and known.unit is not None:
+            check_rows_of_people(read, known.unit)
         noise_seen = False
 
         def draw() -> list[OwnedRelease]:

@@ -14,7 +14,7 @@ import scumble as sc
 from scumble.families.aroma.publish.views import BOOK
 from tests.support.people import JOBS, schema
 
-DOMAIN = sc.Schema([sc.Attribute("pid", "identifier"), *schema(ages=1000)])
+DOMAIN = sc.Schema([sc.Attribute("pid", "identifier"), *schema(ages=1000)], sc.Unit())
 
 
 def rows(people: list[int], job: str = "cook") -> pa.Table:

@@ -36,6 +36,7 @@ from tests.support.goodness import rejects
 
 SCHEMA = sc.Schema.loads(
     """
+unit = "row"
 [attributes.who]
 role = "identifier"
 [attributes.query]

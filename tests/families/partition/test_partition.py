@@ -200,7 +200,7 @@ def test_several_sensitive_attributes_are_one_value() -> None:
 
 def test_a_column_named_part_stays() -> None:
     part = sc.Attribute("part", "quasi", sc.IntegerRange(0, 1))
-    domain = sc.Schema([sc.Attribute("Part_2", "identifier"), part, *DOMAIN])
+    domain = sc.Schema([sc.Attribute("Part_2", "identifier"), part, *DOMAIN], sc.Unit())
     private = _table(WORKED).append_column("part", pa.array([1] * 42))
     private = private.append_column("Part_2", pa.array(["nobody"] * 42))
     release = sc.publish(private, domain, sc.Partition(rho1="1/3", rho2="2/3"), seed=1)

@@ -166,7 +166,7 @@ def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
 
 
 def test_identifiers_are_not_published() -> None:
-    domain = sc.Schema([sc.Attribute("name", "identifier"), *schema()])
+    domain = sc.Schema([sc.Attribute("name", "identifier"), *schema()], sc.Unit())
     private = people(50, schema()).append_column(
         "name", pa.array([f"CANARY{i}" for i in range(50)])
     )

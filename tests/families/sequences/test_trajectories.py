@@ -15,6 +15,7 @@ from scumble.private.tables.rows import Rows
 
 SCHEMA = sc.Schema.loads(
     """
+    unit = "row"
     [attributes.who]
     role = "identifier"
     [attributes.lon]

@@ -9,6 +9,7 @@ import scumble as sc
 from scumble.model.schema.open_category import OpenCategory
 
 TEXT = """
+unit = "row"
 [attributes.who]
 role = "identifier"
 [attributes.query]

@@ -247,7 +247,7 @@ def test_other_sources(tmp_path_factory: pytest.TempPathFactory, subtests: pytes
             table = people(400, schema()).append_column(
                 "id", pa.array([n // 3 for n in range(400)])
             )
-            named = sc.Schema([sc.Attribute("id", "identifier"), *schema()])
+            named = sc.Schema([sc.Attribute("id", "identifier"), *schema()], sc.Unit())
             path, more = tmp_path / f"people.{kind}", {}
             if kind == "duckdb":
                 with duckdb.connect(str(path)) as connection:

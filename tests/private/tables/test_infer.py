@@ -290,7 +290,8 @@ def test_limit_on_categories():
 
 def test_checks_say_what_to_look_at():
     schema = Schema.infer(pa.table({"age": [3, 9, 5], "smokes": [True, False, True]}))
-    (check,) = schema.checks()
+    unit, check = schema.checks()
+    assert unit == "unit: Every row is taken for another person. Check that nobody has two rows."
     assert check.startswith("'age' (integer 3 to 9): Read from the data: write the range that is")
     assert schema.from_data == ("age",)
     assert "# Read from the data: write the range" in schema.dumps()

@@ -107,7 +107,7 @@ def test_a_basket_of_two_persons_is_refused(who) -> None:
 
     def publish(table: pa.Table, **more) -> None:
         mechanism = sc.Histogram(["first(item)"], **given, **more)
-        sc.publish(table, sc.Schema.loads(text), mechanism, seed=1, basket="basket")
+        sc.publish(table, sc.Schema.loads(text).with_unit(), mechanism, seed=1, basket="basket")
 
     with pytest.raises(sc.SourceError, match="a basket whose rows differ in 'who'"):
         publish(rows, person="who")

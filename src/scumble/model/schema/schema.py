@@ -21,13 +21,18 @@ from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
+from scumble.model.schema.unit import KEYS, Unit
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The public description of a table: its columns, their roles, and the possible values."""
+    """The public description of a table: its columns, their roles, and the possible values.
+
+    `unit` says what one row stands for, and so who is protected; None if the owner did not say.
+    """
 
     attributes: tuple[Attribute, ...]
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -36,6 +41,12 @@ class Schema:
         self._check_names()
         for attribute in self.attributes:
             self._check_derived(attribute)
+        person = None if self.unit is None else self.unit.person
+        if person is not None and self[person].role != "identifier":
+            raise SchemaError(
+                f"'{person}' names people, so it must have the role identifier, which is never "
+                "published."
+            )
 
     def _check_names(self) -> None:
         """Refuse names that are one name to SQL, or two spellings of one derived column."""
@@ -83,6 +94,8 @@ class Schema:
             f"  {a.name!r}: {a.describe() if a.domain is None else f'{a.role}, {a.describe()}'}"
             for a in self.attributes
         ]
+        if self.unit is not None:
+            lines.append(f"  unit: {', '.join(map(str, self.unit.to_table().values()))}")
         return "\n".join(["Schema(", *lines, ")"])
 
     def _repr_html_(self) -> str:
@@ -175,7 +188,7 @@ class Schema:
         """
         found = [self._derived(name) for name in names if name not in self.names]
         added = {each.name: each for each in found if each is not None}
-        return Schema((*self.attributes, *added.values())) if added else self
+        return replace(self, attributes=(*self.attributes, *added.values())) if added else self
 
     def derived_from(self, name: str) -> Attribute | None:
         """Return the list that a column like `first(pages)` is computed from; None for others."""
@@ -202,13 +215,36 @@ class Schema:
         )
 
     def select(self, names: Iterable[str]) -> Schema:
-        """Return a schema with only these attributes, in this order."""
-        return Schema(tuple(self[name] for name in names))
+        """Return a schema with only these attributes, in this order. A unit whose column of people
+        is not among them is left out.
+        """
+        attributes = tuple(self[name] for name in names)
+        person = None if self.unit is None else self.unit.person
+        known = person is None or any(each.name == person for each in attributes)
+        return Schema(attributes, self.unit if known else None)
+
+    def with_unit(self, person: str | None = None, most_rows: int = 1) -> Schema:
+        """Return a schema that says what one row stands for: one person, or one of at most
+        `most_rows` rows of the person whom the identifier column `person` names.
+        """
+        return replace(self, unit=Unit(person, most_rows))
+
+    def check_unit(self) -> None:
+        """Raise an error if there is an identifier and nobody said what one row stands for."""
+        if self.unit is None and self.identifiers:
+            name = self.identifiers[0].name
+            raise SchemaError(
+                f"The table has the identifier '{name}', and the schema does not say what one row "
+                'stands for. Write unit = "row" at its top if no person has two rows; else unit = '
+                f'"person", person = "{name}", and most_rows = 5 if at most 5 rows of a person '
+                "shall count."
+            )
 
     def replace(self, attribute: Attribute) -> Schema:
         """Return a schema with `attribute` in place of the one of the same name."""
         old = self[attribute.name]
-        return Schema(tuple(attribute if each is old else each for each in self.attributes))
+        attributes = tuple(attribute if each is old else each for each in self.attributes)
+        return replace(self, attributes=attributes)
 
     def with_roles(self, **roles: str | Iterable[str]) -> Schema:
         """Return a schema with other roles: `schema.with_roles(sensitive=["illness"])`.
@@ -233,12 +269,11 @@ class Schema:
         for name in names:
             self[name]  # raises SchemaError for an unknown name
         chosen = names or self.names
-        return Schema(
-            tuple(
-                replace(each, from_data=False, note="") if each.name in chosen else each
-                for each in self.attributes
-            )
+        attributes = tuple(
+            replace(each, from_data=False, note="") if each.name in chosen else each
+            for each in self.attributes
         )
+        return replace(self, attributes=attributes)
 
     @property
     def from_data(self) -> tuple[str, ...]:
@@ -268,7 +303,8 @@ class Schema:
             for attribute in self.attributes
             if (note := attribute.note or (_UNCHECKED if attribute.from_data else ""))
         ]
-        return found + self.look_alikes()
+        unit = [f"unit: {self.unit.note}"] if self.unit is not None and self.unit.note else []
+        return [*unit, *found, *self.look_alikes()]
 
     def look_alikes(self) -> list[str]:
         """Return a sentence for each pair of names, or values of one attribute, that look alike."""
@@ -319,7 +355,7 @@ class Schema:
             ) from None
         tables = document.get("attributes")
         for key in document:
-            if key not in ("format", "attributes"):
+            if key not in ("format", "attributes", *KEYS):
                 near = isinstance(document[key], dict) and key.lower().startswith("attribute")
                 instead = "[attributes.NAME]" if near else f"[attributes.{key}]"
                 raise SchemaError(f"Unknown key '{key}' at the top of the schema; write {instead}.")
@@ -337,10 +373,10 @@ class Schema:
         named: list[Mapping[str, Any]] = [{**table, "name": name} for name, table in tables.items()]
         if any("hierarchy" in table for table in named):
             named = [with_files(table, place) for table in named]
-        return cls._read(named)
+        return cls._read(named, Unit.from_table(document))
 
     @classmethod
-    def _read(cls, tables: Sequence[Mapping[str, Any]]) -> Schema:
+    def _read(cls, tables: Sequence[Mapping[str, Any]], unit: Unit | None) -> Schema:
         """Read the tables of attributes; those without a type may be derived from a list."""
         names = [table.get("name") for table in tables]
         plain = [t for t in tables if "type" in t or not _may_be_derived(t.get("name"), names)]
@@ -351,7 +387,7 @@ class Schema:
             if name not in found:
                 derived = schema._derived(name, read_role(name, table))
                 found[name] = derived or Attribute.from_dict(table)
-        return cls(tuple(found[str(table.get("name"))] for table in tables))
+        return cls(tuple(found[str(table.get("name"))] for table in tables), unit)
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the schema to a TOML file; an existing file is replaced only with `force`."""
@@ -371,11 +407,13 @@ class Schema:
         With `most`, lists of more than `most` items are abbreviated for display.
         """
         tables = [(attribute.to_table(), attribute.note) for attribute in self.attributes]
-        return to_toml(tables, most)
+        return to_toml(tables, most, self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as JSON values, for `from_dict`."""
-        return {"format": FORMAT, "attributes": [each.to_dict() for each in self.attributes]}
+        unit = {} if self.unit is None else self.unit.to_table()
+        attributes = [attribute.to_dict() for attribute in self.attributes]
+        return {"format": FORMAT, **unit, "attributes": attributes}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Schema:
@@ -384,7 +422,7 @@ class Schema:
         tables = document.get("attributes")
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise SchemaError("A schema needs a list of attributes.")
-        return cls._read(tables)
+        return cls._read(tables, Unit.from_table(document))
 
     @classmethod
     def infer(
@@ -417,7 +455,7 @@ class Schema:
         """
         from scumble.private.tables.infer import infer_attributes  # the one of a higher layer
 
-        attributes = infer_attributes(
+        attributes, unit = infer_attributes(
             source,
             sensitive=sensitive,
             identifier=identifier,
@@ -430,7 +468,7 @@ class Schema:
             order=order,
             progress=progress,
         )
-        return cls(attributes)
+        return cls(attributes, unit)
 
 
 _NO_TOML = "The schema is not valid TOML"

@@ -13,6 +13,7 @@ from scumble.model.errors import SchemaError, nearest_name
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.open_category import OpenCategory
+from scumble.model.schema.unit import Unit
 
 Role = Literal["identifier", "quasi", "sensitive", "insensitive"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -41,6 +42,11 @@ _HEADER = """\
 #   sensitive    protected
 #   insensitive  published as it is
 # from_data = true marks what was read from private data: check it, then delete that line.
+"""
+_UNIT = """\
+
+# What one row stands for: unit = "row" if every row is another person; unit = "person" if a person
+# may have several, with the column that names people and the most rows of a person that count.
 """
 _WIDTH = 96
 _MOST_BINS = 10_000
@@ -131,16 +137,22 @@ def domain_to_table(domain: AnyDomain) -> dict[str, Any]:
     return {"type": domain.kind} | table
 
 
-def to_toml(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | None = None) -> str:
+def to_toml(
+    attributes: Iterable[tuple[Mapping[str, Any], str]],
+    most: int | None = None,
+    unit: Unit | None = None,
+) -> str:
     """Return the TOML text of attribute tables, each with its note for the owner as a comment.
 
     Lists of more than `most` items are abbreviated for display; such a text is not valid TOML.
     """
     parts = [_HEADER, f"format = {FORMAT}\n"]
+    if unit is not None:
+        parts += [_UNIT, *_comment(unit.note)]
+        parts += [_line(key, value, False, None) for key, value in unit.to_table().items()]
     for table, note in attributes:
         parts.append(f"\n[attributes.{_key(table['name'])}]\n")
-        for line in note.splitlines():
-            parts.extend(f"# {part}\n" for part in textwrap.wrap(line, _WIDTH - 2))
+        parts += _comment(note)
         for key, value in table.items():
             if key != "name" and not isinstance(value, dict):
                 bare = table.get("type") == "date" and key == "range"
@@ -149,6 +161,11 @@ def to_toml(attributes: Iterable[tuple[Mapping[str, Any], str]], most: int | Non
             if isinstance(value, dict):
                 parts += _table(f"attributes.{_key(table['name'])}.{key}", key, value, most)
     return "".join(parts)
+
+
+def _comment(note: str) -> list[str]:
+    wrapped = (textwrap.wrap(line, _WIDTH - 2) for line in note.splitlines())
+    return [f"# {part}\n" for parts in wrapped for part in parts]
 
 
 def _table(path: str, key: str, value: Mapping[str, Any], most: int | None) -> list[str]:

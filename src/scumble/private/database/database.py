@@ -128,7 +128,9 @@ class Database:
             sized=outside != "drop",
             seeded=seed is not None,
         )
-        known = tables.queryable_schema(tables.load_schema(schema), attributes)
+        given = tables.load_schema(schema)
+        given.check_unit()
+        known = tables.queryable_schema(given, attributes)
         read = SourceTable(source, table, progress)
         place = tables.check_new(folder, known, terms)
         with charged_for_database(ledger, terms.claim(), known, place, seeded=terms.seeded):

@@ -16,7 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.model import errors
-from scumble.model.errors import LedgerError, ParameterError, PromiseError, SourceError
+from scumble.model.errors import (
+    LedgerError,
+    ParameterError,
+    PromiseError,
+    SchemaError,
+    SourceError,
+)
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
 from scumble.private.database.questions.amounts import Amounts
@@ -161,6 +167,11 @@ def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema
     """Return the schema of the attributes that questions may name, in the order of the schema."""
     if isinstance(attributes, str):
         raise ParameterError.of("Database", "attributes", "a list of names", attributes)
+    if schema.unit is not None and schema.unit.person is not None:
+        raise SchemaError(
+            'A live database protects one row, and the schema says unit = "person". Publish a '
+            "release that counts, such as Histogram or Synthesis: it protects all rows of a person."
+        )
     wanted = [each.name for each in schema.published] if attributes is None else attributes
     schema = schema.with_derived(wanted)
     for name in wanted:

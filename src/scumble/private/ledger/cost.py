@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
-from scumble.model.errors import LedgerError, named
+from scumble.model.errors import LedgerError, named, setting
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.privacy.sampling import Sample
@@ -136,6 +136,7 @@ def bill_of(
     `publish`.
     """
     _check_protected(schema.names, terms)
+    _check_rows(mechanism, schema, terms)
     claims, reason = _claims(mechanism, schema)
     if sample is not None:
         claims = [_sampled(each, mechanism, schema, sample) for each in claims]
@@ -143,6 +144,16 @@ def bill_of(
     shown = _shown(schema, terms)
     found = _bill(mechanism.name, mechanism.parameters, claims, terms, weak or reason, shown)
     return replace(found, part=part, column=None if column is None else _reading(column))
+
+
+def _check_rows(mechanism: Mechanism, schema: Schema, terms: LedgerTerms) -> None:
+    """Refuse to publish rows of people who may have more of them than the ledger says."""
+    most = 1 if schema.unit is None else schema.unit.most_rows
+    if isinstance(mechanism, Publisher) and most > terms.contribution:
+        raise LedgerError(
+            f"The ledger counts on at most {terms.contribution} rows of a person, and the schema "
+            f"allows {most} (most_rows). Create a ledger with {setting('contribution', most)}."
+        )
 
 
 def _reading(column: Attribute) -> dict[str, Any]:

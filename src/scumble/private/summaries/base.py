@@ -5,9 +5,9 @@ who is protected and how well, and builds the guarantee; AttributeSummary measur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from scumble.model.privacy.guarantee import (
     read_epsilon,
 )
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 from scumble.private.mechanism import Summary, create
 from scumble.private.mechanism_metadata import Claim, ComparisonPreset, protection
 from scumble.public.estimation.interval_laws import noise_half_width
@@ -75,6 +76,22 @@ class ProtectedSummary(Summary):
         given_delta = self._given_delta()
         self._delta = None if given_delta is None else read_delta(owner, given_delta)
         self._promise = self._paid()
+
+    @property
+    def names_people(self) -> bool:
+        return self.person is not None
+
+    def for_unit(self, unit: Unit) -> Self:
+        if unit.person is None:
+            return self
+        if self.limit[0] != "contribution":  # such as keys: not rows are limited
+            return replace(self, person=unit.person)
+        if self.contribution not in (1, unit.most_rows):
+            raise ParameterError(
+                f"{setting('contribution', self.contribution)} and most_rows = {unit.most_rows} of "
+                "the schema differ: leave the first out, or change the second."
+            )
+        return replace(self, person=unit.person, contribution=unit.most_rows)
 
     def _given_delta(self) -> float | None:
         """The parameter `delta`, if the release has one."""

@@ -29,10 +29,11 @@ from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain,
 from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
+from scumble.model.schema.unit import Unit
 from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.files import SEPARATORS, CsvFile
 from scumble.private.tables.open import open_source
-from scumble.private.tables.profiles import FEW, STEPS, Profile
+from scumble.private.tables.profiles import FEW, STEPS, Profile, Repeats
 from scumble.private.tables.source import check_distinct, read_safely
 
 _YES_AND_NO = (("no", "yes"), ("No", "Yes"), ("NO", "YES"))
@@ -100,6 +101,15 @@ _FILL_IN = (
     '"binned" with edges, or another type; or make it role = "identifier" without a type, and it '
     "is not published."
 )
+_PEOPLE = (  # names of columns that may name people
+    r"(?i)(?:^|[^a-z])(?:id|pid|uid|ssn|nr|no)(?:$|[^a-z])|id$|person|patient|customer|client|"
+    r"member|user|subject|student|pupil|employee|insured|citizen"
+)
+_ONE_ROW = "Every row is taken for another person. Check that nobody has two rows."
+_SEVERAL_ROWS = (
+    "'{}' occurs in several rows, so one person may have several. Write into most_rows how many of "
+    "them shall count: the others are left out, and with more of them answers are less exact."
+)
 _ONE_COLUMN = f"The file has this column only. {SEPARATORS}: write one of these if it has more."
 _SEVERAL_NAMES = re.compile(r"\w\W+\w")  # names that another mark may separate
 _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
@@ -119,10 +129,12 @@ def infer_attributes(
     basket: str | None = None,
     order: str | None = None,
     progress: Callable[[int], None] | None = None,
-) -> tuple[Attribute, ...]:
-    """Return the attributes of a proposed schema, in one pass over the private rows of a source.
+) -> tuple[tuple[Attribute, ...], Unit]:
+    """Return the attributes and the unit of a proposed schema, in one pass over the private rows of
+    a source.
 
-    See `Schema.infer` for the parameters. The columns of `identifier` are not read.
+    See `Schema.infer` for the parameters. Of the columns of `identifier` only repeats are looked
+    for.
     """
     roles: dict[str, Role] = dict.fromkeys(_names(sensitive), "sensitive")
     roles |= dict.fromkeys(_names(insensitive), "insensitive")
@@ -137,9 +149,11 @@ def infer_attributes(
     same = " Names that differ in case only are the same to SQL."
     check_distinct(opened.description, [name.lower() for name in opened.columns], same)
     profiles = {name: Profile() for name in opened.columns if name not in identifiers}
+    named = [] if isinstance(opened, LongRows) else [n for n in opened.columns if n in identifiers]
+    repeats = {name: Repeats() for name in named}
     rows = 0
-    for batch in opened.batches(list(profiles)) if profiles else ():
-        read_safely(opened.description, partial(_learn, profiles, batch))
+    for batch in opened.batches([*profiles, *repeats]) if profiles or repeats else ():
+        read_safely(opened.description, partial(_learn, {**profiles, **repeats}, batch))
         rows += batch.num_rows
         if progress is not None:
             progress(rows)
@@ -156,7 +170,27 @@ def infer_attributes(
         found.append(attribute)
     if isinstance(opened, CsvFile) and len(found) == 1 and _SEVERAL_NAMES.search(found[0].name):
         found = [replace(each, note=f"{_ONE_COLUMN} {each.note}".strip()) for each in found]
-    return tuple(found)
+    return tuple(found), _unit(found, profiles, repeats)
+
+
+def _unit(
+    attributes: Sequence[Attribute],
+    profiles: Mapping[str, Profile],
+    repeats: Mapping[str, Repeats],
+) -> Unit:
+    """Propose what one row stands for: a column that names people and has repeats says that a
+    person may have several rows.
+    """
+    names = [each.name for each in attributes if each.role == "identifier"]
+    people = [name for name in names if name in repeats and repeats[name].any]
+    people += [
+        name
+        for name in names
+        if name in profiles and re.search(_PEOPLE, name) and profiles[name].repeated
+    ]
+    if people:
+        return Unit(people[0], 1, _SEVERAL_ROWS.format(people[0]))
+    return Unit(note=_ONE_ROW)
 
 
 def _list_kinds(
@@ -208,7 +242,7 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _learn(profiles: Mapping[str, Profile], batch: pa.RecordBatch) -> None:
+def _learn(profiles: Mapping[str, Profile | Repeats], batch: pa.RecordBatch) -> None:
     for name, profile in profiles.items():
         profile.update(batch.column(name))
 

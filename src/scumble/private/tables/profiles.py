@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from scumble.model.schema import arrow_values
 from scumble.model.schema.domains import Bins, Category, IntegerRange
 from scumble.model.schema.lists import LIST_MARK, ListDomain, ListKind, is_list, split_lists
+from scumble.private.tables.persons.limit import RowLimit
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
@@ -24,6 +25,7 @@ NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 BLANK_WORDS = ("unknown", "missing", "not known", "not available", "n.a.", "-", "--", ".")
 
 _KEEP = 100_000  # distinct values that are stored; beyond it a column has "many"
+_LOOKED_AT = 1_000_000  # rows in which repeated identifiers are looked for
 _TRIED = 64  # distinct values that are tried before the others are read
 _HOPELESS = 100_000  # rows of another type; if they are the majority, a type is ruled out
 _STRAY = 0.05  # the largest share of rows of another type
@@ -43,6 +45,23 @@ FEWEST_DECIMALS = 4  # distinct values from which on such numbers are recognised
 _USUAL = 0.8  # of them have the same number of digits after the comma
 _EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+
+
+class Repeats:
+    """Whether some identifier stands in several rows; of many, the first ones decide."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self._limit = RowLimit("", 1)
+        self._rows = 0
+
+    def update(self, values: pa.Array) -> None:
+        """Look at the next batch."""
+        nested = pa.types.is_nested(arrow_values.unwrap(values).type)
+        if not self.any and not nested and self._rows < _LOOKED_AT:
+            keep, unidentified = self._limit.keep(values)
+            self.any = not bool((keep | unidentified).all())
+            self._rows += len(values)
 
 
 class Profile:
@@ -98,6 +117,11 @@ class Profile:
         distinct, counts = self._without_blanks(distinct, counts)
         for kind in tuple(self.possible):
             self._learn(kind, distinct, counts)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether some value occurs in several rows."""
+        return len(self.seen) < self.filled
 
     @property
     def unique(self) -> bool:

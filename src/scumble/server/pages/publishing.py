@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from scumble.compare.chart import Mark, assign_colours, draw_chart
@@ -12,9 +13,11 @@ from scumble.model.errors import ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import ROLES
+from scumble.model.schema.unit import Unit
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.expectation import expectation
-from scumble.private.mechanism import create, mechanism_class
+from scumble.private.manifest import for_people
+from scumble.private.mechanism import create, mechanism_class, protect_unit
 from scumble.server.http.routes import OWNER, Call, Field, Result, Route
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
@@ -172,6 +175,7 @@ def _page(
         draft=draft,
         job=service.workshop.jobs.of(draft.number),
         columns=[] if schema is None else [_column(each) for each in schema],
+        unit=None if schema is None else schema.unit,
         toml="" if schema is None else schema.dumps(),
         roles=ROLES,
         from_data=() if schema is None else schema.from_data,
@@ -199,16 +203,38 @@ def _column(attribute: Attribute) -> dict[str, Any]:
 
 
 def _declared(schema: Schema, form: Mapping[str, Any]) -> Schema:
-    """Return a schema with the roles and the declarations of the form, by place."""
+    """Return a schema with the roles, the declarations and the unit of the form."""
     roles = {
         each.name: str(form.get(f"role-{place}", each.role)) for place, each in enumerate(schema)
     }
-    changed = schema
+    changed = replace(schema, unit=None)
     for name, role in roles.items():
         if role != schema[name].role:
             changed = changed.with_roles(**{role: [name]})
     declared = [each.name for place, each in enumerate(schema) if form.get(f"declared-{place}")]
-    return changed.declare_public(*declared) if declared else changed
+    changed = changed.declare_public(*declared) if declared else changed
+    return replace(changed, unit=_stated_unit(schema.unit, form))
+
+
+def _stated_unit(before: Unit | None, form: Mapping[str, Any]) -> Unit | None:
+    """Return what one row stands for by the form: "row", or "person:" and the column of people."""
+    given, _, person = str(form.get("unit", "unchanged")).partition(":")
+    if given == "unchanged":
+        return before
+    if given == "row":
+        return Unit()
+    most = str(form.get("most_rows", ""))
+    if given != "person" or not most.isdecimal() or len(most) > 9:
+        raise Problem(422, "Say what one row stands for, and how many rows of a person count.")
+    return Unit(person, int(most))
+
+
+def _describe_unit(unit: Unit | None) -> str:
+    """Return in a sentence who is protected."""
+    if unit is None or unit.person is None:
+        return "One row stands for one person."
+    rows = "one row" if unit.most_rows == 1 else f"{unit.most_rows} rows"
+    return f"'{unit.person}' names people, and at most {rows} of each of them count."
 
 
 # --- comparison and plan --------------------------------------------------------------------------
@@ -264,16 +290,17 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         promise, outlook = _database_promise(recipe)
     else:
         recipe = _release(draft, form)
-        mechanism = create(recipe["method"], **recipe["parameters"])
+        mechanism = protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
         known = schema.with_derived(getattr(mechanism, "names", ()))
         mechanism.check(known)
-        promise = [str(each) for each in mechanism.guarantee(known)]
+        promises = for_people(mechanism, known, mechanism.guarantee(known))
+        promise = list(map(str, promises))
         outlook = [*mechanism.cautions(known), *expectation(mechanism, known)]
     return {
         "name": name,
         "title": title or name,
         "recipe": recipe,
-        "promise": promise,
+        "promise": [_describe_unit(schema.unit), *promise],
         "outlook": outlook,
         "bill": service.workshop.bill(schema, recipe),
         "form": {key: value for key, value in form.items() if key not in ("csrf", "toml")},

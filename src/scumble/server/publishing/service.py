@@ -34,7 +34,7 @@ from scumble.private.journal.sqlite_store import remove_unfinished
 from scumble.private.ledger.cost import bill_of, bill_of_database
 from scumble.private.ledger.ledger import Ledger
 from scumble.private.ledger.statement import refuse
-from scumble.private.mechanism import create
+from scumble.private.mechanism import create, protect_unit
 from scumble.server.catalogue import CODED, Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
@@ -192,7 +192,7 @@ class PublishingService:
             return "No ledger is configured: nothing adds this up with other releases of the table."
         ledger = Ledger.open(self.settings.ledger)
         if recipe["kind"] == "release":
-            mechanism = create(recipe["method"], **recipe["parameters"])
+            mechanism = protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
             known = schema.with_derived(getattr(mechanism, "names", ()))
             bill = bill_of(mechanism, known, ledger.terms, outside="error", seeded=False)
         else:

@@ -275,6 +275,10 @@ class Aroma(Publisher):
     def private_record(self) -> bool:
         return self._identifier is not None
 
+    @property
+    def names_people(self) -> bool:
+        return self._identifier is not None
+
     def check(self, schema: Schema) -> None:
         parameters.require_sensitive("Aroma", schema)
         parts = self._list_parts(schema)

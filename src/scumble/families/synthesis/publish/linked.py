@@ -31,6 +31,7 @@ from scumble.model.schema import arrow_values
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 from scumble.private.ledger.cost import bill_of_linked
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.mechanism import Mechanism
@@ -360,7 +361,7 @@ def _make_plans(
     names = [*mechanism.names, *(attribute.name for attribute in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
     read = _select_attributes(first, [*mechanism.names, keys[people]])
-    plans = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted)))}
+    plans = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted), Unit()))}
     for name, columns in children.items():
         others = [first[column] for column in columns if column not in schemas[name]]
         plan = Synthesis(

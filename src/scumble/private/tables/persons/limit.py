@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +15,41 @@ import pyarrow.compute as pc
 from scumble.model.errors import SourceError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.lists import LIST_MARK
+from scumble.model.schema.unit import Unit
 from scumble.private.tables.persons import kernels
+
+if TYPE_CHECKING:
+    from scumble.private.tables.source import Source
 
 # Rows from which a compiled loop counts persons, and where numba is there already.
 _MANY, _MANY_STARTED = 1 << 18, 1 << 16
 _MOST = 2**31 - 1  # the most rows of a person that the loop counts
 _SPACE, _DELETE = 32, 127  # visible ASCII characters are between them
+
+
+def check_rows_of_people(source: Source, unit: Unit) -> None:
+    """Refuse a table in which somebody has more rows than the unit says, or a row has nobody: no
+    row is left out by a method that publishes all of them.
+    """
+    if unit.person is None:
+        return
+    source.require([unit.person])
+    limit = RowLimit(unit.person, unit.most_rows)
+    for batch in source.batches([unit.person]):
+        keep, unidentified = limit.keep(batch.column(unit.person))
+        if unidentified.any():
+            raise SourceError(
+                f"A row has no identifier in '{unit.person}', so the rows of its person cannot be "
+                "counted. Leave such rows out of the table."
+            )
+        if not keep.all():
+            rows = "one row" if unit.most_rows == 1 else f"{unit.most_rows} rows"
+            raise SourceError(
+                f"Somebody in '{unit.person}' has more than {rows} (most_rows), and a method that "
+                "publishes rows publishes all of them. Write a larger most_rows into the schema, "
+                "leave rows out of the table, or choose a method that counts, which leaves them "
+                "out itself."
+            )
 
 
 class RowLimit:
