@@ -143,7 +143,7 @@ def _kept(people: Any, keys: Any, most: int, seed: int) -> list[int]:
 
 def _named(people: Any, keys: Any, most: int, seed: int) -> int:
     schema = sc.Schema.loads(
-        '[attributes.who]\nrole = "identifier"\n'
+        'unit = "row"\n[attributes.who]\nrole = "identifier"\n'
         '[attributes.key]\nrole = "sensitive"\ntype = "category"\nopen = true\n'
     )
     mechanism = sc.Keys(

@@ -469,6 +469,32 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     browser.http.close()
 
 
+def test_the_page_asks_what_one_row_stands_for(owned):
+    """It is chosen beside the roles, stands in the plan, and a database of people is refused."""
+    browser = Browser(owned, "owner")
+    page = browser.post("/publish", source="more")
+    draft = str(page.url.path)
+    assert '<option value="row" selected>' in page.text
+    people = {"unit": "person:person", "then": ""}
+    page = browser.post(f"{draft}/schema", most_rows="3", **people)
+    assert '<option value="person:person" selected>' in page.text
+    assert 'name="most_rows" type="number" min="1" value="3"' in page.text
+    for most in ("0", "x", ""):
+        assert browser.post(f"{draft}/schema", most_rows=most, **people).status_code == 422
+    fields = {"kind": "database", "name": "people", "epsilon": "0.2", "noise": "50"}
+    assert "A live database protects one row" in browser.post(f"{draft}/check", **fields).text
+    page = browser.post(f"{draft}/schema", unit="row", then="")
+    assert "One row stands for one person." in browser.post(f"{draft}/check", **fields).text
+    text = owned.service.workshop.draft(draft.rpartition("/")[2]).schema.dumps()
+    unstated = text.replace('unit = "row"\n', "")
+    page = browser.post(f"{draft}/schema", toml=unstated)
+    assert '<option value="unchanged" selected>choose …</option>' in page.text
+    refused = browser.post(f"{draft}/check", **fields)
+    assert (refused.status_code, "what one row stands for" in refused.text) == (422, True)
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
 def done(browser, draft):
     """Return the page of a draft when its work is done."""
     end = time.monotonic() + 300

@@ -14,6 +14,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import ROLES
 from scumble.model.schema.unit import Unit
+from scumble.private.database.tables import queryable_schema
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.expectation import expectation
 from scumble.private.manifest import for_people
@@ -287,6 +288,8 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
     name, title = (str(form.get(each, "")).strip() for each in ("name", "title"))
     if form.get("kind") == "database":
         recipe = _database(form)
+        schema.check_unit()
+        queryable_schema(schema, None)  # raises SchemaError if it protects people with several rows
         promise, outlook = _database_promise(recipe)
     else:
         recipe = _release(draft, form)
