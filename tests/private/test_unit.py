@@ -142,6 +142,16 @@ def test_repeated_identifiers_are_proposed_as_people() -> None:
     assert single.unit == sc.Unit()
     many = pa.table({"PatientID": [f"p{row % 1500:04}" for row in range(3000)], "age": [5] * 3000})
     assert sc.Schema.infer(many).unit == sc.Unit("PatientID", 1)
+    few = pa.table({"PatientID": [f"p{row % 200:04}" for row in range(900)], "age": [5] * 900})
+    proposed = sc.Schema.infer(few)
+    assert proposed["PatientID"].role == "identifier"  # 200 values could be listed, and published
+    assert proposed.unit == sc.Unit("PatientID", 1)
+    assert sc.Schema.infer(few, types={"PatientID": "category"})["PatientID"].role == "quasi"
+    for name in ("region", "client_age", "userland"):
+        other = sc.Schema.infer(few.rename_columns([name, "age"]))
+        assert (other[name].role, other.unit) == ("quasi", sc.Unit())
+    comments = pa.table({"note": [f"text {row % 1200}" for row in range(2400)]})
+    assert "'note' has the same value in several rows" in sc.Schema.infer(comments).checks()[0]
     strange = pa.table({"who": [[1], [1]], "ward": ["eye", "heart"]})
     assert sc.Schema.infer(strange, identifier="who").unit == sc.Unit()
 
@@ -158,5 +168,9 @@ def test_the_shell_asks_for_the_unit(tmp_path: Path) -> None:
     made = run(*words, "--schema", tmp_path / "people.toml")
     assert made.code == 0
     assert "A person may have 3 rows here" in " ".join(made.out.split())
+    settings = ("--methods", "uniform", "-e", "1", "--repeats", "1", "-o", tmp_path / "c.html")
+    compared = run("compare", tmp_path / "stays.csv", "-s", tmp_path / "people.toml", *settings)
+    assert compared.code == 0
+    assert "A person may have 3 rows" in " ".join(compared.err.split())
     inferred = run("schema", "infer", tmp_path / "stays.csv", "--identifier", "patient")
     assert 'unit = "person"' in inferred.out

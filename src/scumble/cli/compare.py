@@ -211,11 +211,14 @@ def _table(
     drawn: tuple[int, int],
 ) -> TrueTable:
     """Return the private table, or a synthetic stand-in, without identifiers."""
-    from scumble.compare.settings import schema_to_compare
+    from scumble.compare.settings import schema_to_compare, warn_of_rows
     from scumble.compare.truth import TrueTable, stand_in
     from scumble.model.schema.schema import Schema
 
-    known = schema_to_compare(Schema.load(schema))
+    given = Schema.load(schema)
+    known = schema_to_compare(given)
+    if warning := warn_of_rows(given):
+        console.say(f"WARNING: {warning}")
     if preview:
         if source is not None:
             console.say(f"{source} is not read: --private-preview makes a stand-in.")

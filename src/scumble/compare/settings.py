@@ -173,3 +173,14 @@ def schema_to_compare(schema: Schema) -> Schema:
             "contains(x, 'a')."
         )
     return schema.select([attribute.name for attribute in schema.published])
+
+
+def warn_of_rows(schema: Schema) -> str:
+    """Return a warning if people may have several rows: comparisons are about one of them."""
+    if schema.unit is None or not schema.unit.several:
+        return ""
+    return (
+        f"This compares what is learned about one row. A person may have {schema.unit.most_rows} "
+        "rows (most_rows): about all of them together an attacker learns more, and methods that "
+        "protect them together err more."
+    )

@@ -101,11 +101,22 @@ _FILL_IN = (
     '"binned" with edges, or another type; or make it role = "identifier" without a type, and it '
     "is not published."
 )
-_PEOPLE = (  # names of columns that may name people
-    r"(?i)(?:^|[^a-z])(?:id|pid|uid|ssn|nr|no)(?:$|[^a-z])|id$|person|patient|customer|client|"
-    r"member|user|subject|student|pupil|employee|insured|citizen"
+_PEOPLE = re.compile(  # names of columns that name people
+    r"(?i)^(?:person|patient|customer|client|member|user|subject|student|pupil|employee|citizen)s?"
+    r"(?:[ _-]*(?:id|nr|no|num|number|key|code))?$|(?:^|[^a-z])(?:id|pid|uid|ssn|nr|num)$|"
+    r"(?-i:[a-z]I[Dd]$)"
+)
+_FEWEST_PEOPLE = 20  # distinct values of such a column, ...
+_MOST_ROWS_EACH = 50  # ... and rows for each of them on average, so that they may be people
+_NAMES_PEOPLE = (
+    "By its name and its values it tells people apart: taken for an identifier, which is never "
+    "published. If it does not, give it a role and a type."
 )
 _ONE_ROW = "Every row is taken for another person. Check that nobody has two rows."
+_REPEATS = (
+    "Every row is taken for another person, although '{}' has the same value in several rows. If "
+    'it tells people apart, write unit = "person", person and most_rows.'
+)
 _SEVERAL_ROWS = (
     "'{}' occurs in several rows, so one person may have several. Write into most_rows how many of "
     "them shall count: the others are left out, and with more of them answers are less exact."
@@ -163,6 +174,9 @@ def infer_attributes(
         if name in profiles:
             kind = kinds.get(name) or _kind_in_role(profiles[name], name in roles)
             attribute = _attribute(name, profiles[name], limit, kind)
+            if kind is None and name not in roles and _names_people(name, profiles[name]):
+                note = attribute.note if attribute.role == "identifier" else _NAMES_PEOPLE
+                attribute = Attribute(name, "identifier", note=note)
         role = roles.get(name, "quasi" if name in kinds else None)
         attribute = attribute if role is None else _in_role(attribute, role)
         if hierarchies and attribute.role == "quasi":
@@ -181,16 +195,20 @@ def _unit(
     """Propose what one row stands for: a column that names people and has repeats says that a
     person may have several rows.
     """
-    names = [each.name for each in attributes if each.role == "identifier"]
-    people = [name for name in names if name in repeats and repeats[name].any]
-    people += [
-        name
-        for name in names
-        if name in profiles and re.search(_PEOPLE, name) and profiles[name].repeated
-    ]
+    names = [attribute.name for attribute in attributes if attribute.role == "identifier"]
+    read = {**profiles, **repeats}
+    repeated = [name for name in names if name in read and read[name].repeated]
+    people = [name for name in repeated if name in repeats or _PEOPLE.search(name)]
     if people:
         return Unit(people[0], 1, _SEVERAL_ROWS.format(people[0]))
-    return Unit(note=_ONE_ROW)
+    return Unit(note=_REPEATS.format(repeated[0]) if repeated else _ONE_ROW)
+
+
+def _names_people(name: str, profile: Profile) -> bool:
+    """Return whether a column tells people apart, by its name and the number of its values."""
+    distinct = len(profile.seen)
+    enough = distinct >= _FEWEST_PEOPLE and distinct * _MOST_ROWS_EACH >= profile.filled
+    return _PEOPLE.search(name) is not None and enough
 
 
 def _list_kinds(

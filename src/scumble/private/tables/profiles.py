@@ -51,16 +51,16 @@ class Repeats:
     """Whether some identifier stands in several rows; of many, the first ones decide."""
 
     def __init__(self) -> None:
-        self.any = False
+        self.repeated = False
         self._limit = RowLimit("", 1)
         self._rows = 0
 
     def update(self, values: pa.Array) -> None:
         """Look at the next batch."""
         nested = pa.types.is_nested(arrow_values.unwrap(values).type)
-        if not self.any and not nested and self._rows < _LOOKED_AT:
+        if not self.repeated and not nested and self._rows < _LOOKED_AT:
             keep, unidentified = self._limit.keep(values)
-            self.any = not bool((keep | unidentified).all())
+            self.repeated = not bool((keep | unidentified).all())
             self._rows += len(values)
 
 

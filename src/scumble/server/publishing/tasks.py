@@ -25,7 +25,7 @@ from scumble.compare.measures import MEASURES
 from scumble.compare.page import OWNER, PREVIEW
 from scumble.compare.points import points, sentence
 from scumble.compare.questions import questions
-from scumble.compare.settings import Settings, schema_to_compare
+from scumble.compare.settings import Settings, schema_to_compare, warn_of_rows
 from scumble.compare.truth import TrueTable, stand_in
 from scumble.model.errors import ParameterError, ScumbleError, SourceError, set_dialect
 from scumble.model.schema.schema import Schema
@@ -71,7 +71,8 @@ def compare(
     preview: bool,
 ) -> dict[str, Any]:
     """Compare methods, on a stand-in made of the schema alone or on the private table."""
-    known = schema_to_compare(Schema.loads(schema))
+    given = Schema.loads(schema)
+    known = schema_to_compare(given)
     found = stand_in(known, _STAND_IN) if preview else TrueTable.read(source, known, table=table)
     asked = questions("breakdowns", found, None, 0)
     choices = Settings(found, asked, "replace").choices(methods, epsilons, {})
@@ -84,7 +85,7 @@ def compare(
     values = int(results.about["values"])
     return {
         "preview": preview,
-        "notice": PREVIEW if preview else OWNER,
+        "notice": f"{PREVIEW if preview else OWNER} {warn_of_rows(given)}".strip(),
         "measure": MEASURES["relative"].words,
         "blind": 1 / max(values, 1),
         "left out": results.refusals(),
