@@ -196,7 +196,7 @@ def _unit(
     person may have several rows.
     """
     names = [attribute.name for attribute in attributes if attribute.role == "identifier"]
-    read = {**profiles, **repeats}
+    read: dict[str, Profile | Repeats] = {**profiles, **repeats}
     repeated = [name for name in names if name in read and read[name].repeated]
     people = [name for name in repeated if name in repeats or _PEOPLE.search(name)]
     if people:
