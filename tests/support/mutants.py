@@ -634,8 +634,8 @@ MUTANTS = (
     Mutant(
         "groups of k - 1 rows are published",
         "families/generalise/publish/criteria.py",
-        "found: Flags = sizes >= self.k",
-        "found: Flags = sizes >= self.k - 1",
+        "passes: Flags = sizes >= self.k",
+        "passes: Flags = sizes >= self.k - 1",
         (
             (
                 "families/generalise/test_generalise.py"

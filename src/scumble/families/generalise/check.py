@@ -1,5 +1,5 @@
-"""Checks of generalised rows, from the release alone: k, l, t and α are counted again, and the risk
-figures that owners know are computed.
+"""Checks of generalised rows, from the release alone: count k, l, t and α again, and compute the
+risk figures that owners know.
 
 The attacker knows the quasi-identifiers of a target, and how the rows were grouped. So the rows of
 the target's group are the candidates, and each is as likely as any other.
@@ -80,8 +80,8 @@ class PublishedGroups:
         if len(names) == 1:
             size = self.rows.schema[names[0]].size
         else:
-            found, key = np.unique(key, return_inverse=True)
-            size = len(found)
+            distinct, key = np.unique(key, return_inverse=True)
+            size = len(distinct)
         groups = int(group.max()) + 1
         counted = np.bincount(group * size + key, minlength=groups * size)
         return counted.reshape(groups, size)
@@ -94,32 +94,40 @@ def check_promise(release: Release, promise: Guarantee) -> Finding | None:
         return None
     given = promise.parameters
     if promise.statement == "k-anonymity":
-        return _least(promise, float(groups.sizes.min()), given["k"], "rows in the smallest group")
+        return _check_least(
+            promise, float(groups.sizes.min()), given["k"], "rows in the smallest group"
+        )
     if not release.schema.sensitive:
         return None
     values = groups.values
     if promise.statement == "distinct l-diversity":
         worst = float((values > 0).sum(axis=1).min())
-        return _least(promise, worst, given["l"], "different values in the worst group")
+        return _check_least(promise, worst, given["l"], "different values in the worst group")
     if promise.statement == "entropy l-diversity":
         worst = float(np.exp(entropies(values).min()))
-        return _least(promise, worst, given["l"], "equally frequent values of the same entropy")
+        return _check_least(
+            promise, worst, given["l"], "equally frequent values of the same entropy"
+        )
     if promise.statement == "recursive (c, l)-diversity":
         ordered = -np.sort(-values, axis=1)
         tail = ordered[:, int(given["l"]) - 1 :].sum(axis=1)
         ratio = float((ordered[:, 0] / np.maximum(tail, 1e-300)).max())
-        return _most(promise, ratio, given["c"], "the most frequent value over the tail, at worst,")
+        return _check_most(
+            promise, ratio, given["c"], "the most frequent value over the tail, at worst,"
+        )
     if promise.statement == "(α, k)-anonymity":
         share = float((values.max(axis=1) / groups.sizes).max())
-        return _most(promise, share, given["alpha"], "the largest share of one value in a group")
+        return _check_most(
+            promise, share, given["alpha"], "the largest share of one value in a group"
+        )
     if promise.statement.startswith("t-closeness"):
-        found = float(_distances(release, promise, values).max())
+        distance = float(_measure_distances(release, promise, values).max())
         what = "the largest distance of a group from all published rows"
-        return _most(promise, found, given["t"], what)
+        return _check_most(promise, distance, given["t"], what)
     return None
 
 
-def _distances(release: Release, promise: Guarantee, values: Integers) -> Floats:
+def _measure_distances(release: Release, promise: Guarantee, values: Integers) -> Floats:
     words = promise.statement.split()[1]
     criteria = Criteria(k=1)
     if words != "equal":
@@ -129,27 +137,27 @@ def _distances(release: Release, promise: Guarantee, values: Integers) -> Floats
     return criteria.distances(values, values.sum(axis=0))
 
 
-def _least(promise: Guarantee, found: float, claimed: float, what: str) -> Finding:
-    broken = found < claimed * (1 - _SLACK)
+def _check_least(promise: Guarantee, counted: float, claimed: float, what: str) -> Finding:
+    broken = counted < claimed * (1 - _SLACK)
     said = (
         f"fewer than the {claimed:g} promised" if broken else f"at least the {claimed:g} promised"
     )
-    sentence = f"Counted in the release there are {found:.6g} {what}: {said}."
-    return _finding(promise, broken, sentence, found, claimed)
+    sentence = f"Counted in the release there are {counted:.6g} {what}: {said}."
+    return _make_finding(promise, broken, sentence, counted, claimed)
 
 
-def _most(promise: Guarantee, found: float, claimed: float, what: str) -> Finding:
-    broken = found > claimed * (1 + _SLACK)
+def _check_most(promise: Guarantee, counted: float, claimed: float, what: str) -> Finding:
+    broken = counted > claimed * (1 + _SLACK)
     said = f"more than the {claimed:g} promised" if broken else f"within the {claimed:g} promised"
-    sentence = f"Counted in the release, {what} is {found:.6g}: {said}."
-    return _finding(promise, broken, sentence, found, claimed)
+    sentence = f"Counted in the release, {what} is {counted:.6g}: {said}."
+    return _make_finding(promise, broken, sentence, counted, claimed)
 
 
-def _finding(
-    promise: Guarantee, broken: bool, sentence: str, found: float, claimed: float
+def _make_finding(
+    promise: Guarantee, broken: bool, sentence: str, counted: float, claimed: float
 ) -> Finding:
     verdict: Verdict = "refuted" if broken else "exact"
-    numbers = {"found": found, "claimed": claimed}
+    numbers = {"found": counted, "claimed": claimed}
     return Finding("exact check", promise.claim, verdict, sentence, numbers)
 
 
@@ -164,9 +172,9 @@ def candidate_shares(release: Release, target: str) -> Floats:
     np.add.at(by_node, (rows.nodes[target], codes), 1.0)
     by_node /= np.maximum(by_node.sum(axis=0), 1)
     used = np.flatnonzero(by_node.any(axis=1))
-    found = np.zeros((tree.levels.size, sensitive.size))
-    np.add.at(found, tree.codes_of(used), np.repeat(by_node[used], tree.size[used], axis=0))
-    return found
+    shares = np.zeros((tree.levels.size, sensitive.size))
+    np.add.at(shares, tree.codes_of(used), np.repeat(by_node[used], tree.size[used], axis=0))
+    return shares
 
 
 def guess_values(release: Release, target: str, rng: np.random.Generator) -> Codes:
@@ -180,7 +188,7 @@ def find_row_law(_: Evidence, __: Schema, ___: float) -> RowLaw:
 
 
 def link_people(release: Release, known: Sequence[str] | None) -> LinkageResult:
-    """Return what groups of generalised rows tell: rows with the same labels are alike."""
+    """Return what groups of generalised rows tell. Rows with the same labels are one group."""
     evidence = cast(Generalised, release.evidence)
     sensitive = only_sensitive(release)
     allowed = [name for name in evidence.columns if name != sensitive.name]
@@ -281,17 +289,17 @@ def risk_findings(release: Release) -> Iterator[Finding]:
     groups = PublishedGroups.of(release)
     if groups is None:
         return
-    yield _stated(release, groups)
+    yield _check_stated(release, groups)
     risk = Risk.of(groups.sizes)
     yield Finding("risk", "the risk of re-identification", "noted", risk.sentence(), risk.numbers())
-    yield from _linked(release, groups)
+    yield from _link_values(release, groups)
 
 
-def _stated(release: Release, groups: PublishedGroups) -> Finding:
-    """Check that the rows that were left out are stated alike wherever they are."""
+def _check_stated(release: Release, groups: PublishedGroups) -> Finding:
+    """Check that the manifest and the limits state the same number of rows left out."""
     evidence = groups.rows.evidence
     said = release.manifest.report.get("rows left out")
-    limits = [limit for each in release.guarantees for limit in each.limits]
+    limits = [limit for guarantee in release.guarantees for limit in guarantee.limits]
     named = any("left out, because too few" in limit for limit in limits)
     fits = said == evidence.left_out and named == bool(evidence.left_out)
     whole = evidence.rows + evidence.left_out
@@ -304,7 +312,7 @@ def _stated(release: Release, groups: PublishedGroups) -> Finding:
     return Finding("left out", "rows that are left out are stated", verdict, sentence)
 
 
-def _linked(release: Release, groups: PublishedGroups) -> Iterator[Finding]:
+def _link_values(release: Release, groups: PublishedGroups) -> Iterator[Finding]:
     """Yield how often an attacker names the right sensitive value, with and without the columns
     that are published as they are.
     """
@@ -353,7 +361,7 @@ def owner_findings(
     evidence = groups.rows.evidence
     rows = Rows(open_source(source), release.schema, outside=outside)
     names = [attribute.name for attribute in release.schema.published]
-    codes = _columns(rows, names)
+    codes = _read_columns(rows, names)
     total = len(next(iter(codes.values())))
     fits = total == evidence.rows + evidence.left_out
     verdict: Verdict = "exact" if fits else "refuted"
@@ -364,7 +372,7 @@ def owner_findings(
         f"{total:,}: rows were left out that are not stated."
     )
     yield Finding("left out", "every row is published or stated", verdict, sentence)
-    yield _true_rows(groups.rows, codes)
+    yield _check_rows(groups.rows, codes)
     before = Risk.of(classes(rows, list(evidence.generalised), None).sizes)
     after = Risk.of(groups.sizes)
     yield Finding("risk", "before", "noted", before.sentence(), before.numbers())
@@ -378,15 +386,15 @@ def owner_findings(
         yield intersection(release, joined, codes)
 
 
-def _columns(rows: Rows, names: Sequence[str]) -> dict[str, Integers]:
+def _read_columns(rows: Rows, names: Sequence[str]) -> dict[str, Integers]:
     parts = list(rows.batches(list(names)))
     empty = [np.empty(0, np.int64) for _ in names]
     joined = [np.concatenate([e, *p]) for e, *p in zip(empty, *parts, strict=True)]
     return {name: column.astype(np.int64) for name, column in zip(names, joined, strict=True)}
 
 
-def _true_rows(shown: GeneralisedRows, codes: dict[str, Integers]) -> Finding:
-    """Check that no value is in more published rows than rows of the table could show it so."""
+def _check_rows(shown: GeneralisedRows, codes: dict[str, Integers]) -> Finding:
+    """Check that no more published rows show a value than rows of the table can."""
     worst = ""
     for name, nodes in shown.nodes.items():
         tree = shown.tree(name)
@@ -419,12 +427,12 @@ def candidates(groups: PublishedGroups, people: dict[str, Integers]) -> Floats:
     inside = np.ones((number, len(first)), bool)
     for name, nodes in rows.nodes.items():
         tree = rows.tree(name)
-        place = np.empty(tree.levels.size, np.int64)
-        place[tree.order] = np.arange(tree.levels.size)
-        at, node = place[people[name]][:, None], nodes[first][None, :]
+        position = np.empty(tree.levels.size, np.int64)
+        position[tree.order] = np.arange(tree.levels.size)
+        at, node = position[people[name]][:, None], nodes[first][None, :]
         inside &= (at >= tree.begin[node]) & (at < tree.begin[node] + tree.size[node])
-    found: Floats = inside.astype(np.float64) @ groups.values.astype(np.float64)
-    return found
+    counts: Floats = inside.astype(np.float64) @ groups.values.astype(np.float64)
+    return counts
 
 
 def intersection(one: Release, other: Release, people: dict[str, Integers]) -> Finding:
@@ -434,8 +442,8 @@ def intersection(one: Release, other: Release, people: dict[str, Integers]) -> F
     guess is the value with the largest product of shares, over its share in the table. Up to 2,000
     people are tried, evenly spread over the table.
     """
-    groups = [PublishedGroups.of(each) for each in (one, other)]
-    sensitive = [[a.name for a in each.schema.sensitive] for each in (one, other)]
+    groups = [PublishedGroups.of(release) for release in (one, other)]
+    sensitive = [[a.name for a in release.schema.sensitive] for release in (one, other)]
     same = len(sensitive[0]) == 1 and sensitive[0] == sensitive[1]
     if groups[0] is None or groups[1] is None or not same:
         raise ParameterError(
@@ -446,15 +454,15 @@ def intersection(one: Release, other: Release, people: dict[str, Integers]) -> F
     number = len(next(iter(people.values())))
     chosen = np.unique(np.linspace(0, number - 1, min(number, _PEOPLE)).astype(np.int64))
     known = {name: codes[chosen] for name, codes in people.items()}
-    counts = [candidates(each, known) for each in groups if each is not None]
-    possible = [each > 0 for each in counts]
-    alone = [float((each.sum(axis=1) == 1).mean()) for each in possible]
+    counts = [candidates(published, known) for published in groups if published is not None]
+    possible = [count > 0 for count in counts]
+    alone = [float((flags.sum(axis=1) == 1).mean()) for flags in possible]
     both = float(((possible[0] & possible[1]).sum(axis=1) == 1).mean())
     truth = known[sensitive[0][0]]
     prior = np.maximum(groups[0].values.sum(axis=0), 1)
     weights = [counts[0], counts[1], counts[0] * counts[1] / prior]
-    right = [float((each.argmax(axis=1) == truth).mean()) for each in weights]
-    shown = [percent_at_least(round(each, 12)) for each in (*alone, both, *right)]
+    right = [float((weight.argmax(axis=1) == truth).mean()) for weight in weights]
+    shown = [percent_at_least(round(share, 12)) for share in (*alone, both, *right)]
     sentence = (
         f"Of {len(chosen):,} people, the first release alone leaves one possible value for "
         f"{shown[0]}, the second for {shown[1]}, and both together for {shown[2]}; the best guess "
@@ -487,18 +495,19 @@ def minimality(mechanism: Mechanism, schema: Schema, table: pa.Table) -> Minimal
     """
     [sensitive] = schema.sensitive
     values = table[sensitive.name].to_pylist()
-    seen = _published(mechanism, schema, table)
+    seen = _publish_rows(mechanism, schema, table)
     every = sorted(set(permutations(values)), key=str)
     if len(every) > _MOST_ASSIGNMENTS:
         raise ParameterError("The table is too large to try all assignments.")
-    place = table.column_names.index(sensitive.name)
+    index = table.column_names.index(sensitive.name)
     possible = []
     for assigned in every:
-        other = table.set_column(place, sensitive.name, pa.array(assigned))
-        if _published(mechanism, schema, other) == seen:
+        other = table.set_column(index, sensitive.name, pa.array(assigned))
+        if _publish_rows(mechanism, schema, other) == seen:
             possible.append(assigned)
     shares = [
-        max(sum(each[at] == value for each in possible) for value in set(values)) / len(possible)
+        max(sum(assignment[at] == value for assignment in possible) for value in set(values))
+        / len(possible)
         for at in range(table.num_rows)
     ]
     groups = PublishedGroups.of(publish(table, schema, mechanism, seed=0))
@@ -506,13 +515,13 @@ def minimality(mechanism: Mechanism, schema: Schema, table: pa.Table) -> Minimal
     return Minimality(largest, max(shares))
 
 
-def _published(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list[Any] | None:
+def _publish_rows(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list[Any] | None:
     try:
         release = publish(table, schema, mechanism, seed=0)
     except PromiseError:
         return None
-    found: list[Any] = release.generalised().labelled().to_pylist()
-    return found
+    rows: list[Any] = release.generalised().labelled().to_pylist()
+    return rows
 
 
 def planted() -> tuple[Schema, pa.Table]:
@@ -532,11 +541,11 @@ def planted() -> tuple[Schema, pa.Table]:
 def minimality_finding(mechanism: Mechanism) -> Finding:
     """Return what the minimality attack tells of the planted table."""
     schema, table = planted()
-    found = minimality(mechanism, schema, table)
+    result = minimality(mechanism, schema, table)
     sentence = (
         "On a made-up table of five people an attacker who knows everybody's quasi-identifiers and "
-        f"how the groups are chosen is sure of a value to {found.with_algorithm:.3g}, where the "
-        f"group alone shows {found.within_group:.3g}."
+        f"how the groups are chosen is sure of a value to {result.with_algorithm:.3g}, where the "
+        f"group alone shows {result.within_group:.3g}."
     )
-    numbers = {"with algorithm": found.with_algorithm, "within group": found.within_group}
+    numbers = {"with algorithm": result.with_algorithm, "within group": result.within_group}
     return Finding("minimality", "groups tell nothing but their values", "noted", sentence, numbers)

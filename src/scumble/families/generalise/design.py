@@ -142,24 +142,24 @@ class Nodes:
         """Return the codes of some nodes, one node after the other."""
         size = self.size[nodes]
         inside = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-        found: Integers = self.order[np.repeat(self.begin[nodes], size) + inside]
-        return found
+        codes: Integers = self.order[np.repeat(self.begin[nodes], size) + inside]
+        return codes
 
 
 def nodes_of(attribute: Attribute, *, generalised: bool = True) -> Nodes:
     """Return the nodes of an attribute; of one that is not generalised, its values and the root."""
     if not generalised:
-        return _flat(attribute.size)
-    return _nodes_of(attribute)
+        return _number_flat(attribute.size)
+    return _number_nodes(attribute)
 
 
 @lru_cache(maxsize=256)
-def _nodes_of(attribute: Attribute) -> Nodes:
+def _number_nodes(attribute: Attribute) -> Nodes:
     return numbered_nodes(attribute.levels)
 
 
 @lru_cache(maxsize=64)
-def _flat(size: int) -> Nodes:
+def _number_flat(size: int) -> Nodes:
     codes = np.arange(size)
     labels = tuple(map(str, range(size)))
     if size == 1:
@@ -175,7 +175,7 @@ def numbered_nodes(levels: Levels) -> Nodes:
     for level, groups in enumerate(levels.groups):
         along = groups[order]
         begins = np.flatnonzero(np.diff(along, prepend=-1))
-        found = np.empty(len(begins), np.int64)
+        nodes = np.empty(len(begins), np.int64)
         ends = np.append(begins[1:], len(order))
         for group, begin, end in zip(along[begins], begins, ends, strict=True):
             key = (int(begin), int(end))
@@ -183,9 +183,9 @@ def numbered_nodes(levels: Levels) -> Nodes:
                 known[key] = len(known)
                 level_of.append(level)
                 group_of.append(int(group))
-            found[group] = known[key]
+            nodes[group] = known[key]
         starts.append(begins)
-        numbers.append(found)
+        numbers.append(nodes)
     return Nodes(
         levels,
         order,

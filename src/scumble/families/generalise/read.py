@@ -60,7 +60,7 @@ def answer(
 def answer_together(
     evidence: Generalised, schema: Schema, queries: Sequence[Query], engine: Sandbox
 ) -> dict[int, Any]:
-    """Return nothing: every question is answered by itself, from rows that are held in memory."""
+    """Return nothing: `answer` reads every question by itself, from the rows in memory."""
     del evidence, schema, queries, engine
     return {}
 
@@ -89,7 +89,7 @@ class PublishedRows:
         }
         rows = GeneralisedRows.of(schema, evidence, table)
         columns = {name: {**rows.nodes, **rows.codes}[name] for name in evidence.columns}
-        first, count = _distinct(list(columns.values()), table.num_rows)
+        first, count = _count_distinct(list(columns.values()), table.num_rows)
         columns = {name: column[first] for name, column in columns.items()}
         known = np.ones(len(count), bool)
         if evidence.left_out:
@@ -100,13 +100,13 @@ class PublishedRows:
     def by(self, names: Sequence[str]) -> PublishedRows:
         """Return the distinct combinations of some columns."""
         chosen = [self.columns[name] for name in names]
-        first, back = _inverse([*chosen, self.known.astype(np.int64)], len(self.count))
+        first, back = _group_rows([*chosen, self.known.astype(np.int64)], len(self.count))
         count = np.bincount(back, self.count, len(first)).astype(np.int64)
         columns = {name: self.columns[name][first] for name in names}
         return PublishedRows(self.nodes, columns, count, self.known[first])
 
 
-def _inverse(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
+def _group_rows(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
     """Return the first row of each distinct combination, and the combination of each row."""
     group = np.zeros(rows, np.int64)
     for column in columns:
@@ -115,8 +115,8 @@ def _inverse(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers
     return first, group
 
 
-def _distinct(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
-    first, group = _inverse(columns, rows)
+def _count_distinct(columns: Sequence[Integers], rows: int) -> tuple[Integers, Integers]:
+    first, group = _group_rows(columns, rows)
     return first, np.bincount(group, minlength=len(first))
 
 
@@ -146,7 +146,7 @@ class RowQuestion:
     def __init__(self, held: PublishedRows, schema: Schema, query: Query, engine: Sandbox) -> None:
         self.schema, self.query = schema, query
         self.parts = parts(query.clauses, query.argument, held.nodes, engine)
-        needed = dict.fromkeys([*query.groups, *(n for each in self.parts for n in each.names)])
+        needed = dict.fromkeys([*query.groups, *(n for part in self.parts for n in part.names)])
         self.rows = held.by(list(needed))
         published = int(held.count[held.known].sum())
         # Published rows are multiplied by this to stand for all rows.
@@ -154,7 +154,7 @@ class RowQuestion:
 
     def estimates(self) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group that published rows may be in."""
-        lines = self._lines()
+        lines = self._build_lines()
         if not self.query.groups:
             yield (), self._estimate(lines, slice(None))
             return
@@ -167,9 +167,9 @@ class RowQuestion:
             if (lines.possible[some] & lines.known[some]).any():
                 yield values, self._estimate(lines, some)
 
-    def _lines(self) -> Lines:
+    def _build_lines(self) -> Lines:
         """Return the rows with what the clauses say of them, once for each group they may be in."""
-        rows, key, share, certain = self._by_key()
+        rows, key, share, certain = self._split_by_key()
         columns, count, known = rows.columns, rows.count, rows.known
         sure, possible = certain, np.ones(len(key), bool)
         mean, least, most = (np.zeros(len(key)) for _ in range(3))
@@ -185,11 +185,11 @@ class RowQuestion:
                 )
         return Lines(key, count, known, share, sure, possible, mean, least, most)
 
-    def _by_key(self) -> tuple[PublishedRows, Integers, Floats, Flags]:
+    def _split_by_key(self) -> tuple[PublishedRows, Integers, Floats, Flags]:
         """Return the rows, repeated for every group that they may be in; the group of each; the
         share of the row that is there under an even spread; and whether it is in no other.
 
-        The column that is grouped by becomes the single value of the group.
+        A grouped column becomes the single value of the group.
         """
         rows = np.arange(len(self.rows.count))
         key = np.zeros(len(rows), np.int64)
@@ -213,14 +213,16 @@ class RowQuestion:
         return PublishedRows(self.rows.nodes, columns, count, known), key, share, certain
 
     def _estimate(self, lines: Lines, some: Any) -> Estimate:
-        found = Lines(*(getattr(lines, name)[some] for name in lines.__dataclass_fields__))
+        chosen = Lines(*(getattr(lines, name)[some] for name in lines.__dataclass_fields__))
         notes = self.query.notes
         if self.query.aggregate == "mean":
-            return _average(found, notes)
-        return _total(found, notes, self.scale, counted=self.query.aggregate == "count")
+            return _estimate_average(chosen, notes)
+        return _estimate_total(chosen, notes, self.scale, counted=self.query.aggregate == "count")
 
 
-def _total(lines: Lines, notes: tuple[str, ...], scale: float, *, counted: bool) -> Estimate:
+def _estimate_total(
+    lines: Lines, notes: tuple[str, ...], scale: float, *, counted: bool
+) -> Estimate:
     """Return a count or a sum: its value under even spread, between its certain bounds."""
     mean, least, most = lines.mean, lines.least, lines.most
     if counted:
@@ -230,14 +232,14 @@ def _total(lines: Lines, notes: tuple[str, ...], scale: float, *, counted: bool)
     there = lines.known & lines.possible
     even = _sum(lines.count, lines.share * mean, there) * scale
     spread = _sum(lines.count, lines.share * (1 - lines.share) * mean**2, there)
-    return _between(even, low, high, spread, notes, missing=not lines.known.all())
+    return _bound_estimate(even, low, high, spread, notes, missing=not lines.known.all())
 
 
 def _sum(count: Integers, weight: Floats, where: Flags) -> float:
     return float(count[where] @ weight[where])
 
 
-def _between(
+def _bound_estimate(
     even: float, low: float, high: float, spread: float, notes: tuple[str, ...], *, missing: bool
 ) -> Estimate:
     if low == high:
@@ -248,19 +250,19 @@ def _between(
     return Estimate(min(max(even, low), high), law, EVEN, notes)
 
 
-def _average(lines: Lines, notes: tuple[str, ...]) -> Estimate:
+def _estimate_average(lines: Lines, notes: tuple[str, ...]) -> Estimate:
     """Return an average: rows that are not sure may be in it or not, with any of their amounts."""
     there = lines.possible & lines.known
     rows = _sum(lines.count, lines.share, there)
     if not rows:
         return Estimate(float("nan"), Unknown(), "average of no rows", (*notes, NO_ROWS))
     even = _sum(lines.count, lines.share * lines.mean, there) / rows
-    low = _least_average(lines, lines.least)
-    high = -_least_average(lines, -lines.most)
-    return _between(even, low, high, float("nan"), notes, missing=not lines.known.all())
+    low = _minimise_average(lines, lines.least)
+    high = -_minimise_average(lines, -lines.most)
+    return _bound_estimate(even, low, high, float("nan"), notes, missing=not lines.known.all())
 
 
-def _least_average(lines: Lines, amount: Floats) -> float:
+def _minimise_average(lines: Lines, amount: Floats) -> float:
     """Return the least average over all tables: rows that are not sure join it from the smallest
     amount on, as long as they lower it.
     """
@@ -316,19 +318,19 @@ def parts(
 ) -> list[ColumnGroup]:
     """Return the parts of a question; one of them has the summed expression, if there is one."""
     expressions = [*clauses, *([] if argument is None else [argument])]
-    found = []
+    groups = []
     for names in together(expressions):
-        own = [each for each in clauses if _belongs(each, names)]
+        own = [clause for clause in clauses if _belongs(clause, names)]
         summed = argument if argument is not None and _belongs(argument, names) else None
-        found.append(_part(sorted(names), own, summed, nodes, engine))
-    return found
+        groups.append(_build_group(sorted(names), own, summed, nodes, engine))
+    return groups
 
 
 def together(expressions: Sequence[Expression]) -> list[frozenset[str]]:
     """Return the sets of columns that some expressions join; the empty set for constants."""
     sets: list[frozenset[str]] = []
-    for each in expressions:
-        own = frozenset(each.attributes)
+    for expression in expressions:
+        own = frozenset(expression.attributes)
         near = [other for other in sets if other & own or not (other or own)]
         sets = [other for other in sets if other not in near] + [own.union(*near)]
     return sets
@@ -339,7 +341,7 @@ def _belongs(expression: Expression, names: frozenset[str]) -> bool:
     return own <= names and bool(own) == bool(names)
 
 
-def _part(
+def _build_group(
     names: Sequence[str],
     clauses: Sequence[Expression],
     argument: Expression | None,
@@ -358,10 +360,10 @@ def _part(
     shape = [nodes[name].levels.size for name in names]
     axes = [nodes[name] for name in names]
     sure = np.ones(int(np.prod(shape)), bool)
-    for each in values[: len(clauses)]:
-        sure &= _flags(each, clauses)
-    met = _along(sure.reshape(shape).astype(np.int64), axes, np.add)
-    cells = _sizes(axes)
+    for value in values[: len(clauses)]:
+        sure &= _check_flags(value, clauses)
+    met = _join_along(sure.reshape(shape).astype(np.int64), axes, np.add)
+    cells = _multiply_sizes(axes)
     if argument is None:
         return ColumnGroup(tuple(names), met, cells)
     amount = values[-1].astype(np.float64).reshape(shape)
@@ -370,45 +372,45 @@ def _part(
         tuple(names),
         met,
         cells,
-        _along(np.where(inside, amount, 0.0), axes, np.add),
-        _along(np.where(inside, amount, np.inf), axes, np.minimum),
-        _along(np.where(inside, amount, -np.inf), axes, np.maximum),
+        _join_along(np.where(inside, amount, 0.0), axes, np.add),
+        _join_along(np.where(inside, amount, np.inf), axes, np.minimum),
+        _join_along(np.where(inside, amount, -np.inf), axes, np.maximum),
     )
 
 
-def _flags(value: npt.NDArray[Any], clauses: Sequence[Expression]) -> npt.NDArray[np.bool_]:
+def _check_flags(value: npt.NDArray[Any], clauses: Sequence[Expression]) -> npt.NDArray[np.bool_]:
     if value.dtype != bool:
         raise QueryError(f"WHERE needs conditions, not numbers: {clauses[0].sql}.")
     return value
 
 
-def _sizes(axes: Sequence[Nodes]) -> Integers:
-    found = np.ones((), np.int64)
-    for each in axes:
-        found = np.multiply.outer(found, each.size)
-    return np.asarray(found)
+def _multiply_sizes(axes: Sequence[Nodes]) -> Integers:
+    sizes = np.ones((), np.int64)
+    for nodes in axes:
+        sizes = np.multiply.outer(sizes, nodes.size)
+    return np.asarray(sizes)
 
 
-def _along(values: npt.NDArray[Any], axes: Sequence[Nodes], join: Callable[..., Any]) -> Any:
+def _join_along(values: npt.NDArray[Any], axes: Sequence[Nodes], join: Callable[..., Any]) -> Any:
     """Return values joined within every node, along every axis."""
-    found = values
+    joined = values
     for axis, nodes in enumerate(axes):
-        ordered = np.take(found, nodes.order, axis=axis)
+        ordered = np.take(joined, nodes.order, axis=axis)
         levels = [join.reduceat(ordered, starts, axis=axis) for starts in nodes.starts]  # type: ignore[attr-defined]
         stacked = np.concatenate(levels, axis=axis)
-        found = np.take(stacked, _places(nodes), axis=axis)
-    return found
+        joined = np.take(stacked, _locate_nodes(nodes), axis=axis)
+    return joined
 
 
-def _places(nodes: Nodes) -> Integers:
+def _locate_nodes(nodes: Nodes) -> Integers:
     """Return where each node stands among the groups of all levels, in the order of `starts`."""
-    place = np.empty(len(nodes.size), np.int64)
+    positions = np.empty(len(nodes.size), np.int64)
     offset = 0
     for level, starts in enumerate(nodes.starts):
         along = nodes.levels.groups[level][nodes.order][starts]
-        place[nodes.numbers[level][along]] = offset + np.arange(len(starts))
+        positions[nodes.numbers[level][along]] = offset + np.arange(len(starts))
         offset += len(starts)
-    return place
+    return positions
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -448,7 +450,7 @@ class GeneralisedRows:
         sound &= all(pa.types.is_integer(table[c].type) for c in shown.values() if sound)
         if not sound:
             raise ReleaseError(DAMAGED)
-        nodes = {name: _nodes(schema, name, table[column]) for name, column in shown.items()}
+        nodes = {name: _read_nodes(schema, name, table[column]) for name, column in shown.items()}
         codes: dict[str, Integers] = {}
         for done, name in enumerate(others, 1):
             codes[name] = known_codes(schema[name], table[name]).astype(np.int64)
@@ -482,7 +484,7 @@ class GeneralisedRows:
         columns: dict[str, Any] = {}
         for done, name in enumerate(self.evidence.columns, 1):
             if name in self.nodes:
-                labels = pa.array(self._labels(name), pa.string())
+                labels = pa.array(self._label_nodes(name), pa.string())
                 columns[name] = labels.take(pa.array(self.nodes[name]))
             else:
                 attribute = self.schema[name]
@@ -490,21 +492,21 @@ class GeneralisedRows:
             tell(done, len(self.evidence.columns))
         return pa.table(columns)
 
-    def _labels(self, name: str) -> list[str]:
+    def _label_nodes(self, name: str) -> list[str]:
         """Return the label of every node of a column; those of single bins are their edges."""
         tree, domain = self.tree(name), self.schema[name].domain
-        found = tree.labels()
+        labels = tree.labels()
         if isinstance(domain, Bins | Dates):
             single = dict(enumerate(value_labels(domain)))  # a missing value has none
             for node in np.flatnonzero(tree.level == 0).tolist():
-                found[node] = single.get(int(tree.group[node]), found[node])
-        return found
+                labels[node] = single.get(int(tree.group[node]), labels[node])
+        return labels
 
     def loss(self, name: str) -> float:
         """Return the loss of granularity of a column, from 0 to 1; rows left out lose all of it."""
         tree = self.tree(name)
-        each = (tree.size - 1) / max(tree.levels.size - 1, 1)
-        total = float(each[self.nodes[name]].sum()) + self.evidence.left_out
+        losses = (tree.size - 1) / max(tree.levels.size - 1, 1)
+        total = float(losses[self.nodes[name]].sum()) + self.evidence.left_out
         return total / max(self.evidence.rows + self.evidence.left_out, 1)
 
     @property
@@ -532,12 +534,12 @@ class GeneralisedRows:
         return Changes(tuple(lines), self.evidence.rows, self.evidence.left_out, self.quality)
 
 
-def _nodes(schema: Schema, name: str, column: pa.ChunkedArray) -> Integers:
-    """Return the nodes of a column; ReleaseError if one of them is none of the schema."""
+def _read_nodes(schema: Schema, name: str, column: pa.ChunkedArray) -> Integers:
+    """Return the nodes of a column; ReleaseError if the schema does not have one of them."""
     if column.null_count:
         raise ReleaseError(DAMAGED)
-    found: Integers = column.to_numpy().astype(np.int64)
-    return indices(found, len(nodes_of(schema[name]).size))
+    nodes: Integers = column.to_numpy().astype(np.int64)
+    return indices(nodes, len(nodes_of(schema[name]).size))
 
 
 @dataclass(frozen=True)
@@ -565,57 +567,57 @@ class Changes:
 
     def sentences(self) -> list[str]:
         """Return a sentence for each column, and one for rows that were left out."""
-        found = [
-            f"{each.name}: {100 * each.unchanged:.0f} % of the rows show the value, "
-            f"{100 * each.nothing:.0f} % nothing (*); on average a row may have {each.values:.3g} "
-            f"of {each.possible:,} values."
-            for each in self.columns
+        lines = [
+            f"{change.name}: {100 * change.unchanged:.0f} % of the rows show the value, "
+            f"{100 * change.nothing:.0f} % nothing (*); on average a row may have "
+            f"{change.values:.3g} of {change.possible:,} values."
+            for change in self.columns
         ]
         whole = self.rows + self.left_out
         share = self.left_out / max(whole, 1)
-        found.append(f"{self.left_out:,} of {whole:,} rows ({100 * share:.2f} %) were left out.")
-        found.append(f"{self.quality:.3f} of the granularity is left (1: all, 0: none).")
-        return found
+        lines.append(f"{self.left_out:,} of {whole:,} rows ({100 * share:.2f} %) were left out.")
+        lines.append(f"{self.quality:.3f} of the granularity is left (1: all, 0: none).")
+        return lines
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _format_cells(self) -> tuple[list[str], list[list[str]]]:
         header = ["column", "value shown", "nothing shown", "values a row may have", "loss"]
         rows = [
             [
-                each.name,
-                f"{100 * each.unchanged:.1f} %",
-                f"{100 * each.nothing:.1f} %",
-                f"{each.values:.3g} of {each.possible}",
-                f"{each.loss:.3f}",
+                change.name,
+                f"{100 * change.unchanged:.1f} %",
+                f"{100 * change.nothing:.1f} %",
+                f"{change.values:.3g} of {change.possible}",
+                f"{change.loss:.3f}",
             ]
-            for each in self.columns
+            for change in self.columns
         ]
         return header, rows
 
     def __repr__(self) -> str:
-        header, rows = self._cells()
+        header, rows = self._format_cells()
         return "\n".join([*text_table(header, rows, 1), *self.sentences()[-2:]])
 
     def _repr_html_(self) -> str:
-        header, rows = self._cells()
+        header, rows = self._format_cells()
         return html_table(header, rows, 1)
 
 
 def remarks(schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
     """Return remarks for the owner: what was changed, and groups that give their values away."""
-    found = GeneralisedRows.read(schema, evidence, folder)
-    if not found.evidence.rows:
+    published = GeneralisedRows.read(schema, evidence, folder)
+    if not published.evidence.rows:
         return ()
-    changes = found.changes()
+    changes = published.changes()
     first = (
-        f"The rows form {len(found.sizes):,} groups of {found.sizes.min():,} or more; "
+        f"The rows form {len(published.sizes):,} groups of {published.sizes.min():,} or more; "
         f"{changes.quality:.2f} of the granularity is left."
     )
     said = [first]
     for attribute in schema.sensitive:
-        pairs = np.unique(np.stack([found.group, found.codes[attribute.name]]), axis=1)
+        pairs = np.unique(np.stack([published.group, published.codes[attribute.name]]), axis=1)
         single = np.bincount(pairs[0]) == 1
         if single.any():
-            rows = int(found.sizes[single].sum())
+            rows = int(published.sizes[single].sum())
             said.append(
                 f"In {int(single.sum()):,} groups with {rows:,} rows everybody has the same "
                 f"{attribute.name}, which is told to everybody who finds the group. Ask for l."

@@ -235,7 +235,7 @@ class Sparse(AttributeSummary):
             )
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """Which cells were published, and how many of them are expected to be empty."""
+        """Return which cells were published, and how many empty ones to expect among them."""
         design = getattr(evidence, "design", None)
         if not isinstance(design, Design):
             return {}
@@ -250,7 +250,7 @@ class Sparse(AttributeSummary):
         return told
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """From which size on a cell is published, and below which it is not."""
+        """Return the size from which a cell is published, and the size below which it is not."""
         if "filter" not in self.rule:
             return ()
         noise, _ = self._laws(self.unit.keeps_rows)
@@ -262,8 +262,8 @@ class Sparse(AttributeSummary):
         return (f"To expect: {rule}; {kept}{lost if theta > far else ''}.",)
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
-        """How much the filter has left, from what is published: all cells, and the noisy number of
-        rows.
+        """Say how much the filter has left, from what is published: all cells, and the noisy
+        number of rows.
         """
         design = getattr(evidence, "design", None)
         if not isinstance(design, Design) or not design.filtered or design.total <= 0:
@@ -290,7 +290,7 @@ class Sparse(AttributeSummary):
         return {"cells.parquet": (*attributes, *self._name_columns())}
 
     def _name_columns(self) -> tuple[str, str]:
-        """The names of the columns with noisy counts and with their weights."""
+        """Return the names of the columns with noisy counts and with their weights."""
         return free_name("count", self.names), free_name("weight", self.names)
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:

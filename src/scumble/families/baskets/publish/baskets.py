@@ -230,7 +230,7 @@ class Baskets(ProtectedSummary):
         return Measurements(FILE, names, design, table.public_rows(self.unit))
 
     def _count_pairs(self, number: int) -> int:
-        """The number of pairs to choose: what is left of the planned sets after single items,
+        """Return the number of pairs to choose: what single items leave of the planned sets,
         divided by √(pairs per item) if that is above 1.
         """
         left = max(self.planned - number, 1)
@@ -290,13 +290,13 @@ class Baskets(ProtectedSummary):
         return PrivacyLoss(rho=share * promise.rho)
 
     def _name_columns(self, schema: Schema, items: Integers) -> tuple[str, ...]:
-        """The names of the columns that tell whether a basket has each of these items."""
+        """Return the names of the columns that tell whether a basket has each of these items."""
         lists = schema[self.attribute].lists
         values = lists.members.decode(items, None).to_pylist()
         return tuple(str(DerivedName("contains", self.attribute, value)) for value in values)
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """How far counts may be off, in both branches."""
+        """Return how far counts may be off, in both branches."""
         touched = set_number(self.kept, self.longest)
         many = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
         few = noise_of_sets(self.unit, 1, self._part(_BASES.counts))
@@ -310,7 +310,7 @@ class Baskets(ProtectedSummary):
         return (sentence,)
 
     def _describe_hubs(self) -> str:
-        """How far counts may be off at most with tables over hubs; nothing if there are none."""
+        """Return how far counts over hubs may be off at most; empty if there are no hubs."""
         if self.most_hubs < 1:
             return ""
         hubs = range(1, self.most_hubs + 1)

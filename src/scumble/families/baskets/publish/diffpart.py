@@ -105,12 +105,12 @@ class DiffPart(ProtectedSummary):
         )
 
     def _shares(self, known: bool) -> tuple[Fraction, Fraction]:
-        """The ε of the number of baskets, and that of steps, which counts get too."""
+        """Return the ε of the number of baskets, and that of the steps, which counts get too."""
         number = Fraction(0) if known else _NUMBER * self.promise.epsilon
         return number, (self.promise.epsilon - number) / 2
 
     def _laws(self, known: bool) -> list[DiscreteLaplace]:
-        """The most noise of a count, and that of the number of baskets."""
+        """Return the most noise of a count, and that of the number of baskets."""
         number, half = self._shares(known)
         counts = DiscreteLaplace(self.unit.sensitivity / half)
         return [counts] if known else [counts, DiscreteLaplace(self.unit.rows / number)]
@@ -134,12 +134,12 @@ class DiffPart(ProtectedSummary):
         return Measurements(FILE, design.attributes, design, total if known else None)
 
     def _name_columns(self, schema: Schema, items: Any) -> tuple[str, ...]:
-        """The names of the columns that tell whether a basket has each of these items."""
+        """Return the names of the columns that tell whether a basket has each of these items."""
         values = schema[self.attribute].lists.members.decode(items, None).to_pylist()
         return tuple(str(DerivedName("contains", self.attribute, value)) for value in values)
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """How far counts may be off."""
+        """Return how far counts may be off."""
         far = self._laws(self.unit.keeps_rows)[0].half_width(0.95)
         return (f"To expect: the count of a published basket within ±{far:,.3g} {OFTEN}.",)
 
@@ -149,7 +149,7 @@ class DiffPart(ProtectedSummary):
         return {rows: design.total, "items of published baskets": len(design.attributes)}
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
-        """That nothing was published, or how much."""
+        """Say that no basket with items was published, or how much was."""
         with pq.ParquetFile(folder / FILE) as file:
             counts = file.read([COUNT])[COUNT].to_numpy()
         total = cast(WholeBaskets, cast(Measurements, evidence).design).total

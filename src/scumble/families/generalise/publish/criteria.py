@@ -66,28 +66,28 @@ class Criteria:
 
         `values[g, v]` is how often group g has value v, and `reference[v]` all published rows.
         """
-        found: Flags = sizes >= self.k
+        passes: Flags = sizes >= self.k
         if values is None or not self.about_values:
-            return found
+            return passes
         if self.l is not None:
-            found &= self._diverse(values)
+            passes &= self._check_diversity(values)
         if self.alpha is not None:
-            found &= values.max(axis=1) <= float(self.alpha) * sizes * (1 + _SLACK)
+            passes &= values.max(axis=1) <= float(self.alpha) * sizes * (1 + _SLACK)
         if self.t is not None and reference is not None:
-            found &= self.distances(values, reference) <= float(self.t) + _SLACK
-        return found
+            passes &= self.distances(values, reference) <= float(self.t) + _SLACK
+        return passes
 
-    def _diverse(self, values: Counts) -> Flags:
+    def _check_diversity(self, values: Counts) -> Flags:
         least = self.l or 1
         if self.diversity == "distinct":
-            found = (values > 0).sum(axis=1) >= least
+            diverse = (values > 0).sum(axis=1) >= least
         elif self.diversity == "entropy":
-            found = entropies(values) >= math.log(least) * (1 - _SLACK)
+            diverse = entropies(values) >= math.log(least) * (1 - _SLACK)
         else:
             ordered = -np.sort(-values, axis=1)
             tail = ordered[:, least - 1 :].sum(axis=1)
-            found = ordered[:, 0] < float(self.c or 1) * tail * (1 - _SLACK)
-        return np.asarray(found, bool)
+            diverse = ordered[:, 0] < float(self.c or 1) * tail * (1 - _SLACK)
+        return np.asarray(diverse, bool)
 
     def distances(self, values: Counts, reference: Counts) -> Floats:
         """Return the distance of the values of each group from those of the reference."""
@@ -104,8 +104,8 @@ def entropies(values: Counts) -> Floats:
     """Return the entropy of the values of each group, in nats."""
     shares = values / np.maximum(values.sum(axis=1, keepdims=True), 1)
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
-    found: Floats = -(shares * logs).sum(axis=1)
-    return found
+    entropy: Floats = -(shares * logs).sum(axis=1)
+    return entropy
 
 
 def ordered_distance(gap: Floats, *, missing: bool = False) -> Floats:
@@ -120,10 +120,10 @@ def ordered_distance(gap: Floats, *, missing: bool = False) -> Floats:
         size = gap.shape[1]
         return np.asarray(np.abs(np.cumsum(gap, axis=1)).sum(axis=1) / max(size - 1, 1))
     known, extra = gap[:, :-1], gap[:, -1]
-    return _with_free_place(known, extra)
+    return _move_outside(known, extra)
 
 
-def _with_free_place(known: Floats, extra: Floats) -> Floats:
+def _move_outside(known: Floats, extra: Floats) -> Floats:
     """Return the distance where a mass `extra` comes from (or goes) outside at cost |extra|.
 
     The mass may arrive at several places. With F the cumulative gaps of the ordered values and H
@@ -133,15 +133,15 @@ def _with_free_place(known: Floats, extra: Floats) -> Floats:
     median regression, which is solved per group.
     """
     places = max(known.shape[1] - 1, 1)
-    found = np.abs(extra)
+    cost = np.abs(extra)
     for at in range(len(known)):
         sign = 1.0 if extra[at] >= 0 else -1.0
         target = -sign * np.cumsum(known[at])[:-1]
-        found[at] += _isotonic_cost(target, sign * float(extra[at])) / places
-    return found
+        cost[at] += _compute_isotonic_cost(target, sign * float(extra[at])) / places
+    return cost
 
 
-def _isotonic_cost(target: Floats, most: float) -> float:
+def _compute_isotonic_cost(target: Floats, most: float) -> float:
     """Return the least Σ |H - target| over growing H from 0 to `most`.
 
     The slope trick: a heap of the points where the cost of the last value bends.

@@ -138,12 +138,12 @@ class Generalise(Publisher):
             alpha=None if alpha is None else read_share(_OWNER, "alpha", alpha),
         )
         self._recoding: Recoding = recoding
-        self._suppress = _share(suppress)
+        self._suppress = _read_suppress(suppress)
         if self._suppress and recoding == "local":
             raise ParameterError(
                 f"Local recoding leaves out no rows; {named('suppress')} is for global recoding."
             )
-        self._weights = _weights(weights)
+        self._weights = _read_weights(weights)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Generalise(Publisher):
             if name not in [attribute.name for attribute in schema.quasi]:
                 allowed = "about attributes with the role quasi"
                 raise ParameterError.of(_OWNER, "weights", allowed, name)
-        if not any((self._weights or {}).get(each.name, 1) for each in schema.quasi):
+        if not any((self._weights or {}).get(attribute.name, 1) for attribute in schema.quasi):
             raise ParameterError(f"{_OWNER} needs a weight above 0 for one attribute at least.")
         combinations = 1
         for attribute in schema.quasi:
@@ -208,11 +208,11 @@ class Generalise(Publisher):
         return promises_of(self._criteria, schema)
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
-        found = self.guarantee(schema, evidence.rows)
+        promises = self.guarantee(schema, evidence.rows)
         if isinstance(evidence, Generalised) and evidence.left_out:
             absent = absent_rows(evidence.left_out)
-            return tuple(replace(each, limits=(absent, *each.limits)) for each in found)
-        return found
+            return tuple(replace(promise, limits=(absent, *promise.limits)) for promise in promises)
+        return promises
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         left_out = evidence.left_out if isinstance(evidence, Generalised) else 0
@@ -222,15 +222,17 @@ class Generalise(Publisher):
         return remarks(schema, evidence, folder)
 
     def layout(self, schema: Schema) -> Layout:
-        return {FILE: (*_shown_names(schema), *schema.role("sensitive", "insensitive"))}
+        return {FILE: (*_name_shown(schema), *schema.role("sensitive", "insensitive"))}
 
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Generalised:
         schema = rows.schema
         quasi = [attribute.name for attribute in schema.quasi]
         weights = [float((self._weights or {}).get(name, 1.0)) for name in quasi]
-        batches = list(open_engine(rows, noise).batches([each.name for each in schema.published]))
+        batches = list(
+            open_engine(rows, noise).batches([attribute.name for attribute in schema.published])
+        )
         columns = _Columns(schema, batches)
-        criteria = self._resolved(schema)
+        criteria = self._resolve_criteria(schema)
         secret, values = columns.secret() if criteria.about_values else (None, 1)
         table, number = CodedTable.of(
             [columns.of(name) for name in quasi],
@@ -239,13 +241,13 @@ class Generalise(Publisher):
             [schema[name].levels for name in quasi],
             weights,
         )
-        nodes, kept = self._recoded(table, criteria)
+        nodes, kept = self._recode_rows(table, criteria)
         left_out = int(table.rows - table.count[kept].sum())
         evidence = Generalised(
             FILE,
             tuple(attribute.name for attribute in schema.published),
             tuple(quasi),
-            _shown_names(schema),
+            _name_shown(schema),
             table.rows - left_out,
             left_out,
         )
@@ -254,14 +256,14 @@ class Generalise(Publisher):
         )
         return evidence
 
-    def _resolved(self, schema: Schema) -> Criteria:
+    def _resolve_criteria(self, schema: Schema) -> Criteria:
         """Return the criteria with what they need to know of the sensitive attribute."""
         if len(schema.sensitive) != 1 or self._criteria.t is None:
             return self._criteria
         [one] = schema.sensitive
         return replace(self._criteria, levels=one.levels, missing=one.missing)
 
-    def _recoded(
+    def _recode_rows(
         self, table: CodedTable, criteria: Criteria
     ) -> tuple[list[Integers], npt.NDArray[np.bool_]]:
         """Return the node of every distinct row by column, and which of them are published."""
@@ -271,10 +273,10 @@ class Generalise(Publisher):
             return table.nodes(top), every
         if self._recoding == "global":
             most = int(self._suppress * table.rows)
-            found = lattice.optimal(table, criteria, most)
-            if found is None:
+            best = lattice.optimal(table, criteria, most)
+            if best is None:
                 raise PromiseError(_IMPOSSIBLE)
-            return table.nodes(np.tile(np.array(found.levels), (len(every), 1))), found.kept
+            return table.nodes(np.tile(np.array(best.levels), (len(every), 1))), best.kept
         if not lattice.judge(table, table.top, criteria).kept.all():
             raise PromiseError(_IMPOSSIBLE)
         local = LocalRecoding(table, criteria)
@@ -297,12 +299,12 @@ _IMPOSSIBLE = (
 )
 
 
-def _share(given: object) -> Fraction:
+def _read_suppress(given: object) -> Fraction:
     zero = isinstance(given, int | float) and not isinstance(given, bool) and given == 0
     return Fraction(0) if zero else read_share(_OWNER, "suppress", given)
 
 
-def _weights(given: object) -> dict[str, float] | None:
+def _read_weights(given: object) -> dict[str, float] | None:
     allowed = "numbers of at least 0 by attribute"
     if given is None:
         return None
@@ -323,9 +325,9 @@ class _Columns:
     batches: Sequence[Sequence[npt.NDArray[Any]]]
 
     def of(self, name: str) -> npt.NDArray[Any]:
-        place = [attribute.name for attribute in self.schema.published].index(name)
+        index = [attribute.name for attribute in self.schema.published].index(name)
         empty = np.empty(0, self.schema[name].code_type)
-        return np.concatenate([empty, *(batch[place] for batch in self.batches)])
+        return np.concatenate([empty, *(batch[index] for batch in self.batches)])
 
     def secret(self) -> tuple[npt.NDArray[Any], int]:
         """Return a number for the sensitive values of each row, and how many numbers there are."""
@@ -335,17 +337,17 @@ class _Columns:
             key = key * self.schema[name].size + self.of(name)
         if len(names) == 1 and self.schema[names[0]].size <= _MOST_VALUES:
             return key, self.schema[names[0]].size
-        found, number = np.unique(key, return_inverse=True)
-        return number, max(len(found), 1)
+        distinct, number = np.unique(key, return_inverse=True)
+        return number, max(len(distinct), 1)
 
 
-def _shown_names(schema: Schema) -> tuple[str, ...]:
+def _name_shown(schema: Schema) -> tuple[str, ...]:
     """Return names for the columns of nodes that no attribute has."""
     taken = [attribute.name for attribute in schema]
-    found: list[str] = []
+    names: list[str] = []
     for attribute in schema.quasi:
-        found.append(parameters.free_name(f"{attribute.name} group", [*taken, *found]))
-    return tuple(found)
+        names.append(parameters.free_name(f"{attribute.name} group", [*taken, *names]))
+    return tuple(names)
 
 
 def _write(
@@ -410,8 +412,8 @@ def promises_of(criteria: Criteria, schema: Schema) -> tuple[Guarantee, ...]:
     quasi = ", ".join(attribute.name for attribute in schema.quasi)
     secret = ", ".join(attribute.name for attribute in schema.sensitive)
     what = f"combination of {secret}" if len(schema.sensitive) > 1 else f"value of {secret}"
-    found = [
-        _promise(
+    promises = [
+        _make_promise(
             "k-anonymity",
             {"k": criteria.k},
             f"Of every published row there are at least {criteria.k} that look alike in {quasi}. "
@@ -419,10 +421,10 @@ def promises_of(criteria: Criteria, schema: Schema) -> tuple[Guarantee, ...]:
         )
     ]
     if criteria.l is not None:
-        found.append(_diversity(criteria, what))
+        promises.append(_promise_diversity(criteria, what))
     if criteria.alpha is not None:
-        found.append(
-            _promise(
+        promises.append(
+            _make_promise(
                 "(α, k)-anonymity",
                 {"alpha": float(criteria.alpha), "k": criteria.k},
                 f"In every group of rows that look alike no {what} has more than "
@@ -430,8 +432,8 @@ def promises_of(criteria: Criteria, schema: Schema) -> tuple[Guarantee, ...]:
             )
         )
     if criteria.t is not None:
-        found.append(
-            _promise(
+        promises.append(
+            _make_promise(
                 f"t-closeness, {criteria.distance} distance",
                 {"t": float(criteria.t)},
                 f"In every group of rows that look alike the shares of each {what} are within a "
@@ -439,28 +441,28 @@ def promises_of(criteria: Criteria, schema: Schema) -> tuple[Guarantee, ...]:
             )
         )
     if criteria.about_values and any(attribute.missing for attribute in schema.sensitive):
-        found = [replace(each, limits=(*each.limits, NO_VALUE)) for each in found]
-    return tuple(found)
+        promises = [replace(promise, limits=(*promise.limits, NO_VALUE)) for promise in promises]
+    return tuple(promises)
 
 
-def _diversity(criteria: Criteria, what: str) -> Guarantee:
+def _promise_diversity(criteria: Criteria, what: str) -> Guarantee:
     least = criteria.l or 1
     if criteria.diversity == "distinct":
-        return _promise(
+        return _make_promise(
             "distinct l-diversity",
             {"l": least},
             f"In every group of rows that look alike at least {least} different values occur "
             f"({what}). One of them may be that of nearly all.",
         )
     if criteria.diversity == "entropy":
-        return _promise(
+        return _make_promise(
             "entropy l-diversity",
             {"l": least},
             f"In every group of rows that look alike the entropy of the {what} is at least that of "
             f"{least} equally frequent ones.",
         )
     ratio = criteria.c or 1
-    return _promise(
+    return _make_promise(
         "recursive (c, l)-diversity",
         {"c": float(ratio), "l": least},
         f"In every group of rows that look alike the most frequent {what} has less than "
@@ -468,7 +470,7 @@ def _diversity(criteria: Criteria, what: str) -> Guarantee:
     )
 
 
-def _promise(statement: str, numbers: dict[str, float], sentence: str) -> Guarantee:
+def _make_promise(statement: str, numbers: dict[str, float], sentence: str) -> Guarantee:
     return Guarantee(
         statement=statement,
         parameters=numbers,

@@ -52,15 +52,15 @@ class CodedTable:
         columns = [column.astype(np.int64) for column in codes]
         rows = len(columns[0]) if columns else 0
         hidden = np.zeros(rows, np.int64) if secret is None else secret.astype(np.int64)
-        sizes = [*(each.size for each in levels), max(values, 1)]
+        sizes = [*(hierarchy.size for hierarchy in levels), max(values, 1)]
         key = packed([*columns, hidden], sizes)
         _, first, number, count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )
-        found = tuple(column[first] for column in columns)
+        distinct = tuple(column[first] for column in columns)
         total = sum(weights)
         shares = tuple(weight / total for weight in weights)
-        table = cls(found, hidden[first], count, max(values, 1), tuple(levels), shares)
+        table = cls(distinct, hidden[first], count, max(values, 1), tuple(levels), shares)
         return table, number
 
     @property
@@ -70,23 +70,23 @@ class CodedTable:
     @property
     def top(self) -> tuple[int, ...]:
         """The highest level of each attribute."""
-        return tuple(each.height for each in self.levels)
+        return tuple(hierarchy.height for hierarchy in self.levels)
 
     def nodes(self, levels: Integers) -> list[Integers]:
         """Return the node of each distinct row by attribute, given its level in each."""
-        found = []
-        for place, each in enumerate(self.levels):
-            known = numbered_nodes(each)
-            table = np.stack([known.numbers[h][group] for h, group in enumerate(each.groups)])
-            found.append(table[levels[:, place], self.codes[place]])
-        return found
+        nodes = []
+        for index, hierarchy in enumerate(self.levels):
+            known = numbered_nodes(hierarchy)
+            table = np.stack([known.numbers[h][group] for h, group in enumerate(hierarchy.groups)])
+            nodes.append(table[levels[:, index], self.codes[index]])
+        return nodes
 
     @cached_property
     def groups(self) -> tuple[tuple[Integers, ...], ...]:
         """The group of every distinct row, by attribute and level."""
         return tuple(
-            tuple(group[column] for group in each.groups)
-            for column, each in zip(self.codes, self.levels, strict=True)
+            tuple(group[column] for group in hierarchy.groups)
+            for column, hierarchy in zip(self.codes, self.levels, strict=True)
         )
 
     @cached_property
@@ -94,10 +94,10 @@ class CodedTable:
         """The loss of every distinct row, by attribute and level: see `loss_by_group`."""
         return tuple(
             tuple(
-                weight * loss_by_group(each, level)[group[column]]
-                for level, group in enumerate(each.groups)
+                weight * loss_by_group(hierarchy, level)[group[column]]
+                for level, group in enumerate(hierarchy.groups)
             )
-            for column, each, weight in zip(self.codes, self.levels, self.weights, strict=True)
+            for column, hierarchy, weight in zip(self.codes, self.levels, self.weights, strict=True)
         )
 
 
@@ -110,12 +110,12 @@ def loss_by_group(levels: Levels, level: int) -> Floats:
 
 
 def packed(columns: Sequence[Integers], sizes: Sequence[int]) -> Integers:
-    """Return one number for each combination; numbers are made small again when they overflow."""
+    """Return one number for each combination; renumber them when they would overflow."""
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
         if span * size > _LARGEST:
-            found, key = np.unique(key, return_inverse=True)
-            span = len(found)
+            distinct, key = np.unique(key, return_inverse=True)
+            span = len(distinct)
         key, span = key * size + column, span * size
     return key
 
@@ -131,8 +131,8 @@ def numbered(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integer
     key = packed(columns, sizes)
     if span <= DENSE:
         return key, span
-    found, group = np.unique(key, return_inverse=True)
-    return group, len(found)
+    distinct, group = np.unique(key, return_inverse=True)
+    return group, len(distinct)
 
 
 # --- lattice --------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class NodeResult:
 def optimal(table: CodedTable, criteria: Criteria, most_left_out: int) -> Recoded | None:
     """Return the combination of levels with the least loss; None if no combination will do.
 
-    Of equal losses the one with the smaller levels, from the first attribute on, is returned.
+    Of equal losses, return the one with the smaller levels, from the first attribute on.
     """
     bounds = lower_bounds(table)
     undecided = np.ones(bounds.shape, bool)
@@ -203,28 +203,28 @@ def optimal(table: CodedTable, criteria: Criteria, most_left_out: int) -> Recode
         if excluded > most_left_out:
             undecided[tuple(slice(0, level + 1) for level in levels)] = False
         if judged.left_out <= most_left_out:
-            found = Recoded(
+            candidate = Recoded(
                 levels, recoded_loss(table, levels, judged.kept), judged.kept, judged.left_out
             )
-            best = _better(best, found)
+            best = _choose_better(best, candidate)
 
 
-def _better(best: Recoded | None, found: Recoded) -> Recoded:
-    if best is None or found.loss < best.loss - _TIE:
-        return found
-    same = found.loss <= best.loss + _TIE
-    return found if same and found.levels < best.levels else best
+def _choose_better(best: Recoded | None, candidate: Recoded) -> Recoded:
+    if best is None or candidate.loss < best.loss - _TIE:
+        return candidate
+    same = candidate.loss <= best.loss + _TIE
+    return candidate if same and candidate.levels < best.levels else best
 
 
 def lower_bounds(table: CodedTable) -> Floats:
     """Return the loss of every combination of levels, if no row is left out."""
     total = max(table.rows, 1)
     shape = [height + 1 for height in table.top]
-    found = np.zeros(shape)
+    bounds = np.zeros(shape)
     for axis, losses in enumerate(table.losses):
         along = np.array([float(loss @ table.count) / total for loss in losses])
-        found += along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
-    return found
+        bounds += along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    return bounds
 
 
 def judge(table: CodedTable, levels: Sequence[int], criteria: Criteria) -> NodeResult:
@@ -235,40 +235,40 @@ def judge(table: CodedTable, levels: Sequence[int], criteria: Criteria) -> NodeR
     if not criteria.about_values:
         return NodeResult(sizes[group] >= criteria.k, small, small)
     large = np.flatnonzero(sizes >= criteria.k)
-    place = np.full(number, -1)
-    place[large] = np.arange(len(large))
-    at = place[group]
+    position = np.full(number, -1)
+    position[large] = np.arange(len(large))
+    at = position[group]
     some = at >= 0
     cells = at[some] * table.values + table.secret[some]
     values = np.bincount(cells, table.count[some], len(large) * table.values)
-    kept = _satisfying(values.reshape(-1, table.values).astype(np.int64), criteria)
+    kept = _keep_satisfying(values.reshape(-1, table.values).astype(np.int64), criteria)
     published = np.zeros(number, bool)
     published[large[kept]] = True
     return NodeResult(published[group], int(table.rows - sizes[published].sum()), small)
 
 
-def _satisfying(values: Integers, criteria: Criteria) -> Flags:
+def _keep_satisfying(values: Integers, criteria: Criteria) -> Flags:
     """Return the groups that satisfy the criteria, with reference to what is published.
 
-    t-closeness compares with all published rows, and these depend on what is left out: groups that
-    fail are left out and the others compared again, until all that are left satisfy it.
+    t-closeness compares with all published rows, and these depend on what is left out. So leave out
+    the groups that fail and compare the others again, until all that are left satisfy it.
     """
     kept = np.ones(len(values), bool)
     while True:
         reference = values[kept].sum(axis=0)
-        found = kept & criteria.satisfied(values.sum(axis=1), values, reference)
-        if criteria.t is None or (found == kept).all():
-            return found
-        kept = found
+        satisfied = kept & criteria.satisfied(values.sum(axis=1), values, reference)
+        if criteria.t is None or (satisfied == kept).all():
+            return satisfied
+        kept = satisfied
 
 
 def grouped(table: CodedTable, levels: Sequence[int]) -> tuple[Integers, int]:
     """Return the group of each distinct row, and a bound on the numbers of groups."""
     columns, sizes = [], []
-    for each, groups, level in zip(table.levels, table.groups, levels, strict=True):
-        if level < each.height:
+    for hierarchy, groups, level in zip(table.levels, table.groups, levels, strict=True):
+        if level < hierarchy.height:
             columns.append(groups[level])
-            sizes.append(len(each.labels[level]))
+            sizes.append(len(hierarchy.labels[level]))
     if not columns:
         return np.zeros(len(table.count), np.int64), 1
     return numbered(columns, sizes)
@@ -276,8 +276,8 @@ def grouped(table: CodedTable, levels: Sequence[int]) -> tuple[Integers, int]:
 
 def recoded_loss(table: CodedTable, levels: Sequence[int], kept: Flags) -> float:
     """Return the loss of a combination of levels; rows that are not kept lose everything."""
-    each = np.sum([table.losses[a][level] for a, level in enumerate(levels)], axis=0)
-    return float(np.where(kept, each, 1.0) @ table.count) / max(table.rows, 1)
+    loss = np.sum([table.losses[a][level] for a, level in enumerate(levels)], axis=0)
+    return float(np.where(kept, loss, 1.0) @ table.count) / max(table.rows, 1)
 
 
 # --- local ----------------------------------------------------------------------------------------
@@ -317,8 +317,8 @@ class LocalRecoding:
         self.group: Integers = np.zeros(len(table.count), np.int64)
         self.level: Integers = np.array([table.top], np.int64)
         self.reference = np.bincount(table.secret, table.count, table.values).astype(np.int64)
-        self.maps = [np.stack(each.groups) for each in table.levels]
-        self.losses = [_loss_table(table, place) for place in range(len(table.levels))]
+        self.maps = [np.stack(hierarchy.groups) for hierarchy in table.levels]
+        self.losses = [_build_losses(table, attribute) for attribute in range(len(table.levels))]
         self._keep_values()
 
     def _keep_values(self) -> None:
@@ -327,7 +327,7 @@ class LocalRecoding:
         lowest = [0] * len(table.levels)
         _, part = np.unique(grouped(table, lowest)[0], return_inverse=True)
         sizes = np.bincount(part, table.count).astype(np.int64)
-        values = self._values(every, part, len(sizes))
+        values = self._count_values(every, part, len(sizes))
         kept = self.criteria.satisfied(sizes, values, self.reference)[part]
         others = table.count * ~kept
         number = np.array([others.sum()])
@@ -344,45 +344,45 @@ class LocalRecoding:
         """Cut until no group can be cut."""
         active: Flags = np.ones(len(self.level), bool)
         while active.any():
-            cuts = [self._cut(place, active) for place in range(len(self.maps))]
+            cuts = [self._cut(attribute, active) for attribute in range(len(self.maps))]
             gains = np.stack([cut.gain for cut in cuts])
             chosen = np.where(gains.max(axis=0) > 0, gains.argmax(axis=0), -1)
             active = self._apply(cuts, chosen)
 
-    def _cut(self, place: int, active: Flags) -> Cut:
-        table, level = self.table, self.level[:, place]
+    def _cut(self, attribute: int, active: Flags) -> Cut:
+        table, level = self.table, self.level[:, attribute]
         able = active & (level > 0)
         some = np.flatnonzero(able[self.group])
         if not len(some):
             return Cut(np.full(len(table.count), -1), np.zeros(0, bool), np.zeros(len(level)))
-        owner, code = self.group[some], table.codes[place][some]
-        below = self.maps[place][level[owner] - 1, code]
-        key = owner * (int(self.maps[place].max()) + 1) + below
+        owner, code = self.group[some], table.codes[attribute][some]
+        below = self.maps[attribute][level[owner] - 1, code]
+        key = owner * (int(self.maps[attribute].max()) + 1) + below
         _, first, part = np.unique(key, return_index=True, return_inverse=True)
         count = table.count[some]
         size = np.bincount(part, count, len(first)).astype(np.int64)
         of = owner[first]
-        moves = self._moves(some, part, size, of, len(level))
+        moves = self._choose_moves(some, part, size, of, len(level))
         step = (
-            self.losses[place][level[of], code[first]]
-            - self.losses[place][level[of] - 1, code[first]]
+            self.losses[attribute][level[of], code[first]]
+            - self.losses[attribute][level[of] - 1, code[first]]
         )
         gained: Floats = np.bincount(of, np.where(moves, step * size, 0.0), len(level))  # type: ignore[assignment]
-        gain = gained / _information(size, of, moves, len(level))
+        gain = gained / _measure_information(size, of, moves, len(level))
         whole = np.full(len(table.count), -1)
         whole[some] = part
         return Cut(whole, moves, gain)
 
-    def _moves(
+    def _choose_moves(
         self, some: Integers, part: Integers, size: Integers, of: Integers, groups: int
     ) -> Flags:
         """Return which parts move, so that what stays in each old group satisfies the criteria."""
-        values = self._values(some, part, len(size))
+        values = self._count_values(some, part, len(size))
         moves = self.criteria.satisfied(size, values, self.reference)
         while True:
             stays = ~moves
             rest = np.bincount(of, size * stays, groups).astype(np.int64)
-            shown = None if values is None else _summed(of, values * stays[:, None], groups)
+            shown = None if values is None else _sum_groups(of, values * stays[:, None], groups)
             wrong = (rest > 0) & ~self.criteria.satisfied(rest, shown, self.reference)
             wrong &= np.bincount(of, moves, groups) > 0
             if not wrong.any():
@@ -393,19 +393,19 @@ class LocalRecoding:
             moves = moves.copy()
             moves[least] = False
 
-    def _values(self, some: Integers, part: Integers, parts: int) -> Integers | None:
+    def _count_values(self, some: Integers, part: Integers, parts: int) -> Integers | None:
         if not self.criteria.about_values:
             return None
         cells = part * self.table.values + self.table.secret[some]
-        found = np.bincount(cells, self.table.count[some], parts * self.table.values)
-        return found.reshape(parts, -1).astype(np.int64)
+        counts = np.bincount(cells, self.table.count[some], parts * self.table.values)
+        return counts.reshape(parts, -1).astype(np.int64)
 
     def _apply(self, cuts: list[Cut], chosen: npt.NDArray[np.int64]) -> Flags:
         """Cut every group along its chosen attribute; return the groups that are new."""
         number, old = len(self.level), self.group.copy()
         levels, fresh = [self.level], [chosen >= 0]
-        for place, cut in enumerate(cuts):
-            rows = np.flatnonzero((chosen[old] == place) & (cut.part >= 0))
+        for attribute, cut in enumerate(cuts):
+            rows = np.flatnonzero((chosen[old] == attribute) & (cut.part >= 0))
             rows = rows[cut.moves[cut.part[rows]]]
             if not len(rows):
                 continue
@@ -413,7 +413,7 @@ class LocalRecoding:
                 cut.part[rows], return_index=True, return_inverse=True
             )
             level = self.level[old[rows[first]]].copy()
-            level[:, place] -= 1
+            level[:, attribute] -= 1
             levels.append(level)
             fresh.append(np.ones(len(parts), bool))
             self.group[rows] = number + renamed
@@ -422,24 +422,26 @@ class LocalRecoding:
         return np.concatenate(fresh)
 
 
-def _loss_table(table: CodedTable, place: int) -> Floats:
+def _build_losses(table: CodedTable, attribute: int) -> Floats:
     """Return the loss of each code of an attribute at each level."""
-    each, weight = table.levels[place], table.weights[place]
-    return np.stack([weight * loss_by_group(each, h)[group] for h, group in enumerate(each.groups)])
+    hierarchy, weight = table.levels[attribute], table.weights[attribute]
+    return np.stack(
+        [weight * loss_by_group(hierarchy, h)[group] for h, group in enumerate(hierarchy.groups)]
+    )
 
 
-def _information(size: Integers, of: Integers, moves: Flags, groups: int) -> Floats:
+def _measure_information(size: Integers, of: Integers, moves: Flags, groups: int) -> Floats:
     """Return the entropy of where the rows of each group go, plus a little."""
     total = np.bincount(of, size, groups)
     rest = np.bincount(of, size * ~moves, groups)
     inside = np.where(moves, size, 1) / np.maximum(total[of], 1)
-    found = np.bincount(of, np.where(moves, -size * np.log(inside), 0.0), groups)
+    entropy = np.bincount(of, np.where(moves, -size * np.log(inside), 0.0), groups)
     share = np.maximum(rest, 1) / np.maximum(total, 1)
-    found -= rest * np.log(share)
-    return found + 0.01 * np.maximum(total, 1)
+    entropy -= rest * np.log(share)
+    return entropy + 0.01 * np.maximum(total, 1)
 
 
-def _summed(of: Integers, values: Integers, groups: int) -> Integers:
-    found = np.zeros((groups, values.shape[1]), np.int64)
-    np.add.at(found, of, values)
-    return found
+def _sum_groups(of: Integers, values: Integers, groups: int) -> Integers:
+    sums = np.zeros((groups, values.shape[1]), np.int64)
+    np.add.at(sums, of, values)
+    return sums

@@ -140,8 +140,8 @@ class Sequences(ProtectedSummary):
         return weighed(self.unit, self._unit if self._unit > 1 else self.length)
 
     def _list_masses(self) -> list[int]:
-        """The largest weight of the strings of each length in one sequence: it begins one prefix of
-        each length, and a run of k symbols at `length - k + 1` places.
+        """Return the largest weight of the strings of each length in one sequence. It begins one
+        prefix of each length, and a run of k symbols at `length - k + 1` places.
         """
         if self.model == "prefix":
             return [1] * self._levels
@@ -150,7 +150,7 @@ class Sequences(ProtectedSummary):
         return [self.length - level for level in range(self._levels)]
 
     def _laws(self, fanout: int) -> list[DiscreteLaplace]:
-        """The noise of the counts: of cells, or of the strings of each length."""
+        """Return the noise of the counts: of cells, or of the strings of each length."""
         if self.model == "suffix":
             left = self.promise.epsilon - self._rule(fanout).loss(self._weighed)
             return [DiscreteLaplace(self._weighed.sensitivity / left)]
@@ -225,7 +225,7 @@ class Sequences(ProtectedSummary):
         return tree, strings.counts(tree, laws, masses, first=first)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """How large the noise of a count is, in sequences or occurrences."""
+        """Return how large the noise of a count is, in sequences or occurrences."""
         design = getattr(evidence, "design", None)
         if not isinstance(design, Strings):
             return {}
@@ -233,7 +233,7 @@ class Sequences(ProtectedSummary):
         return {"noise scale of counts": scales, "contexts that were split": design.contexts}
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """How far the count of a measured string may be off."""
+        """Return how far the count of a measured string may be off."""
         laws = self._laws(schema[self.attribute].lists.members.size + 1)
         far = float(max(law.half_width(0.95) for law in laws)) / self._unit
         what = "weighted occurrences" if self._unit > 1 else "occurrences"

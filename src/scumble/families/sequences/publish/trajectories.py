@@ -114,7 +114,7 @@ class Trajectories(ProtectedSummary):
         super().check(schema)
 
     def _parts(self, trip: str) -> tuple[AttributeSummary, Sequences, AttributeSummary]:
-        """The mechanisms of the three parts, for trips as the sequence of this name."""
+        """Return the mechanisms of the three parts; `trip` names the sequence of cells."""
         first, last, length = (
             str(DerivedName(function, trip)) for function in ("first", "last", "length")
         )
@@ -158,7 +158,7 @@ class Trajectories(ProtectedSummary):
         return Measurements(measurements[0].file, columns, design, measurements[0].rows)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        """The grid, and what the parts report."""
+        """Return the size of the grid, and what the parts report."""
         columns, lines = (schema[name].lists.members.size for name in self.names)
         told: dict[str, Any] = {"cells of the grid": columns * lines}
         design = getattr(evidence, "design", None)
@@ -170,7 +170,7 @@ class Trajectories(ProtectedSummary):
         return told
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """How far counts of each part may be off."""
+        """Return how far counts of each part may be off."""
         trips = trip_schema(schema, self.x, self.y, self.length)
         parts = self._parts(trips.names[0])
         titles = ("First and last cells", "Cells on the way", "Lengths")

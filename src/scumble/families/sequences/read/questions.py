@@ -156,7 +156,7 @@ class _Reader:
         return tokens[self.at] if self.at < len(tokens) else None
 
     def _peek_word(self) -> str:
-        """The next token in small letters; empty for text in quotes and at the end."""
+        """Return the next token in small letters; empty for text in quotes and at the end."""
         token = self._peek_token()
         return "" if token is None or token.token_type is T.STRING else token.text.lower()
 

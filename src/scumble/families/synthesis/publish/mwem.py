@@ -96,7 +96,7 @@ class Mwem(AttributeSummary):
         return DiscreteLaplace(Fraction(self.unit.rows) / self._share(counts_rows))
 
     def expected_error(self, schema: Schema, rows: int) -> float:
-        """That of a count that is measured; the error of the model is not known."""
+        """Return the error of a measured count; that of the model is not known."""
         return math.sqrt(self._noise(not self.unit.keeps_rows).variance)
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:

@@ -213,7 +213,7 @@ class Synthesis(AttributeSummary):
         }
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        """How far counts of single cells may be off."""
+        """Return how far counts of single cells may be off."""
         budget = self._budget
         reach = f"±{_LEVEL_Z * budget.single.variance**0.5:,.3g}"
         if budget.edge is None:
