@@ -36,7 +36,7 @@ def test_what_is_exact_has_a_place_of_its_own() -> None:
     """Below all errors; the axis says so."""
     exact = replace(MARK, method="subset", error=0.0)
     drawn = _drawn(MARK, exact)
-    ticks = re.findall(r'text-anchor="end" x="60" y="([^"]+)">([^<]*)<', drawn)
+    ticks = re.findall(r'text-anchor="end" x="76" y="([^"]+)">([^<]*)<', drawn)
     assert ticks[0][1] == "exact"
     assert all(label.endswith(" %") for _, label in ticks[1:])
     above, below = _heights(drawn)
@@ -137,7 +137,7 @@ def test_the_page_says_how_to_publish(results: Results) -> None:
     assert "(1 question, 2 answers)" in text
     assert "Not DP: the best guess is right in" in text
     assert "a value that at most" in text
-    assert "(ρ1) to a value can end at most at" in text
+    assert "(ρ1) of the rows have is right in at most" in text
 
 
 def test_a_method_is_left_out_once(results: Results) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import closing, nullcontext
 from errno import EACCES
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -288,14 +290,15 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
     total = len(comparison.choices) * comparison.repeats
     settings = len(comparison.choices)
     console.say(f"{settings} settings, {comparison.repeats} releases of each: {total} in all.")
-    why = "Stopped"
+    why, forecast = "Stopped", False
     with bars.working("Comparing"):
         try:
             with closing(comparison.runs(results, jobs)) as runs:
-                forecast = False
+                ends = [begin]
                 for done in runs:
                     tell(done, total)
-                    forecast = forecast or _say_forecast(done, total, monotonic() - begin)
+                    forecast = forecast or _say_forecast(ends, total - done)
+                    ends.append(monotonic())
                     if monotonic() >= end and results.runs:
                         break
             _say_what_is_open(comparison, results, seconds)
@@ -310,14 +313,14 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
     return True
 
 
-def _say_forecast(done: int, total: int, spent: float) -> bool:
-    """Say about how long the rest takes; return whether it was said. The first releases load
-    libraries, so that the forecast is rather too long.
+def _say_forecast(ends: list[float], left: int) -> bool:
+    """Say about how long the `left` releases take, from the times at which earlier ones ended;
+    return whether it was said. It is a median: the first releases load libraries.
     """
-    if done < _FORECAST_RUNS or spent < _FORECAST_SECONDS or done == total:
+    if not left or len(ends) <= _FORECAST_RUNS or ends[-1] - ends[0] < _FORECAST_SECONDS:
         return False
-    left = spent * (total - done) / done
-    console.say(f"About {left:.2g} more seconds, if the rest goes like the first {done}.")
+    seconds = left * median(after - before for before, after in pairwise(ends))
+    console.say(f"About {max(round(seconds), 1):,} more seconds.")
     return True
 
 

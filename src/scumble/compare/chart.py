@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 # Okabe and Ito's palette without its yellow, and a grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a6d3b", "#777777")
 _WIDTH, _PANEL = 760, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 16, 44, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 44, 40
 _AXIS = 22  # below the last panel: what the axis across shows
 _WITH_PROMISE = (
     "With a promise: it holds for everybody",

@@ -186,8 +186,7 @@ def _with_rival(point: Point, others: Sequence[Point]) -> Point:
 
 
 def _beats(other: Point, point: Point) -> bool:
-    """Return whether `other` is better: neither its success, nor its worst case, nor its promise may
-    be worse.
+    """Return whether `other` is better: neither success, worst case nor promise may be worse.
 
     Of settings with the same exposure one is better only if its error is significantly smaller.
     """
