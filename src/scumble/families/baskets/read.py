@@ -565,8 +565,8 @@ class FrequentSets:
             return None
         if "sets" not in engine.derived:
             engine.derived["sets"] = cls(evidence, schema, engine)
-        kept: FrequentSets = engine.derived["sets"]
-        return kept
+        sets: FrequentSets = engine.derived["sets"]
+        return sets
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the k sets of largest estimated counts, the largest first, with their estimates.

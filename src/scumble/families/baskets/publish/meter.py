@@ -450,13 +450,15 @@ class BitBlocks:
         if self._kept is not None:
             yield from self._kept
             return
-        kept: list[Bits] | None = []
+        blocks: list[Bits] | None = []
         for block in self._read():
-            if kept is not None:
-                kept.append(block)
-                kept = kept if sum(kept_block.nbytes for kept_block in kept) <= _KEPT else None
+            if blocks is not None:
+                blocks.append(block)
+                blocks = (
+                    blocks if sum(kept_block.nbytes for kept_block in blocks) <= _KEPT else None
+                )
             yield block
-        self._kept = kept
+        self._kept = blocks
 
     def _read(self) -> Iterator[Bits]:
         for batch in self._baskets():
@@ -491,9 +493,9 @@ def clipped_counts(
     counts, clipped = np.zeros(sets.numbers, np.int64), 0
     for batch in baskets():
         owners, places = chosen.places(batch)
-        kept, lengths = _choose_kept(owners, len(batch), sets.most, words)
+        keep, lengths = _choose_kept(owners, len(batch), sets.most, words)
         clipped += int(np.count_nonzero(lengths > sets.most))
-        places, lengths = places[kept], np.minimum(lengths, sets.most)
+        places, lengths = places[keep], np.minimum(lengths, sets.most)
         counts[0] += len(batch)
         _add_sets(counts, sets, lengths, places)
     return counts, clipped
@@ -505,8 +507,8 @@ def kept_counts(
     """Return the number of baskets with each of `size` items, of which a basket keeps `most`."""
     counts = np.zeros(size, np.int64)
     for batch in baskets():
-        kept, _ = _choose_kept(batch.owners, len(batch), most, words)
-        counts += np.bincount(batch.codes[kept].astype(np.int64), minlength=size)
+        keep, _ = _choose_kept(batch.owners, len(batch), most, words)
+        counts += np.bincount(batch.codes[keep].astype(np.int64), minlength=size)
     return counts
 
 
@@ -531,11 +533,11 @@ def hub_counts(
         cells = np.zeros(len(batch), np.int64)
         np.add.at(cells, owners[hub], 1 << places[hub])
         owners, places = owners[~hub], places[~hub]
-        kept, lengths = _choose_kept(owners, len(batch), most, words)
+        keep, lengths = _choose_kept(owners, len(batch), most, words)
         more = np.minimum(lengths[lengths > most] - most, most)
         beyond += np.bincount(more - 1, minlength=most)
         tables[0] += np.bincount(cells, minlength=1 << hubs)
-        numbers = (places[kept] - hubs << hubs) + cells[owners[kept]]
+        numbers = (places[keep] - hubs << hubs) + cells[owners[keep]]
         other_counts = np.bincount(numbers, minlength=tables[1:].size)
         tables[1:] += other_counts.reshape(tables[1:].shape)
     return tables, beyond
@@ -549,10 +551,10 @@ def _choose_kept(
     """
     lengths = np.bincount(owners, minlength=rows)
     own = (lengths > most)[owners]
-    kept = np.ones(len(owners), bool)
+    keep = np.ones(len(owners), bool)
     if own.any():
-        kept[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), most)
-    return kept, lengths
+        keep[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), most)
+    return keep, lengths
 
 
 def smallest_words(
@@ -561,7 +563,7 @@ def smallest_words(
     """Return which elements have one of the `most` smallest words of their owner. Owners ascend;
     of equal words the first are smaller.
     """
-    kept = np.ones(len(owners), bool)
+    keep = np.ones(len(owners), bool)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     lengths = np.diff(starts, append=len(owners))
     for length in np.unique(lengths[lengths > most]).tolist():
@@ -572,8 +574,8 @@ def smallest_words(
         equal = np.flatnonzero(chosen.sum(axis=1) > most)  # about once in 2^64 baskets
         order = np.argsort(own[equal], axis=1, kind="stable")
         chosen[equal[:, None], order] = np.arange(length) < most
-        kept[places] = chosen
-    return kept
+        keep[places] = chosen
+    return keep
 
 
 def _add_sets(counts: Integers, sets: Itemsets, lengths: Integers, places: Integers) -> None:

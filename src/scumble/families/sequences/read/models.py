@@ -100,8 +100,8 @@ def onto_simplex(numbers: Floats) -> Floats:
     width = numbers.shape[1]
     falling = -np.sort(-numbers, axis=1)
     excess = (np.cumsum(falling, axis=1) - totals[:, None]) / np.arange(1, width + 1)
-    kept = np.maximum((falling > excess).sum(axis=1), 1)
-    shift = excess[np.arange(len(numbers)), kept - 1]
+    positive = np.maximum((falling > excess).sum(axis=1), 1)
+    shift = excess[np.arange(len(numbers)), positive - 1]
     projected = np.maximum(numbers - shift[:, None], 0)
     some = totals > 0
     shares: Floats = projected / np.where(some, totals, 1)[:, None]
