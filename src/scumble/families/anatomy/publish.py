@@ -446,7 +446,7 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
 
 @kernel
 def _tie(left: Array, index: int) -> tuple[int, int]:
-    """Return the limits of the run of numbers equal to `left[place]`, in a descending sequence."""
+    """Return the limits of the run of numbers equal to `left[index]`, in a descending sequence."""
     number = left[index]
     low, high = 0, index
     while low < high:

@@ -1,4 +1,4 @@
-"""Grid: a coarse grid of noisy counts, refine where they are large."""
+"""Grid: a coarse grid of noisy counts, refined where they are large."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Grid(RegionSummary):
         and AG, c = 10, c₂ = 5).
     Differs: the paper takes the true number of rows. It refines the coarse grid by the same noisy
         counts that it then uses, which biases sums of many boxes by most of a standard error; here
-        it is refine by counts of its own, and the published counts are independent of them. The
+        it is refined by counts of its own, and the published counts are independent of them. The
         coarse grid has at least 12 × 12 boxes instead of 10 × 10: better on a public benchmark.
         For d attributes there are (Nε/c)^(2/(d+2)) pieces along each, which balances the same
         errors as the paper does for two.

@@ -40,7 +40,7 @@ class Mosaic(RegionSummary):
         steps alone.
     Estimate: the least-squares fit of groups and patches, each group the sum of its patches;
         unbiased, and of known noise, if a question takes whole patches: the noise of the counts is
-        independent of that which shape_leaves them. Of a patch that a question cuts, a part in
+        independent of that which shaped them. Of a patch that a question cuts, a part in
         proportion to its cells, and the interval reaches from the least to the most that it can
         add, however its rows are spread.
     Reference: splits: Zhang, Xiao, Xie, PrivTree, SIGMOD 2016, theorem 3.1; patches: Qardaji, Yang,

@@ -135,7 +135,7 @@ class Sequences(ProtectedSummary):
         return min(deepest, self.length)
 
     @property
-    def _weighed_unit(self) -> PrivacyUnit:
+    def _weighed(self) -> PrivacyUnit:
         """The person in units of weight, where all symbols of sequences are counted once."""
         return weigh_unit(self.unit, self._unit if self._unit > 1 else self.length)
 
@@ -152,8 +152,8 @@ class Sequences(ProtectedSummary):
     def _laws(self, fanout: int) -> list[DiscreteLaplace]:
         """Return the noise of the counts: of cells, or of the strings of each length."""
         if self.model == "suffix":
-            left = self.promise.epsilon - self._rule(fanout).loss(self._weighed_unit)
-            return [DiscreteLaplace(self._weighed_unit.sensitivity / left)]
+            left = self.promise.epsilon - self._rule(fanout).loss(self._weighed)
+            return [DiscreteLaplace(self._weighed.sensitivity / left)]
         epsilon = self.promise.epsilon * (1 - _LOOK) / self._levels
         masses = self._list_masses()
         return [
@@ -161,7 +161,7 @@ class Sequences(ProtectedSummary):
         ]
 
     def _rule(self, fanout: int) -> SplitRule:
-        return split_rule(self.promise.epsilon * _SPLITS, fanout, self._weighed_unit)
+        return split_rule(self.promise.epsilon * _SPLITS, fanout, self._weighed)
 
     def _make_thresholds(self, fanout: int) -> list[Threshold]:
         epsilon = self.promise.epsilon * _LOOK / self._levels
