@@ -8,9 +8,10 @@ in either case.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from scumble.model.errors import ScumbleError
 from scumble.model.schema.attribute import Attribute
@@ -21,9 +22,6 @@ from scumble.private.perturbation.guarantees import LOUD as LOUD
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning, plus_minus
 from scumble.private.publish import publish
 from scumble.public.estimate import Estimate
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TYPICAL = 10_000  # rows of a table whose number of rows is private or unknown
 _MOST_CELLS = 10**6  # on which a mechanism is tried
@@ -148,8 +146,6 @@ def _rows(schema: Schema, asked: str, first: int, codes: int, rows: int) -> pa.T
     """Return made-up rows, spread evenly: a tenth of them (with several parts: of all, a share of
     `codes`) has one of `codes` codes of the attribute `asked`, from `first` on.
     """
-    import pyarrow as pa
-
     columns = {}
     number = np.arange(1, rows + 1)
     for place, attribute in enumerate(schema):

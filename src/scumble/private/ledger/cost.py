@@ -24,7 +24,6 @@ from scumble.private.summaries.base import ProtectedSummary
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
-    from scumble.private.summaries.base import ProtectedSummary
 
 # How many steps of the promised relation lead from a table to its neighbour in the ledger's, by
 # (ledger's relation, promised relation). Replacing a person is removing one and adding one;
