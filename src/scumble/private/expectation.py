@@ -102,7 +102,7 @@ def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     if made is None:
         names: tuple[str, ...] = mechanism.names  # type: ignore[attr-defined]
         made = Schema(tuple(_numbered(name, "quasi", schema[name].size) for name in names))
-        if mechanism.name != "sparse" and _measured(mechanism, made) > _MOST_CELLS:
+        if mechanism.counts_every_cell and _measured(mechanism, made) > _MOST_CELLS:
             return None
         plain = create(mechanism.name, **{**mechanism.parameters, "person": None})
     asked = max(made.names, key=lambda name: made[name].size)
