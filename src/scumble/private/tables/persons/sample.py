@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +18,14 @@ from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema import arrow_values
-from scumble.private.mechanism import Mechanism
 from scumble.private.sampling.bits import bernoulli
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import shuffle
 from scumble.private.tables.persons.limit import identifiers
 from scumble.private.tables.source import PartOfSource, Source
+
+if TYPE_CHECKING:
+    from scumble.private.mechanism import Mechanism
 
 MOST_PEOPLE = 1 << 28  # of a sample of a fixed size, which is drawn in memory
 _BITS = 128
@@ -76,6 +80,14 @@ class SampledSource(Source):
 
     def ordered(self) -> Source:
         return self
+
+    @contextmanager
+    def drawn(self, columns: Sequence[str]) -> Iterator[None]:
+        try:
+            self.draw(columns[0])
+            yield
+        finally:
+            self.destroy()
 
     def draw(self, column: str) -> None:
         """Draw a sample of a fixed size, if there is no person to add or remove; `column` is any
