@@ -38,7 +38,7 @@ from scumble.public.sandbox import OPEN, PLANNED, Sandbox
 
 if TYPE_CHECKING:
     from scumble.families.generalise.read import GeneralisedRows
-    from scumble.public.answerer import Answerer
+    from scumble.public.release_answers import ReleaseAnswers
     from scumble.public.sql.select_plan import SelectPlan
     from scumble.public.synthesis.release_rows import DrawnRows
 
@@ -86,7 +86,7 @@ class Release:
         name)`. `clamp` cuts counts to the range of possible counts, which introduces a bias.
         """
         with one_question(), _readable_data():
-            return self._answerer(tables).answer(sql, clamp)
+            return self._answers(tables).answer(sql, clamp)
 
     def answer_many(
         self,
@@ -98,7 +98,7 @@ class Release:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, bytes, Query)) or not isinstance(questions, Iterable):
             raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
-        return self._answerer(tables).answer_many(list(questions), clamp)
+        return self._answers(tables).answer_many(list(questions), clamp)
 
     def marginal(
         self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
@@ -109,7 +109,7 @@ class Release:
         counts and preserves their total. Both introduce a bias; `answer` uses neither.
         """
         self._check_whole("marginal")
-        return self._answerer().marginal(names, nonnegative=nonnegative, integers=integers)
+        return self._answers().marginal(names, nonnegative=nonnegative, integers=integers)
 
     def sorted_counts(self, level: float = LEVEL) -> pa.Table:
         """Return the counts of a histogram in falling order, with limits that hold for all ranks
@@ -141,7 +141,7 @@ class Release:
     def _synthetic(self) -> DrawnRows:
         self._check_whole("rows")
         with _readable_data():
-            return self._answerer().synthetic_rows()
+            return self._answers().synthetic_rows()
 
     def next(self, context: Sequence[Any] = ()) -> pa.Table:
         """Return the probability of each value after `context`, and of the end (null)."""
@@ -181,14 +181,14 @@ class Release:
 
     def _reader_with(self, verb: str) -> Any:
         """Return what has the method `verb` for this release; None if there is none."""
-        return self._answerer().reader_with(verb)
+        return self._answers().reader_with(verb)
 
     def parse(self, sql: str, *, tables: Mapping[str, Any] | None = None) -> Query | SelectPlan:
         """Parse and check a question, which can then be answered several times."""
-        answerer = self._answerer(tables)
-        query = answerer.read(sql)
+        answers = self._answers(tables)
+        query = answers.read(sql)
         if isinstance(query, Query) and not isinstance(query, ListQuery):
-            answerer.sandbox.check(query)
+            answers.sandbox.check(query)
         return query
 
     def save(
@@ -245,12 +245,13 @@ class Release:
         found.derived[OPEN] = frozenset(each.name for each in self.schema.open)
         return found
 
-    def _answerer(self, tables: Mapping[str, Any] | None = None) -> Answerer:
+    def _answers(self, tables: Mapping[str, Any] | None = None) -> ReleaseAnswers:
         """Return what answers questions, which may name side tables."""
-        from scumble.public.answerer import Answerer  # publishing needs no reader of SQL
+        # Publishing and showing a release need no reader of SQL.
+        from scumble.public.release_answers import ReleaseAnswers
 
         sandbox = self._new_sandbox(tables) if tables else self._sandbox
-        return Answerer(self.manifest, self._queryable, sandbox)
+        return ReleaseAnswers(self.manifest, self._queryable, sandbox)
 
     def _check_whole(self, verb: str) -> None:
         """Refuse what would tell about the sample as if it were the table."""

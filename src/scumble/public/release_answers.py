@@ -1,4 +1,4 @@
-"""Answerer: questions to a release are read, answered from its evidence, and presented.
+"""ReleaseAnswers: questions to a release are read, answered from its evidence, and presented.
 
 This is all of a release that needs the SQL reader and the estimators. A release that is published,
 saved or shown does without, and loads it with the first question.
@@ -36,7 +36,7 @@ from scumble.public.synthesis.release_rows import DrawnRows, rows_of
 
 
 @dataclass(frozen=True, eq=False)
-class Answerer:
+class ReleaseAnswers:
     """Answers questions to one release: `schema` has the attributes that they may name, and
     `sandbox` its files and the side tables.
     """
