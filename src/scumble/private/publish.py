@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from scumble.families import load
-from scumble.model.errors import ParameterError, named, setting
+from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -36,7 +37,6 @@ from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
-from scumble.private.tables.persons.sample import sample_for
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public.archive.relations import check_can_write_linked
 from scumble.public.manifest import refuse_seeded
@@ -337,14 +337,36 @@ def _columns(schema: Schema, options: PublishOptions) -> set[str]:
 
 
 def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
-    """How people are drawn, if they are; refused where no proof holds."""
+    """Return how people are drawn, if they are; refuse where no proof holds."""
     if options.sample is None:
         return None
     if options.engine is not None:
         raise ParameterError(
             f"A sample is drawn by the process that publishes: leave {named('engine')} out."
         )
-    return sample_for(mechanism, options.sample, options.outside, part=options.part is not None)
+    share = read_share("publish", "sample", options.sample)
+    unit = getattr(mechanism, "unit", None)
+    if mechanism.not_sampled or unit is None:
+        raise PromiseError(f"{type(mechanism).__name__} takes no sample: {mechanism.not_sampled}")
+    if unit.neighbours == "add_remove":
+        if unit.rows > 1 and unit.column is None:
+            raise PromiseError(
+                f"Of a person with {unit.rows} rows single rows would be drawn, which no proof "
+                f"covers: name the people by {named('person')}."
+            )
+        return Sample(share, unit.rows)
+    if not unit.keeps_rows:
+        raise PromiseError(
+            "If people are replaced, a sample has a fixed number of rows, one of each person: use "
+            f"{setting('neighbours', 'add_remove')}, or one row per person without "
+            f"{named('person')}."
+        )
+    if options.outside == "drop" or options.part is not None:
+        raise PromiseError(
+            "If people are replaced, the number of rows to draw from must be public, and here the "
+            f"values decide it: use {setting('neighbours', 'add_remove')}."
+        )
+    return Sample(share)
 
 
 def _part(schema: Schema, ledger: Ledger | None, part: object) -> tuple[Attribute, object] | None:
