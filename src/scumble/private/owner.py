@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from scumble.model.errors import ParameterError, ReleaseError, named, setting, writing
 from scumble.model.evidence.evidence import Evidence
@@ -42,9 +44,6 @@ from scumble.public.archive.relations import check_can_write
 from scumble.public.close_categories import OTHER, closed
 from scumble.public.manifest import FILES, refuse_seeded
 from scumble.public.release import Release
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Progress = Callable[[int], None]
 _FOLDER_ONLY = "A release that can be continued is saved to a folder only."
@@ -287,8 +286,6 @@ def _example(columns: Iterable[Attribute | str]) -> pa.Table:
     """Return two rows of a file: one with the longest texts that can be in it, one with all their
     characters.
     """
-    import pyarrow as pa
-
     found: dict[str, pa.Array] = {}
     for column in columns:
         if isinstance(column, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -342,8 +343,6 @@ class Schema:
     @classmethod
     def loads(cls, text: str, *, folder: str | Path | None = None) -> Schema:
         """Read a schema from TOML text. Hierarchy files that it names are read from `folder`."""
-        import tomllib
-
         try:
             document = tomllib.loads(text)
             stored.check_nesting(document)

@@ -151,9 +151,8 @@ def infer_attributes(
     roles |= dict.fromkeys(_names(insensitive), "insensitive")
     identifiers, kinds = _names(identifier), dict(types or {})
     _check_types(kinds, identifiers)
-    opened = open_source(source, table=table)
-    opened.require((*identifiers, *roles, *kinds))
-    opened = open_source(opened, basket=basket, order=order)
+    asked = (*identifiers, *roles, *kinds)
+    opened = open_source(source, table=table, basket=basket, order=order, require=asked)
     if isinstance(opened, LongRows):
         identifiers = (*identifiers, opened.basket)
         kinds = _list_kinds(opened, kinds, identifiers)

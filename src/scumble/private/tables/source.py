@@ -8,6 +8,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import partial
 from typing import TypeVar
@@ -97,6 +98,13 @@ class Source(ABC):
     def ordered(self) -> Source:
         """Return the same table in an order that follows from its rows, if there is one."""
         return self
+
+    def drawn(self, columns: Sequence[str]) -> AbstractContextManager[None]:
+        """Draw the people of a sample, if this is one, and forget at the end who was drawn.
+
+        `columns` are some of the table.
+        """
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
         """End a snapshot of a database. The table cannot be read after that."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
@@ -322,8 +323,6 @@ class ReleaseConnection:
 
     def copy_from(self, path: Path, suffix: str) -> dict[str, Any]:
         """Create the table of a Parquet file, and return its entry in the manifest."""
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow.remove_metadata()
             content = self._create(suffix, schema, file.iter_batches(1 << 16))
@@ -341,8 +340,6 @@ class ReleaseConnection:
 
     def copy_to(self, path: Path, described: Mapping[str, Any]) -> None:
         """Write the Parquet file that a table stands for; `described` is its entry."""
-        import pyarrow.parquet as pq
-
         schema = _schema(described["columns"])
         content = ContentDigest(schema)
         relation = self.target.relation(described["suffix"])
