@@ -71,7 +71,9 @@ class Request:
     def amounts(self) -> dict[str, Amounts]:
         """What rows add to sums, by kind; equal kinds have equal amounts."""
         summands = [summand for each in self.questions for summand in each.summands]
-        return {each.kind: each.amounts for each in summands if each.amounts is not None}
+        numbers = [(each.kind, each.amounts) for each in summands]
+        numbers += [(each.kind, each.amounts) for of in summands for each in of.columns]
+        return {kind: amounts for kind, amounts in numbers if amounts is not None}
 
     def noise_factor(self, kind: str) -> int:
         """Return the scale of the noise of a number, in scales of a count."""
@@ -426,7 +428,7 @@ def _repeated(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the pieces of an answer as they are when it is repeated: nothing in it is new."""
 
     def again(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-        charged = piece["status"] == "answered" and "rows" not in piece
+        charged = piece["status"] == "answered" and piece["terms"]
         return {**piece, "status": "repeated"} if charged else piece
 
     return [{**group, "pieces": [again(piece) for piece in group["pieces"]]} for group in groups]
