@@ -102,12 +102,10 @@ class Spelling:
         """Return dates in ISO; a time behind them is left out."""
         parts = _FORMAT.findall(self.format or "")
         places = {letter: place for place, (letter, _) in enumerate(parts, start=1)}
-        pattern = ""
-        for place, (letter, mark) in enumerate(parts):
-            crowded = not mark and place < len(parts) - 1
-            digits = "[0-9]{2}" if crowded and letter != "Y" else _DIGITS[letter]
-            pattern += f"({digits}){re.escape(mark)}"
-        pattern = f"^{pattern}(?:[T ].*)?$"
+        crowded = not all(mark for _, mark in parts[:-1])  # as in 20240131: two digits each
+        digits = {**_DIGITS, "d": "[0-9]{2}", "m": "[0-9]{2}"} if crowded else _DIGITS
+        dates = "".join(f"({digits[letter]}){re.escape(mark)}" for letter, mark in parts)
+        pattern = f"^{dates}(?:[T ].*)?$"
         good = pc.match_substring_regex(text, pattern)
         parted = "-0".join(f"\\{places[letter]}" for letter in "Ymd" if letter in places)
         found = pc.replace_substring_regex(text, pattern, parted)

@@ -159,8 +159,8 @@ _ONE_COLUMN = f"The file has this column only. {SEPARATORS}: write one of these 
 _SEVERAL_NAMES = re.compile(r"\w\W+\w")  # names that another mark may separate
 _FEW_CODES = 10  # distinct whole numbers that are taken for codes, whatever the column is called
 _AMOUNTS = frozenset(  # words in the names of columns of numbers that count or measure something
-    "age years year months month weeks week days day hours hour minutes min seconds n nr no num "
-    "number count counts quantity amount total sum price cost costs income salary weight height "
+    "age years year months month weeks week days day hours hour minutes min seconds "
+    "count counts quantity amount total sum price cost costs income salary weight height "
     "size length width depth distance duration score points rating temperature temp dose rate "
     "percent share children kids persons people members rooms visits stays times kg g mg cm mm m "
     "km l ml h eur chf usd gbp alter jahr jahre monate wochen tage stunden minuten sekunden anzahl "
@@ -536,7 +536,7 @@ def _as_codes(name: str, profile: Profile, limit: int, found: _Proposal) -> _Pro
 
 def _names_amount(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
-    return any(
+    return words[:1] in (["n"], ["no"], ["nr"], ["num"], ["number"]) or any(
         word in _AMOUNTS
         or any(word.endswith(each) for each in _AMOUNTS if len(each) >= _SHORTEST_ENDING)
         for word in words

@@ -53,6 +53,7 @@ STEPS = np.array([float(Fraction(10) ** k * m) for k in range(-4, 16) for m in (
 _DECIMAL_COMMA = re.compile(
     r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:[. '\u2019\u00a0\u202f][0-9]{3})+)(?:,([0-9]{1,6}))?"
 )
+_MIXED = re.compile(r".*[0-9][. '\u2019\u00a0\u202f][0-9]{3},[0-9]")  # 1.234,5 is no list
 FEWEST_DECIMALS = 4  # distinct values from which on such numbers are recognised
 _USUAL = 0.8  # of them have the same number of digits after the comma
 _EPOCH = date(1970, 1, 1)
@@ -199,14 +200,15 @@ class Profile:
     @property
     def regular(self) -> bool:
         """Whether values look like 12,5 or 1.234: numbers, nearly all with as many digits after the
-        comma.
+        comma, or some with marks between groups, too.
         """
         values = [str(value) for value in self.seen - self.blanks]
         found = [_DECIMAL_COMMA.fullmatch(value) for value in values]
         if not self.text or len(values) < FEWEST_DECIMALS or not all(found):
             return False
         digits = Counter(len(each[1] or "") for each in found if each)
-        return digits.most_common(1)[0][1] >= _USUAL * len(values)
+        usual = digits.most_common(1)[0][1] >= _USUAL * len(values)
+        return usual or any(map(_MIXED.match, values))
 
     @property
     def thousands(self) -> bool:
