@@ -49,7 +49,9 @@ def write_hospital(
     path: Path, patients: int = 600, seed: int = 1, encoding: str = "utf-8-sig"
 ) -> Path:
     """Write the table with CRLF; by default with a byte order mark, as Excel does."""
-    path.write_bytes("".join(f"{line}\r\n" for line in hospital_lines(patients, seed)).encode(encoding))
+    path.write_bytes(
+        "".join(f"{line}\r\n" for line in hospital_lines(patients, seed)).encode(encoding)
+    )
     return path
 
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from scumble._version import __version__
@@ -130,7 +129,9 @@ def _ask_for_types(schema: Schema) -> dict[str, str]:
             console.say("  -  leave the column out")
             numbers.append("-")
         default = "1" if attribute.domain is not None else "-"
-        answer = typer.prompt("Number", default, type=click.Choice(numbers), err=True)
+        answer = ""
+        while answer not in numbers:
+            answer = str(typer.prompt("Number", default, err=True)).strip()
         if answer != "-":
             answers[attribute.name] = attribute.either[int(answer) - 1]
     return answers

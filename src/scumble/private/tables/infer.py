@@ -243,7 +243,7 @@ def _unit(
     """Propose what one row stands for: a column that names people and has repeats says that a
     person may have several rows.
     """
-    names = [attribute.name for attribute in attributes if attribute.role == "identifier"]
+    names = [each.name for each in attributes if each.role == "identifier" and not each.either]
     read: dict[str, Profile | Repeats] = {**profiles, **repeats}
     repeated = [name for name in names if name in read and read[name].repeated]
     people = [name for name in repeated if name in repeats or _PEOPLE.search(name)]
