@@ -1,5 +1,5 @@
-"""A fictitious hospital's stays, as a European program exports them: semicolons, dd.mm.yyyy, decimal
-commas, points for thousands, ja and nein, codes, and up to ten stays of a patient.
+"""A fictitious hospital's stays, as a European program exports them: semicolons, dd.mm.yyyy,
+decimal commas, points for thousands, ja and nein, codes, and up to ten stays of a patient.
 """
 
 from __future__ import annotations
