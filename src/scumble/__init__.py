@@ -42,6 +42,7 @@ _HOME = {
     "ScumbleError": "scumble.model.errors",
     "SourceError": "scumble.model.errors",
     "Spark": "scumble.private.engines.spark",
+    "Spelling": "scumble.model.schema.spelling",
     "Unit": "scumble.model.schema.unit",
     "__version__": "scumble._version",
     "connect": "scumble.server.client",

@@ -49,6 +49,7 @@ from scumble.model.schema.domains import Category as Category
 from scumble.model.schema.domains import Dates as Dates
 from scumble.model.schema.domains import IntegerRange as IntegerRange
 from scumble.model.schema.schema import Schema as Schema
+from scumble.model.schema.spelling import Spelling as Spelling
 from scumble.model.schema.unit import Unit as Unit
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
@@ -116,6 +117,7 @@ __all__ = [
     "SourceError",
     "Spark",
     "Sparse",
+    "Spelling",
     "Subset",
     "Synthesis",
     "Trajectories",

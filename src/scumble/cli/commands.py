@@ -5,8 +5,9 @@ Heavy imports are inside the commands, so that one does not wait for what anothe
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,12 +15,26 @@ from scumble._version import __version__
 from scumble.cli import bars, console, options, printing
 from scumble.public.limits import QuestionLimits
 
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
+
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
     "No column is sensitive. Methods that publish counts need none; most that publish rows protect "
     "sensitive columns only, and publish the others as they are. Name one with --sensitive COLUMN, "
     'or write role = "sensitive" there.'
 )
+_TYPE_WORDS = {
+    "category": "codes, each with a meaning",
+    "integer": "amounts: they count or measure something",
+    "binned": "amounts: they count or measure something, published in bins",
+    "decimal_comma": "numbers with a decimal comma: 1,234 is less than 2",
+    "decimal_point": "numbers with commas for thousands: 1,234 is more than a thousand",
+    "%d/%m/%Y": "dates with the day first: 31/12/2024",
+    "%m/%d/%Y": "dates with the month first: 12/31/2024",
+    "%d-%m-%Y": "dates with the day first: 31-12-2024",
+    "%m-%d-%Y": "dates with the month first: 12-31-2024",
+}
 schema_app = console.group("Work with schemas: the public description of a table.")
 
 
@@ -59,19 +74,26 @@ def infer(
     """Propose a schema for a table, and say what to check in it."""
     from scumble.model.schema.schema import Schema
 
-    with bars.progress("Reading", options.rows_of(source, table)) as progress:
-        schema = Schema.infer(
-            source,
-            sensitive=options.columns(sensitive),
-            identifier=options.columns(identifier),
-            insensitive=options.columns(insensitive),
-            types=options.types(types),
-            hierarchies=hierarchies,
-            table=table,
-            basket=basket,
-            order=order,
-            progress=progress,
-        )
+    def propose(known: dict[str, str]) -> Schema:
+        with bars.progress("Reading", options.rows_of(source, table)) as progress:
+            return Schema.infer(
+                source,
+                sensitive=options.columns(sensitive),
+                identifier=options.columns(identifier),
+                insensitive=options.columns(insensitive),
+                types=known,
+                hierarchies=hierarchies,
+                table=table,
+                basket=basket,
+                order=order,
+                progress=progress,
+            )
+
+    known = options.types(types)
+    schema = propose(known)
+    if sys.stdin.isatty() and sys.stderr.isatty() and not as_json:
+        answers = _ask_for_types(schema)
+        schema = propose({**known, **answers}) if answers else schema
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")
@@ -91,6 +113,28 @@ def infer(
             f"No domain could be proposed for {', '.join(schema.to_fill_in)}: write it {where}, at "
             "the places marked FILL IN. Until then no command reads the schema."
         )
+
+
+def _ask_for_types(schema: Schema) -> dict[str, str]:
+    """Ask on the terminal for the types between which only the owner can choose."""
+    answers = {}
+    for attribute in schema:
+        if not attribute.either:
+            continue
+        console.say(f"What are the values of '{attribute.name}'?")
+        for number, kind in enumerate(attribute.either, start=1):
+            console.say(f"  {number}  {_TYPE_WORDS[kind]}")
+        numbers = [str(number) for number, _ in enumerate(attribute.either, start=1)]
+        if attribute.domain is None:
+            console.say("  -  leave the column out")
+            numbers.append("-")
+        default = "1" if attribute.domain is not None else "-"
+        answer = ""
+        while answer not in numbers:
+            answer = str(typer.prompt("Number", default, err=True)).strip()
+        if answer != "-":
+            answers[attribute.name] = attribute.either[int(answer) - 1]
+    return answers
 
 
 def show(folder: options.ReleaseFolder, as_json: options.Json = False) -> None:

@@ -113,7 +113,8 @@ Types = Annotated[
         "--type",
         metavar="COLUMN=TYPE",
         help="A column is a category, integer, binned, boolean, date, set or sequence, as "
-        "zip=category; repeatable, or as A=category,B=integer.",
+        "zip=category; or in a spelling, as admitted=%d/%m/%Y, cost=decimal_comma or "
+        "cost=decimal_point; repeatable, or as A=category,B=integer.",
     ),
 ]
 Basket = Annotated[

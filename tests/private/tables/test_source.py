@@ -285,7 +285,7 @@ REFUSED = {
     "latin": (lambda folder: write_csv(folder, "age,job\n1,é\n".encode("latin-1")), "not UTF-8"),
     "late latin": (
         lambda folder: write_csv(folder, b"age,job\n" + b"1,cook\n" * 90_000 + b"1,\xe9\n"),
-        "converts a Latin-1 file) (line",
+        "converts a Windows or Latin-1 file) (line",
     ),
     "utf-16": (
         lambda folder: write_csv(folder, CSV.encode("utf-16")),

@@ -39,7 +39,10 @@ _SENTENCES = (
         r"disabled (by|through) configuration|external access|in the \w+ extension|extension.*not",
         "a view or macro in it reads outside of the file, which is refused; make it a table first",
     ),
-    (r"unicode|utf-?8", "it is not UTF-8 text (iconv -f latin1 -t utf-8 converts a Latin-1 file)"),
+    (
+        r"unicode|utf-?8",
+        "it is not UTF-8 text (iconv -f windows-1252 -t utf-8 converts a Windows or Latin-1 file)",
+    ),
     (r"unterminated quote", "a quote is opened and not closed"),
     (r"expected number of columns", "a line has another number of fields than the header"),
     (r"invalid state", "its lines do not all end alike (dos2unix makes them so), or it is damaged"),
