@@ -39,6 +39,7 @@ from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
 from scumble.private.tables.rows import Outside, Rows
+from scumble.private.tables.source import Source
 from scumble.public.archive.relations import check_can_write_linked
 from scumble.public.manifest import refuse_seeded
 
@@ -251,7 +252,7 @@ def _tells_rows(schema: Schema, options: PublishOptions) -> bool:
     return person is None and whole and counted and options.outside != "drop"
 
 
-def _count_rows(source: PrivateSource, schema: Schema) -> int | None:
+def _count_rows(source: Source, schema: Schema) -> int | None:
     """Return the number of rows of a table; None if it can be read only once."""
     if getattr(source, "once", False):
         return None
