@@ -36,7 +36,7 @@ _SECTIONS = {
         "schema": "schema:app",
         "recommend": "recommend",
         "compare": "compare",
-        **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
+        "publish": "publish",
         "link": "groups.linked",
         "methods": "commands",
         "release": "release:app",
