@@ -387,7 +387,7 @@ def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
 
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", stop)
     assert (
-        run("marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
+        run("release", "marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
     )
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 

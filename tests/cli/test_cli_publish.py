@@ -228,7 +228,7 @@ def test_publish_says_what_is_published_unchanged(place, tmp_path):
 UNSAVED = [
     (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
     (["--book", "{}/people.book"], 2, "--identifier COLUMN, or by alphabeta with --views"),
-    (["--identifier", "person", "--book", "{}/taken"], 6, "exists already"),
+    (["--identifier", "person", "--book", "{}/taken"], 6, "already exists"),
     (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
 ]
 

@@ -12,7 +12,7 @@ KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "method", "notes"]
 
 def test_json_of_one_number(place):
     sql = "SELECT COUNT(*) FROM t WHERE condition = 'Asthma'"
-    [row] = run("query", place / "view", sql, "--json").json
+    [row] = run("ask", place / "view", sql, "--json").json
     assert list(row) == KEYS
     assert row["low"] < row["value"] < row["high"]
     assert row["level"] == 0.95
@@ -23,7 +23,7 @@ def test_json_of_one_number(place):
 def test_json_of_groups(place):
     sql = "SELECT sex, COUNT(*) FROM t WHERE condition = 'Asthma' GROUP BY sex"
     for release in ("view", "counts"):
-        rows = run("query", place / release, sql, "--json").json
+        rows = run("ask", place / release, sql, "--json").json
         assert [list(row) for row in rows] == [["sex", *KEYS]] * 2
         assert [row["sex"] for row in rows] == ["female", "male"]
 
@@ -48,13 +48,13 @@ def test_the_noise_alone_is_shown_where_a_box_is_cut(capsys):
 
 
 def test_what_was_not_perturbed_is_exact(place):
-    [row] = run("query", place / "view", "SELECT COUNT(*) FROM t", "--json").json
+    [row] = run("ask", place / "view", "SELECT COUNT(*) FROM t", "--json").json
     assert (row["value"], row["stderr"], row["low"], row["high"]) == (PEOPLE, 0, PEOPLE, PEOPLE)
 
 
 def test_table_for_people(place):
     sql = "SELECT sex, COUNT(*) FROM t GROUP BY sex"
-    done = run("query", place / "counts", sql, "--level", "0.9")
+    done = run("ask", place / "counts", sql, "--level", "0.9")
     assert done.code == 0, done.err
     for part in ("sex", "female", "male", "value", "stderr", "low 90 %", "high 90 %"):
         assert part in done.out
@@ -77,9 +77,9 @@ HEADS = [
 def test_a_number_is_headed_by_its_alias(place, subtests):
     for sql, head in HEADS:
         with subtests.test(sql=sql):
-            done = run("query", place / "view", sql)
+            done = run("ask", place / "view", sql)
             assert done.out.split("stderr")[0].split() == head
-            rows = run("query", place / "view", sql, "--json").json
+            rows = run("ask", place / "view", sql, "--json").json
             alias = "" if head[-1] == "value" else head[-1]
             assert [row.get("alias", "") for row in rows] == [alias] * len(rows)
             assert all(row.keys() >= {*KEYS} for row in rows)
@@ -87,14 +87,14 @@ def test_a_number_is_headed_by_its_alias(place, subtests):
 
 def test_a_higher_level_is_wider(place):
     sql = "SELECT COUNT(*) FROM t WHERE condition = 'No condition'"
-    words = ("query", place / "view", sql, "--json")
+    words = ("ask", place / "view", sql, "--json")
     [narrow], [wide] = (run(*words, "--level", level).json for level in ("0.9", "0.99"))
     assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
 
 
 def test_clamp_keeps_counts_possible(place):
     sql = "SELECT condition, COUNT(*) FROM t GROUP BY condition"
-    rows = run("query", place / "view", sql, "--clamp", "--json").json
+    rows = run("ask", place / "view", sql, "--clamp", "--json").json
     assert all(0 <= row["low"] <= row["value"] <= row["high"] <= PEOPLE for row in rows)
 
 
@@ -102,9 +102,9 @@ def test_question_from_stdin_or_file(place, tmp_path):
     sql = "SELECT COUNT(*)\nFROM t\nWHERE sex = 'male'\n"
     (tmp_path / "q.sql").write_text(sql)
     answers = [
-        run("query", place / "view", sql, "--json").json,
-        run("query", place / "view", "-", "--json", stdin=sql).json,
-        run("query", place / "view", "--file", tmp_path / "q.sql", "--json").json,
+        run("ask", place / "view", sql, "--json").json,
+        run("ask", place / "view", "-", "--json", stdin=sql).json,
+        run("ask", place / "view", "--file", tmp_path / "q.sql", "--json").json,
     ]
     assert answers[0] == answers[1] == answers[2]
 
@@ -121,8 +121,8 @@ def test_side_table(place, tmp_path, kind):
     write(table, file)
     inside = "SELECT COUNT(*) FROM t WHERE region IN (SELECT name FROM regions WHERE people < 7)"
     listed = "SELECT COUNT(*) FROM t WHERE region IN ('Kelp Shore', 'Oak Downs')"
-    [by_table] = run("query", place / "view", inside, "--with", f"regions={file}", "--json").json
-    [by_list] = run("query", place / "view", listed, "--json").json
+    [by_table] = run("ask", place / "view", inside, "--with", f"regions={file}", "--json").json
+    [by_list] = run("ask", place / "view", listed, "--json").json
     assert by_table["value"] == by_list["value"] > 0
 
 
@@ -141,7 +141,7 @@ def test_no_noise_is_blamed_where_there_is_none(place, tmp_path, method, sql):
     source = (place / "people.parquet", "-s", place / "people.toml")
     made = run("publish", *source, "-m", *method, "-o", tmp_path / "v")
     assert made.code == 0, made.err
-    done = run("query", tmp_path / "v", sql)
+    done = run("ask", tmp_path / "v", sql)
     assert done.code == 5
     assert "is not supported here" in done.err
     assert "noise" not in done.err

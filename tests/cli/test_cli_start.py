@@ -68,7 +68,7 @@ def test_help_into_a_closed_pipe():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-ALONE = [("query",), ("db",), ("db", "nothing"), ("db", "ask", "-h"), ("publish", "--nothing")]
+ALONE = [("query",), ("db",), ("db", "nothing"), ("ask", "-h"), ("publish", "--nothing")]
 
 
 def test_one_command_alone_is_as_among_all(subtests):

@@ -453,7 +453,7 @@ def test_the_shell_writes_reads_and_audits_it(address, tmp_path):
     published = run("publish", *source, "-e", "1", "--to", address)
     assert (published.code, "Published" in published.out) == (0, True), published.err
     assert "uniform" in run("show", address).out
-    asked = run("query", address, "SELECT COUNT(*) FROM t", "--json")
+    asked = run("ask", address, "SELECT COUNT(*) FROM t", "--json")
     assert json.loads(asked.out)[0]["value"] == 300
     audited = run("audit", address)
     assert audited.code == 0, audited.err

@@ -90,12 +90,13 @@ def demo(
     people: options.People = 100_000,
     report: options.Report = True,
     show_page: options.OpenPage = False,
+    force: options.Force = False,
 ) -> None:
     """Publish fictitious people and compare answers with the truth."""
     from scumble.demo.run import demo_steps, run_demo
 
     with bars.steps(demo_steps(report)) as step:
-        story = run_demo(people, output, step, report=report)
+        story = run_demo(people, output, step, report=report, force=force)
     printing.show_story(story, output)
     if show_page and report:
         typer.launch(str(output / "report.html"))

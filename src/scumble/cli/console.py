@@ -55,6 +55,14 @@ def settings(context: typer.Context) -> Settings:
     return found
 
 
+_running = Settings()  # of the run that began last: a process has one
+
+
+def prints_json() -> bool:
+    """Return whether the command that runs prints JSON."""
+    return _running.json
+
+
 class ErrorReportingGroup(TyperGroup):
     """A group of commands that reports every error as one sentence and an exit code.
 
@@ -66,6 +74,8 @@ class ErrorReportingGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; raise `typer.Exit` with the exit code if it fails."""
+        global _running  # threads that show progress have no context
+        _running = settings(ctx)
         try:
             with using_dialect(ShellDialect(lambda: settings(ctx).command)):
                 result = super().invoke(ctx)

@@ -107,7 +107,7 @@ QuotaEnd = Annotated[bool, typer.Option("--end", help="End the quota of the anal
 
 Last = Annotated[
     int | None,
-    typer.Option("--last", "-n", metavar="NUMBER", help="Only the latest NUMBER entries.", min=1),
+    typer.Option("--last", metavar="NUMBER", help="Only the latest NUMBER entries.", min=1),
 ]
 TwoColumns = Annotated[
     str | None,

@@ -178,7 +178,7 @@ DemoFolder = Annotated[
 ]
 People = Annotated[
     int,
-    typer.Option("--people", "-n", metavar="NUMBER", help="How many fictitious people.", min=1),
+    typer.Option("--people", metavar="NUMBER", help="How many fictitious people.", min=1),
 ]
 Report = Annotated[
     bool,

@@ -60,11 +60,11 @@ def rows(
     if not isinstance(release, Release):
         _linked_rows(release, number, output, seed, force, as_json)
         return
-    if release.manifest.mechanism == "generalise":
+    if release.evidence.unchanged is not None:  # it publishes rows
         if number is not None or seed is not None:
             raise ParameterError(
-                "A release by generalise has its own rows, and none are drawn: leave --number and "
-                "--seed out."
+                "This release has rows of its own, and none are drawn: leave --number and --seed "
+                "out."
             )
         _generalised_rows(release, output, force, as_json)
         return
