@@ -156,7 +156,7 @@ def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "p.html"
     schema = str(place / "people.toml")
     done = run(
-        "compare", tmp_path / "nowhere.csv", "-s", schema, "--private-preview", "-n", "500",
+        "compare", tmp_path / "nowhere.csv", "-s", schema, "--private-preview", "--rows", "500",
         "-m", "uniform,anatomy", "--setting", "anatomy:l=2,3", "-e", "2", "--repeats", "1",
         "--questions", "3", "-o", page,
     )  # fmt: skip

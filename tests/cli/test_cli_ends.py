@@ -172,7 +172,7 @@ def stop(only=None):
     signal.raise_signal(signal.SIGINT)
 
 app.application = stop
-sys.argv = ["scumble", "query"]
+sys.argv = ["scumble", "ask"]
 app.main()
 """
 
@@ -221,8 +221,8 @@ LONG = {
         "compare", "{place}/people.parquet", "-s", "{place}/people.toml", "-e", "1,2", "-j", "2",
         "-m", "alphabeta,anatomy,histogram", "--repeats", "500", "-o", "{out}/page.html",
     ),
-    "query": (
-        "query", "{place}/view",
+    "ask": (
+        "ask", "{place}/view",
         "SELECT age, region, occupation, condition, COUNT(*) FROM t GROUP BY ALL",
     ),
 }  # fmt: skip
@@ -238,7 +238,7 @@ def test_ctrl_c_during_long_work(place, tmp_path, monkeypatch, command, seconds)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     words = [each.format(place=place, out=tmp_path / "out") for each in LONG[command]]
     done = on_terminal([*SCUMBLE, *words], interrupt=seconds)
-    if command == "query" and done.code == 0:
+    if command == "ask" and done.code == 0:
         return  # a quick machine had answered before
     assert done.code == 130
     assert "Traceback" not in done.text
@@ -295,7 +295,7 @@ def processes_with(setting: str) -> list[str]:
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
-    words = [*SCUMBLE, "query", str(place / "view"), sql, *json]
+    words = [*SCUMBLE, "ask", str(place / "view"), sql, *json]
     with subprocess.Popen(words, **PIPES) as child:
         child.stdout.close()
         err = child.stderr.read()

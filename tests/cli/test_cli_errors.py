@@ -194,10 +194,10 @@ def test_damaged_release(place, tmp_path):
 
 NO_NUMBERS = [
     (("ask", "view", "SELECT 1", "--level", "abc"), "--level", "a number"),
-    (("demo", "-n", "many"), "--people", "a whole number"),
-    (("demo", "-n", "1.5"), "--people", "a whole number"),
-    (("demo", "-n", "0"), "--people", "at least 1"),
-    (("db", "history", "db", "-n", "x"), "--last", "a whole number"),
+    (("demo", "--people", "many"), "--people", "a whole number"),
+    (("demo", "--people", "1.5"), "--people", "a whole number"),
+    (("demo", "--people", "0"), "--people", "at least 1"),
+    (("db", "history", "db", "--last", "x"), "--last", "a whole number"),
 ]
 
 

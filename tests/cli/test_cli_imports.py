@@ -100,7 +100,7 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
 def test_small_tables_need_no_compiler(home: Path, words: tuple[str, ...]) -> None:
     """Parquet files need no DuckDB; only databases, which read questions, need sqlglot."""
     unneeded = {"scipy.special", "duckdb", "sqlglot"}
-    read = {"sqlglot"} if words[0] == "db" else set()
+    read = {"sqlglot"} if words[0] in ("db", "ask") else set()
     assert imported(home, *words) & (COMPILERS | unneeded) == read
 
 

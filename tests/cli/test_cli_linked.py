@@ -75,7 +75,7 @@ def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> Non
     typed = pyarrow.parquet.read_table(tmp_path / "drawn-visits.parquet")
     assert typed.to_pylist() == visits.to_pylist()
     again = run(*words, tmp_path / "drawn.csv")
-    assert again.code == 2
+    assert again.code == 6
     assert "drawn-people.csv already exists" in again.err
     nowhere = run("rows", hospital)
     assert nowhere.code == 2

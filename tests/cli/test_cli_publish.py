@@ -125,7 +125,7 @@ def test_infer_does_not_overwrite(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("precious")
     words = ("schema", "infer", place / "people.csv", "-o", file)
-    assert run(*words).code == 3
+    assert run(*words).code == 6
     assert file.read_text() == "precious"
     assert run(*words, "--force").code == 0
 
@@ -195,7 +195,7 @@ def test_show_tells_promises_limits_and_how_to_ask(place):
     text = " ".join(run("show", place / "view").out.split())
     for part in ("uniform", "epsilon = 2", "Promised", "Not promised", "proof:", "condition"):
         assert part in text
-    command = text.partition("scumble query ")[2]
+    command = text.partition("scumble ask ")[2]
     assert command
     found = run("show", place / "view", "--json").json
     assert found == json.loads((place / "view" / "manifest.json").read_text())

@@ -38,9 +38,9 @@ def audit(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Try to break what is promised: of a release, a database, a method, or a table as it is.
+    """Try to break the promise of a release, database or method.
 
-    An audit can refute, never prove. The exit code is 7 if something is refuted.
+    A table as it is can be audited, too. An audit can refute, never prove. The exit code is 7 if something is refuted.
     """
     options.refuse_existing(output, force=force)
     chosen = [subject is not None, method is not None, everything]

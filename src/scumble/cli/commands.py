@@ -35,7 +35,7 @@ def start(
 
 
 def show(target: Target, as_json: options.Json = False) -> None:
-    """Show what a release, a database or a data set of a server is, and what it promises."""
+    """Show what a release, a database or a data set promises."""
     kind = targets.kind_of(target)
     if kind == "database":
         from scumble.cli import database

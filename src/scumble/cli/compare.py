@@ -52,7 +52,9 @@ def compare(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare methods: what an attacker can learn against the error of your own questions.
+    """Compare methods: what an attacker learns against your own errors.
+
+    What an attacker can learn is set against the error of your own questions.
 
     The output is made of the private table and is for its owner only. Ctrl-C keeps what is done,
     and --resume goes on.

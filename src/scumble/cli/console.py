@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
+_COMPLETION = ("install_completion", "show_completion")  # of typer; the documentation has them
 
 
 @dataclass
@@ -123,7 +124,8 @@ class ErrorReportingGroup(TyperGroup):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
-        records = [each.get_help_record(ctx) for each in self.get_params(ctx)]
+        params = [each for each in self.get_params(ctx) if each.name not in _COMPLETION]
+        records = [each.get_help_record(ctx) for each in params]
         with formatter.section("Options"):
             formatter.write_dl([each for each in records if each is not None])
 
@@ -133,7 +135,8 @@ Debug = Annotated[
     typer.Option(
         "--debug",
         envvar="SCUMBLE_DEBUG",
-        help="Show a traceback on errors; it may show private values.",
+        show_envvar=False,
+        help="Show a traceback; it may show private values.",
     ),
 ]
 

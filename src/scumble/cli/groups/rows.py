@@ -46,7 +46,7 @@ def rows(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write rows of a release: synthetic ones, or those that generalise published.
+    """Write rows of a release: synthetic or generalised ones.
 
     Synthetic rows are drawn from noisy counts. They cost no privacy, however many are drawn.
     Nobody's row is among them but by chance, and no interval holds for what is computed from them.

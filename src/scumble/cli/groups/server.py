@@ -68,7 +68,7 @@ def serve(
     postgres: Postgres = None,
     quiet: Quiet = False,
 ) -> None:
-    """Serve databases and releases to browsers, programs and notebooks."""
+    """Serve databases and releases to browsers and programs."""
     from scumble.server.config import Address
     from scumble.server.serve import check_installed, listen, logging_to, open_service
 
