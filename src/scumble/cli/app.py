@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     app: typer.Typer  # all commands; made when it is asked for
 
-_PURPOSE = (
-    "Publish tables about people, and ask them questions, with privacy and error stated exactly."
-)
+_PURPOSE = "Publish tables about people with privacy and error stated exactly."
 # The commands by the sections of the help, in its order, each with its module; of a group of
 # commands, the module and the name of the group in it.
 _SECTIONS = {

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from scumble.cli import bars, console, options
+from scumble.model.errors import SourceError
+
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
@@ -33,6 +37,10 @@ _TYPE_WORDS = {
 app = console.group("Describe a table: propose, check or close its schema.")
 
 SchemaArgument = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema (TOML).")]
+MaybeSource = Annotated[
+    str | None,
+    typer.Argument(metavar="[SOURCE]", help="The table, to see whether it fits."),
+]
 Other = Annotated[
     str, typer.Option("--other", metavar="TEXT", help="The value of all that was not named.")
 ]
@@ -79,16 +87,12 @@ def infer(
     if output is not None:
         schema.save(output, force=force)
         console.say(f"Wrote {output}.")
-    protected = any("sensitive" in (a.role, a.to_fill_in) for a in schema)
-    unprotected = [] if protected else [_UNPROTECTED]
     if as_json:
-        console.print_json({**schema.to_dict(), "checks": schema.checks() + unprotected})
+        console.print_json({**schema.to_dict(), "checks": _to_check(schema)})
     elif output is None:
         console.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
-    for sentence in schema.checks():
-        console.say(f"Check {sentence}")
-    for sentence in unprotected:
-        console.say(sentence)
+    for sentence in _to_check(schema):
+        console.say(_advice(sentence))
     if schema.to_fill_in:
         where = "above" if output is None else f"in {output}"
         console.say(
@@ -117,6 +121,54 @@ def _ask_for_types(schema: Schema) -> dict[str, str]:
         if answer != "-":
             answers[attribute.name] = attribute.either[int(answer) - 1]
     return answers
+
+
+@app.command()
+def check(
+    schema: SchemaArgument,
+    source: MaybeSource = None,
+    table: options.Table = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what to check or correct in a schema, for a table too.
+
+    With a table, it says which columns have values outside their domain, as publish would refuse
+    them. The exit code is 3 if the schema is wrong, and 4 if the table does not fit it.
+    """
+    from scumble.model.schema.schema import Schema
+
+    found = Schema.load(schema)
+    found.check_unit()
+    to_check, wrong = _to_check(found), []
+    if source is not None:
+        from scumble.private.tables.check import check_table
+
+        with bars.progress("Reading", options.rows_of(source, table)) as progress:
+            wrong = check_table(
+                source, found, table=table, basket=basket, order=order, progress=progress
+            )
+    if as_json:
+        console.print_json({"wrong": wrong, "checks": to_check})
+    else:
+        for sentence in (*wrong, *map(_advice, to_check)):
+            console.echo(sentence)
+    if not wrong:
+        what = f"{schema} is well formed" + (", and the table fits it." if source else ".")
+        console.say(what)
+    else:
+        raise typer.Exit(SourceError.exit_code)
+
+
+def _to_check(schema: Schema) -> list[str]:
+    """Return what the owner should check before publishing."""
+    protected = any("sensitive" in (each.role, each.to_fill_in) for each in schema)
+    return [*schema.checks(), *([] if protected else [_UNPROTECTED])]
+
+
+def _advice(sentence: str) -> str:
+    return sentence if sentence == _UNPROTECTED else f"Check {sentence}"
 
 
 @app.command()

@@ -1,5 +1,9 @@
-"""query: the shapes of its answers, and the places a question may come from."""
+"""ask: the shapes of its answers, where a question may come from, and what can be asked."""
 
+import csv
+
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 
 from tests.support.terminal import PEOPLE, run
@@ -82,7 +86,7 @@ def test_a_number_is_headed_by_its_alias(place, subtests):
             rows = run("ask", place / "view", sql, "--json").json
             alias = "" if head[-1] == "value" else head[-1]
             assert [row.get("alias", "") for row in rows] == [alias] * len(rows)
-            assert all(row.keys() >= {*KEYS} for row in rows)
+            assert all(row.keys() >= {*KEYS, *head[:-1]} for row in rows)
 
 
 def test_a_higher_level_is_wider(place):
@@ -145,3 +149,76 @@ def test_no_noise_is_blamed_where_there_is_none(place, tmp_path, method, sql):
     assert done.code == 5
     assert "is not supported here" in done.err
     assert "noise" not in done.err
+
+
+GROUPS = "SELECT sex AS who, COUNT(*) AS n FROM t GROUP BY sex"
+TABLES = [
+    ("SELECT COUNT(*) FROM t WHERE age < 40", ["value", "stderr", "low", "high", "level"]),
+    (GROUPS, ["who", "n", "stderr", "low", "high", "level"]),
+    (
+        "SELECT sex, COUNT(*) AS n, AVG(age) AS a FROM t GROUP BY sex",
+        ["sex", "n", "n_stderr", "n_low", "n_high", "a", "a_stderr", "a_low", "a_high", "level"],
+    ),
+]
+
+
+def test_a_table_has_groups_values_errors_and_the_level(place, subtests):
+    for sql, columns in TABLES:
+        with subtests.test(sql=sql):
+            done = run("ask", place / "counts", sql.replace("age < 40", "sex = 'male'"), "--csv")
+            if "AVG" in sql:
+                done = run("ask", place / "view", sql, "--csv")
+            head, *rows = csv.reader(done.out.splitlines())
+            assert head == columns
+            assert all(len(row) == len(head) for row in rows)
+            assert {row[-1] for row in rows} == {"0.95"}
+
+
+def test_an_answer_as_a_file_is_that_of_json(place, tmp_path):
+    expected = run("ask", place / "counts", GROUPS, "--json", "--level", "0.9").json
+    for name in ("n.csv", "n.parquet"):
+        done = run("ask", place / "counts", GROUPS, "--level", "0.9", "-o", tmp_path / name)
+        assert (done.code, done.out) == (0, "")
+        assert f"Wrote {tmp_path / name}." in done.err
+    read = pyarrow.csv.read_csv(tmp_path / "n.csv")
+    assert read.to_pylist() == pyarrow.parquet.read_table(tmp_path / "n.parquet").to_pylist()
+    for row, fields in zip(read.to_pylist(), expected, strict=True):
+        assert row == pytest.approx(
+            {"who": fields["who"], "n": fields["value"]}
+            | {name: fields[name] for name in ("stderr", "low", "high", "level")}
+        )
+    again = run("ask", place / "counts", GROUPS, "-o", tmp_path / "n.csv")
+    assert (again.code, "n.csv already exists. Use --force" in again.err) == (6, True)
+    assert run("ask", place / "counts", GROUPS, "-o", tmp_path / "n.csv", "--force").code == 0
+
+
+def test_chosen_groups_are_written_with_the_level_of_their_intervals(place):
+    sql = "SELECT condition, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY n DESC LIMIT 2"
+    rows = run("ask", place / "counts", sql, "--json").json
+    [_, first, _] = csv.reader(run("ask", place / "counts", sql, "--csv").out.splitlines())
+    assert float(first[-1]) == pytest.approx(rows[0]["level"])
+    assert float(first[-1]) > 0.95
+
+
+OTHERS = [
+    (("--preview",), "--preview is for a database or a data set of a server"),
+    (("--analyst", "ada"), "--analyst is for a database; "),
+    (("--source", "people.csv"), "--source is for a database; "),
+    (("--key", "1"), "--key is for a database or a data set of a server"),
+    (("--csv", "--json"), "Give one of --csv, --json and --output."),
+]
+
+
+def test_options_of_another_kind_of_target_are_refused(place, monkeypatch, subtests):
+    monkeypatch.setenv("SCUMBLE_SOURCE", "people.csv")  # which holds for whole days, is none
+    for words, said in OTHERS:
+        with subtests.test(words=words):
+            done = run("ask", place / "view", "SELECT COUNT(*) FROM t", *words)
+            assert (done.code, said in done.err) == (2, True)
+    assert run("ask", place / "view", "SELECT COUNT(*) FROM t").code == 0
+
+
+def test_a_server_is_asked_with_a_token(monkeypatch):
+    monkeypatch.delenv("SCUMBLE_TOKEN", raising=False)
+    done = run("ask", "https://statistics.example.org/people", "SELECT COUNT(*) FROM t")
+    assert (done.code, "SCUMBLE_TOKEN" in done.err) == (2, True)
