@@ -26,6 +26,7 @@ WORDS: dict[Kind, str] = {
     "wire": "a data set on the PostgreSQL wire of a server",
 }
 _JOURNAL = "ledger.sqlite"
+_WITHOUT_COPY = {"adbc.postgresql.use_copy": "false"}  # the wire copies answers only
 _SYNTAX = "42601"  # the SQLSTATE of a question that is not understood
 
 
@@ -73,18 +74,20 @@ def ask_wire(target: str, sql: str) -> pa.Table:
     except DatabaseError as failure:
         raise SourceError(f"The data set cannot be asked: {failure.reason}.") from None
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT version()")
-        version = cursor.fetchone()
-        if "scumble" not in str(version):
-            raise ParameterError(
-                "The server is not one of scumble. A release in a database is named with its "
-                "table: postgresql://user@host/database/schema.name."
-            )
+        cursor.adbc_statement.set_options(**_WITHOUT_COPY)
         failure: ScumbleError
         try:
+            cursor.execute("SELECT version()")
+            if "scumble" not in str(cursor.fetchone()):
+                raise ParameterError(
+                    "The server is not one of scumble. A release in a database is named with its "
+                    "table: postgresql://user@host/database/schema.name."
+                )
             cursor.execute(sql)
             table: pa.Table = cursor.fetch_arrow_table()
             return table
+        except ParameterError:  # a kind of ValueError, as those of drivers
+            raise
         except driver_errors() as error:
             failure = _refusal(error)
         raise failure
@@ -92,7 +95,7 @@ def ask_wire(target: str, sql: str) -> pa.Table:
 
 def _refusal(error: Exception) -> ScumbleError:
     """Return the error that a scumble server told by the wire, whose words are for analysts."""
-    found = re.search(r"ERROR:\s+(.*?)(?:\n|$)", str(error))
+    found = re.search(r"ERROR:\s+(.*?)(?: at character \d+)?(?:\n|$)", str(error))
     sentence = found[1] if found else "The server refuses the question."
     return (QueryError if getattr(error, "sqlstate", "") == _SYNTAX else ScumbleError)(sentence)
 
