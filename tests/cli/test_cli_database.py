@@ -270,7 +270,9 @@ def test_another_table_or_schema_is_refused(place, fresh, tmp_path):
 def test_cost_is_free(place, used):
     source = ("--source", place / "people.parquet")
     before = run("db", "status", used, "--json").json
-    done = run("ask", "--preview", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source)
+    done = run(
+        "ask", "--preview", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source
+    )
     limit = before["most answers for one point"]
     told = f"Used before it: {limit} of {limit} answers where most was asked. After it: {limit}."
     assert told in done.out

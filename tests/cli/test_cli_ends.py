@@ -264,7 +264,15 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     assert run("publish", *table, *views, "--views", "3", "-o", tmp_path / "ab", *book).code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     words = {
-        "republish": ("release", "republish", tmp_path / "ab", place / "people.parquet", "-j", "2", *book),
+        "republish": (
+            "release",
+            "republish",
+            tmp_path / "ab",
+            place / "people.parquet",
+            "-j",
+            "2",
+            *book,
+        ),
         "db create": ("db", "create", tmp_path / "db", *table, "-e", "0.5", "-l", "40"),
         "serve": ("serve", "--demo", "--address", "127.0.0.1:0"),
     }[command]
@@ -387,7 +395,10 @@ def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
 
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", stop)
     assert (
-        run("release", "marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
+        run(
+            "release", "marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet"
+        ).code
+        == 130
     )
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 

@@ -83,7 +83,9 @@ def test_one_column_is_named_alike_for_all_methods(tmp_path, method, column, mor
 
 
 def test_top(folder) -> None:
-    [first, *rest] = json.loads(run("release", "top", str(folder / "baskets"), "-n", "3", "--json").out)
+    [first, *rest] = json.loads(
+        run("release", "top", str(folder / "baskets"), "-n", "3", "--json").out
+    )
     assert first["items"] == ["a"]
     assert first["low"] < 300 < first["high"]
     assert len(rest) == 2
@@ -97,10 +99,15 @@ def test_top(folder) -> None:
 
 
 def test_rules(folder) -> None:
-    found = run("release", "rules", str(folder / "baskets"), "--support", "50", "--confidence", "0.9")
+    found = run(
+        "release", "rules", str(folder / "baskets"), "--support", "50", "--confidence", "0.9"
+    )
     assert found.code == 0
     assert "['c']" in found.out
-    assert run("release", "rules", str(folder / "pages"), "--support", "1", "--confidence", "0.5").code == 2
+    assert (
+        run("release", "rules", str(folder / "pages"), "--support", "1", "--confidence", "0.5").code
+        == 2
+    )
 
 
 def test_next(folder) -> None:

@@ -52,7 +52,9 @@ def test_a_marginal_as_json_and_files(pairs: Path) -> None:
         refused = run("release", "marginal", pairs / "pairs", "job", "-o", written)
         assert refused.code == 6
         assert "already exists" in refused.err
-        assert run("release", "marginal", pairs / "pairs", "job", "-o", written, "--force").code == 0
+        assert (
+            run("release", "marginal", pairs / "pairs", "job", "-o", written, "--force").code == 0
+        )
     assert pq.read_table(pairs / "table.parquet").num_rows == 5
 
 

@@ -62,7 +62,13 @@ def test_a_page_escapes_what_it_shows(tmp_path):
 
 def test_a_table_goes_to_a_database(place):
     address = f"sqlite:///{place / 'answers.db'}/by_sex"
-    words = ("ask", place / "counts", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", "-o", address)
+    words = (
+        "ask",
+        place / "counts",
+        "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex",
+        "-o",
+        address,
+    )
     assert run(*words).code == 0
     again = run(*words)
     assert (again.code, "already exists. Use --force" in again.err) == (6, True)

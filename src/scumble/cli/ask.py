@@ -100,7 +100,9 @@ Weights = Annotated[
 ]
 Preview = Annotated[
     bool,
-    typer.Option("--preview", help="Say what would become of it and what it costs; charge nothing."),
+    typer.Option(
+        "--preview", help="Say what would become of it and what it costs; charge nothing."
+    ),
 ]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
@@ -268,7 +270,8 @@ def _preview(target: str, kind: Kind, asking: Asking, sql: str, as_json: bool) -
 
     if kind == "server":
         with targets.connected(target) as dataset, bars.working("Planning"):
-            found, used = dataset.cost(sql, **_sent(asking)), {}
+            found = dataset.cost(sql, **_sent(asking))
+        used: dict[str, int] = {}
     else:
         with asking.open(target) as database, bars.working("Planning"):
             found, used = shell.cost_of(database, sql, asking.answer_options())

@@ -40,7 +40,8 @@ def audit(
 ) -> None:
     """Try to break the promise of a release, database or method.
 
-    A table as it is can be audited, too. An audit can refute, never prove. The exit code is 7 if something is refuted.
+    A table as it is can be audited, too. An audit can refute, never prove. The exit code is 7 if
+    something is refuted.
     """
     options.refuse_existing(output, force=force)
     chosen = [subject is not None, method is not None, everything]
@@ -241,7 +242,9 @@ Epsilon = Annotated[
 ]
 Parameter = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Method: a parameter of it, as k=49."),
+    typer.Option(
+        "--parameter", "-p", metavar="NAME=VALUE", help="Method: a parameter of it, as k=49."
+    ),
 ]
 Runs = Annotated[
     int, typer.Option("--runs", metavar="NUMBER", help="Runs, or games, for each test.")

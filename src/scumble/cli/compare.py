@@ -476,9 +476,7 @@ Preview = Annotated[
         "--private-preview", help="Compare on a synthetic stand-in; no private row is read."
     ),
 ]
-Rows = Annotated[
-    int, typer.Option("--rows", metavar="NUMBER", min=1, help="Rows of the stand-in.")
-]
+Rows = Annotated[int, typer.Option("--rows", metavar="NUMBER", min=1, help="Rows of the stand-in.")]
 Seed = Annotated[
     int,
     typer.Option(

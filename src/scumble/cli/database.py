@@ -79,7 +79,7 @@ Quotas = Annotated[
     ),
 ]
 
-# --- adding rows -----------------------------------------------------------------------------------
+# --- adding rows ---------------------------------------------------------------------------------
 
 AppendKey = Annotated[
     str | None,
@@ -92,7 +92,7 @@ Again = Annotated[
     ),
 ]
 
-# --- quotas ----------------------------------------------------------------------------------------
+# --- quotas --------------------------------------------------------------------------------------
 
 QuotaAnalyst = Annotated[
     str | None, typer.Argument(metavar="[ANALYST]", help="Whose quota.  [default: show all]")
@@ -332,7 +332,6 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
         findings = reading.verify(seal)
         now = None if findings else reading.seal
     ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
-
 
 
 def _charged(database: Database, ledger: str) -> str:

@@ -110,9 +110,7 @@ def show_dataset(address: str, facts: Mapping[str, Any]) -> None:
     from scumble.model.schema.schema import Schema
 
     console.echo(f"{address}: {facts.get('title') or facts['name']}", style="bold")
-    rows = [
-        [each.name, each.role, _domain(each)] for each in Schema.from_dict(facts["schema"])
-    ]
+    rows = [[each.name, each.role, _domain(each)] for each in Schema.from_dict(facts["schema"])]
     table(["column", "role", "domain"], rows, text_columns=3)
     heading("Promised")
     bullets(facts["guarantees"])

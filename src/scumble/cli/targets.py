@@ -75,22 +75,20 @@ def ask_wire(target: str, sql: str) -> pa.Table:
         raise SourceError(f"The data set cannot be asked: {failure.reason}.") from None
     with connection, connection.cursor() as cursor:
         cursor.adbc_statement.set_options(**_WITHOUT_COPY)
-        failure: ScumbleError
+        refused: ScumbleError
         try:
             cursor.execute("SELECT version()")
-            if "scumble" not in str(cursor.fetchone()):
-                raise ParameterError(
-                    "The server is not one of scumble. A release in a database is named with its "
-                    "table: postgresql://user@host/database/schema.name."
-                )
-            cursor.execute(sql)
-            table: pa.Table = cursor.fetch_arrow_table()
-            return table
-        except ParameterError:  # a kind of ValueError, as those of drivers
-            raise
+            if "scumble" in str(cursor.fetchone()):
+                cursor.execute(sql)
+                table: pa.Table = cursor.fetch_arrow_table()
+                return table
+            refused = ParameterError(
+                "The server is not one of scumble. A release in a database is named with its "
+                "table: postgresql://user@host/database/schema.name."
+            )
         except driver_errors() as error:
-            failure = _refusal(error)
-        raise failure
+            refused = _refusal(error)
+        raise refused
 
 
 def _refusal(error: Exception) -> ScumbleError:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from scumble.public.estimate import Estimate, Estimates
     from scumble.public.estimate_table import EstimateTable
 
-_AT_ONCE, _ROW_GROUP = 1 << 18, 1 << 20  # rows that are written at once; of Parquet
+_AT_ONCE, _ROW_GROUP = 1 << 18, 1 << 20  # rows of CSV and of Parquet that are written at once
+_FEW = 1 << 12  # of a sheet and a page
 _EXCEL_ROWS, _EXCEL_COLUMNS = (1 << 20) - 1, 1 << 14  # of a sheet, the header left out
 _EXCEL_DIGITS = 2**53  # from here on, numbers are rounded
 _SHEET_CHARACTERS = 32_767  # of a cell
@@ -261,7 +262,7 @@ def _shown(value: Any) -> str:
 def _rows(table: pa.Table) -> Iterator[Iterable[Any]]:
     """Yield the header and the rows of a table as values that a sheet can hold."""
     yield table.column_names
-    for part in _parts(table, _AT_ONCE):
+    for part in _parts(table, _FEW):
         plain = _plain(part)
         for row in zip(*(column.to_pylist() for column in plain.columns), strict=True):
             yield [

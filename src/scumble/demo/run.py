@@ -55,7 +55,7 @@ def demo_steps(report: bool) -> int:
 
 
 def _check(folder: Path, force: bool) -> None:
-    """Raise `ReleaseError` unless the folder is absent, empty, or with `force` of an earlier demo."""
+    """Raise `ReleaseError` unless the folder is new, empty, or with `force` of an earlier demo."""
     free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free and not (folder / MARK).exists():
         raise ReleaseError(

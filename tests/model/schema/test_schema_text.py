@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from hypothesis import given, settings
 
-from scumble.model.errors import SchemaError
+from scumble.model.errors import OutputExistsError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema

@@ -130,9 +130,7 @@ def _file_of(output: str, name: str) -> str:
     return str(path.with_name(f"{path.stem}-{name}{path.suffix}"))
 
 
-def _generalised_rows(
-    release: Release, output: str | None, force: bool, as_json: bool
-) -> None:
+def _generalised_rows(release: Release, output: str | None, force: bool, as_json: bool) -> None:
     """Write the rows of a release by generalise, and say what was changed in each column."""
     check_output(output, force=force)
     with bars.working("Reading rows"):

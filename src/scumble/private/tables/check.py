@@ -46,8 +46,8 @@ def check_table(
         outside |= rows.outside_columns
     choices = f"{setting('outside', 'drop')} or {setting('outside', 'missing')}"
     return [
-        f"'{name}' has values outside its domain ({schema[name].describe()}). Correct the schema or "
-        f"the table, or publish with {choices}."
+        f"'{name}' has values outside its domain ({schema[name].describe()}). Correct the schema "
+        f"or the table, or publish with {choices}."
         for name in schema.names
         if name in outside
     ]
