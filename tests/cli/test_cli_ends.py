@@ -11,7 +11,7 @@ import pytest
 
 from scumble.audit.subjects import of_table
 from scumble.cli import console, signals
-from scumble.cli.groups import rows
+from scumble.cli import writing
 from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter
@@ -433,26 +433,26 @@ def test_rows_tell_how_far_they_are(place, tmp_path):
 def test_tables_are_written_in_parts(tmp_path, monkeypatch):
     """As if in one part, with a progress, and Ctrl-C between the parts leaves nothing."""
     table = pa.table({"a": range(10), "b": [[1, 2]] * 10})
-    rows.write_table(table, tmp_path / "one.parquet")
-    rows.write_table(table, tmp_path / "one.csv")
-    monkeypatch.setattr(rows, "_CSV_ROWS", 3)
-    monkeypatch.setattr(rows, "_ROW_GROUP", 4)
+    writing.write_table(table, str(tmp_path / "one.parquet"))
+    writing.write_table(table, str(tmp_path / "one.csv"))
+    monkeypatch.setattr(writing, "_AT_ONCE", 3)
+    monkeypatch.setattr(writing, "_ROW_GROUP", 4)
     told = []
     with listening(told.append):
-        rows._write(table, tmp_path / "two.csv")
+        writing._write_csv(table, tmp_path / "two.csv")
     assert told == [0.3, 0.6, 0.9, 1]
     assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
-    rows.write_table(table, tmp_path / "two.parquet")
+    writing.write_table(table, str(tmp_path / "two.parquet"))
     assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups == 3
     assert pq.read_table(tmp_path / "two.parquet") == pq.read_table(tmp_path / "one.parquet")
-    rows.write_table(table.slice(0, 0), tmp_path / "none.csv")
+    writing.write_table(table.slice(0, 0), str(tmp_path / "none.csv"))
     assert (tmp_path / "none.csv").read_text() == '"a","b"\n'
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows, "tell", stop)
+    monkeypatch.setattr(writing, "tell", stop)
     with pytest.raises(KeyboardInterrupt):
-        rows.write_table(table, tmp_path / "three.csv")
+        writing.write_table(table, str(tmp_path / "three.csv"))
     assert not list(tmp_path.glob("*three*"))
     assert not list(tmp_path.glob(".*"))
