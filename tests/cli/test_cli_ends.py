@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.audit.subjects import of_table
-from scumble.cli import console, signals
-from scumble.cli import writing
+from scumble.cli import console, signals, writing
 from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter

@@ -90,7 +90,7 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
             *("publish", "p.parquet", "-s", "people.toml", "-m", "histogram", "-e", "1"),
             *("-a", "age", "--neighbours", "replace", "-o", "h"),
         ),
-        ("recommend", "-s", "people.toml", "-a", "age", "-n", "99", "-e", "1"),
+        ("recommend", "-s", "people.toml", "-a", "age", "--rows", "99", "-e", "1"),
         ("schema", "infer", "p.parquet"),
         ("ask", "asked", "--source", "p.parquet", COUNT),
         ("db", "create", "new", "p.parquet", "-s", "people.toml", "-e", "1", "--noise", "9"),

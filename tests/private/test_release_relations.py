@@ -159,7 +159,7 @@ def test_a_damaged_manifest_is_one_sentence(saved, subtests):
 
 def test_what_is_there_is_replaced_only_by_force_and_only_a_release(saved, new_table):
     view = sc.publish(people(200, schema()), schema(), sc.Uniform(epsilon=1))
-    with pytest.raises(sc.ReleaseError, match="The release in table .* already exists"):
+    with pytest.raises(sc.ReleaseError, match=r"The release in table .* already exists"):
         view.save(saved)
     assert sc.open(saved).evidence.rows == 300
     view.save(saved, force=True)

@@ -52,7 +52,7 @@ def compare(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare methods: what an attacker learns against your own errors.
+    """Compare methods: what an attacker learns against the error.
 
     What an attacker can learn is set against the error of your own questions.
 

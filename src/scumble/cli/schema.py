@@ -14,9 +14,6 @@ from scumble.model.errors import SourceError
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from scumble.model.schema.schema import Schema
-
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
 _UNPROTECTED = (
     "No column is sensitive. Methods that publish counts need none; most that publish rows protect "
