@@ -31,6 +31,7 @@ _HOME = {
     "IntegerRange": "scumble.model.schema.domains",
     "Ledger": "scumble.private.ledger.ledger",
     "LedgerError": "scumble.model.errors",
+    "OutputExistsError": "scumble.model.errors",
     "ParameterError": "scumble.model.errors",
     "PromiseError": "scumble.model.errors",
     "Query": "scumble.model.query",

@@ -33,6 +33,7 @@ from scumble.families.synthesis.publish import Synthesis as Synthesis
 from scumble.families.workload.publish import Workload as Workload
 from scumble.model.errors import DomainError as DomainError
 from scumble.model.errors import LedgerError as LedgerError
+from scumble.model.errors import OutputExistsError as OutputExistsError
 from scumble.model.errors import ParameterError as ParameterError
 from scumble.model.errors import PromiseError as PromiseError
 from scumble.model.errors import QueryError as QueryError
@@ -101,6 +102,7 @@ __all__ = [
     "Marginals",
     "Mosaic",
     "Mwem",
+    "OutputExistsError",
     "ParameterError",
     "Partition",
     "PrivTree",

@@ -122,7 +122,7 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     assert taken.code == 6
     assert "not even --force replaces it" in taken.err
     assert run("ledger", "show", ledger, "--json").json["releases"] == []
-    asked = run("query", place / "view", "--file", tmp_path / "none.sql")
+    asked = run("ask", place / "view", "--file", tmp_path / "none.sql")
     assert (asked.code, "There is no file" in asked.err) == (2, True)
     marked = tmp_path / "marked.toml"
     marked.write_text((place / "people.toml").read_text("utf-8"), "utf-8-sig")
@@ -131,5 +131,5 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     marked.write_text("[attribute.age]\n")
     done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
     assert "write [attributes.NAME]" in done.err
-    done = run("republish", place / "view", place / "people.csv")
+    done = run("release", "republish", place / "view", place / "people.csv")
     assert "that needs alphabeta with --views 2 or more" in done.err

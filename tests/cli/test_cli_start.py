@@ -52,12 +52,12 @@ def test_the_kept_help_is_that_of_the_commands(columns):
     assert (done.stdout == HELP_FILE.read_bytes()) == (columns >= 80)
 
 
-@pytest.mark.parametrize("columns", [79, 80, 200])
+@pytest.mark.parametrize("columns", [60, 80, 200])
 def test_help_on_a_terminal_is_as_wide_as_it(columns):
     """A kept text on a wide terminal, and lines broken by typer on a narrow one."""
     shown = on_terminal([*HELP[:-1], "-h"], columns).output
     assert max(map(len, shown.splitlines())) < columns
-    assert ("with privacy and errors\r\n" in shown) == (columns > 79)
+    assert (shown.replace("\r\n", "\n") == HELP_FILE.read_text("ascii")) == (columns >= 80)
 
 
 def test_help_into_a_closed_pipe():
@@ -68,7 +68,7 @@ def test_help_into_a_closed_pipe():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-ALONE = [("query",), ("db",), ("db", "nothing"), ("db", "ask", "-h"), ("publish", "--nothing")]
+ALONE = [("ask",), ("db",), ("db", "nothing"), ("ask", "-h"), ("publish", "--nothing")]
 
 
 def test_one_command_alone_is_as_among_all(subtests):
@@ -93,7 +93,7 @@ def test_help_is_quick():
     assert min(times) < 0.3
 
 
-COMMANDS = ["schema", "db", "publish", "show", "query", "methods", "demo", "version"]
+COMMANDS = ["schema", "db", "publish", "show", "ask", "rows", "release", "token", "demo"]
 
 
 def test_every_command_is_listed_and_has_help(subtests):
@@ -104,8 +104,7 @@ def test_every_command_is_listed_and_has_help(subtests):
 
 
 def test_version():
-    assert run("version").out == run("--version").out == f"scumble {__version__}\n"
-    assert run("version", "--json").json == {"version": __version__}
+    assert run("--version").out == f"scumble {__version__}\n"
 
 
 def test_methods_say_what_they_promise():

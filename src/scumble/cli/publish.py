@@ -1,7 +1,6 @@
-"""The commands publish, republish, insert, delete and marginal.
+"""The commands publish, republish, insert and delete.
 
-The owner of a table publishes it, adds views or records to a release, takes records out, and writes
-the cells of a marginal.
+The owner of a table publishes it, adds views or records to a release, and takes records out.
 """
 
 from __future__ import annotations
@@ -10,14 +9,10 @@ import inspect
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from scumble.cli import bars, console, options, printing, publish_options
-from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ReleaseError
-from scumble.model.query import query_command
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -102,65 +97,7 @@ def publish(
     if as_json:
         _warn(warning)
     for folder, release in folders.items():
-        _show(release, folder, as_json, said=(*said, warning))
-
-
-@options.expand_groups
-def republish(
-    folder: options.ReleaseFolder,
-    rows: publish_options.AddedRows,
-    book: publish_options.ViewBook = None,
-    jobs: publish_options.PublishJobs = 1,
-    as_json: options.Json = False,
-) -> None:
-    """Add the next view of the same table to a release by alphabeta with --views."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
-        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added a view to")
-
-
-@options.expand_groups
-def insert(
-    folder: options.ReleaseFolder,
-    rows: publish_options.AddedRows,
-    book: publish_options.KnownBook,
-    as_json: options.Json = False,
-) -> None:
-    """Add records to a release by aroma with --identifier."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
-        found = release.insert(rows.source, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added records to")
-
-
-def delete(
-    folder: options.ReleaseFolder,
-    identifiers: publish_options.Identifiers,
-    book: publish_options.KnownBook,
-    as_json: options.Json = False,
-) -> None:
-    """Take records out of a release by aroma with --identifier."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    ids = options.read_text(identifiers).split("\n")
-    with bars.working("Taking records out"):
-        found = release.delete([line.strip() for line in ids if line.strip()])
-    _replace(found, folder, book, as_json, "Took records out of")
-
-
-def _replace(
-    release: OwnedRelease, folder: Path | str, book: Path | None, as_json: bool, done: str
-) -> None:
-    """Save a changed release in place of the old one, and print it. Ctrl-C comes too late."""
-    with ignore_interrupts():
-        release.save(folder, force=True, insecure=release.manifest.seeded, book=book)
-        _show(release, folder, as_json, done)
+        show_made(release, folder, as_json, said=(*said, warning))
 
 
 @contextmanager
@@ -175,7 +112,7 @@ def _mention_charge(ledger: str | None) -> Iterator[None]:
         raise
 
 
-def _show(
+def show_made(
     release: OwnedRelease,
     folder: Path | str,
     as_json: bool,
@@ -364,49 +301,3 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
-
-
-# --- marginal --------------------------------------------------------------------------------
-
-Names = Annotated[
-    str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
-]
-Nonnegative = Annotated[
-    bool, typer.Option("--nonnegative", help="Fit tables without negative cells (biased).")
-]
-Integers = Annotated[
-    bool, typer.Option("--integers", help="Round to whole numbers; the total stays.")
-]
-TableOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet.  [default: stdout]"),
-]
-
-
-def marginal(
-    folder: options.ReleaseFolder,
-    names: Names,
-    nonnegative: Nonnegative = False,
-    integers: Integers = False,
-    output: TableOutput = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    from scumble.cli.groups.rows import refuse_existing, write_table
-    from scumble.private.owner import open_release
-
-    refuse_existing(output, force=force)
-    columns = options.columns([names])
-    release = open_release(folder)
-    with bars.working("Fitting tables" if nonnegative else "Reading the marginal"):
-        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
-    if as_json:
-        console.print_json(table.to_pylist())
-    else:
-        write_table(table, output)
-    if output is not None:
-        console.say(f"Wrote {output}.")
-    quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
-    sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
-    console.say(f"With the error of each cell: {query_command(folder, sql)}")

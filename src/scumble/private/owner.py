@@ -20,7 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, ReleaseError, named, setting, writing
+from scumble.model.errors import (
+    OutputExistsError,
+    ParameterError,
+    ReleaseError,
+    named,
+    setting,
+    writing,
+)
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.relational import is_address
 from scumble.model.schema.attribute import Attribute
@@ -308,7 +315,7 @@ def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
     if released or place.is_relative_to(folder.resolve()):
         raise ReleaseError("The private record must be kept outside of release folders.")
     if place.exists() and not force:
-        raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
+        raise OutputExistsError.of(place)
 
 
 @contextmanager

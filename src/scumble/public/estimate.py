@@ -464,7 +464,7 @@ class Estimates(Grouped):
     def _columns(self) -> list[str]:
         """The names of the group columns in a table; renamed if an estimate has such a field."""
         taken = (*_FIELDS, *self._more)
-        return [f"group {name}" if name in taken else name for name in self.groups]
+        return [f"group {name}" if name in taken else name for name in self.titles]
 
     @property
     def _more(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.model import stored
-from scumble.model.errors import SchemaError, setting, writing
+from scumble.model.errors import OutputExistsError, SchemaError, writing
 from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
@@ -396,9 +396,7 @@ class Schema:
                 with Path(path).open(mode, encoding="utf-8", newline="\n") as file:
                     file.write(self.dumps())
             except FileExistsError:
-                raise SchemaError(
-                    f"The file '{path}' exists already; say {setting('force', True)} to replace it."
-                ) from None
+                raise OutputExistsError.of(path) from None
 
     def dumps(self, most: int | None = None) -> str:
         """Return the schema as TOML, with the notes for the owner as comments.

@@ -385,7 +385,7 @@ def is_free(place: Place) -> bool:
 
 
 def refuse_existing(place: Place) -> None:
-    """Raise `LedgerError` if there is something at this place already."""
+    """Raise `OutputExistsError` if there is something at this place already."""
     if not is_free(place):
         raise existing(place)
 

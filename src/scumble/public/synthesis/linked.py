@@ -18,7 +18,13 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from scumble.model.errors import ParameterError, QueryError, ReleaseError, writing
+from scumble.model.errors import (
+    OutputExistsError,
+    ParameterError,
+    QueryError,
+    ReleaseError,
+    writing,
+)
 from scumble.model.long_work import portion
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantees
@@ -210,7 +216,7 @@ def check_linked_folder(folder: Path) -> None:
     """Raise `ReleaseError` unless releases of several tables may go to the folder."""
     check_new_place(folder)
     if not is_free(folder):
-        raise ReleaseError(f"{folder} exists already. Choose another folder.")
+        raise OutputExistsError.of(folder, "Choose another folder.")
 
 
 def place_of_table(place: str | Path, name: str) -> str | Path:
