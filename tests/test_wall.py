@@ -55,8 +55,8 @@ def test_the_package_never_imports_its_own_root():
 
 
 def test_only_a_family_knows_its_mechanisms_by_name():
-    """What differs between mechanisms is an attribute or a method of their classes. `recommend` names
-    them all: it says for each why, or why not.
+    """What differs between mechanisms is an attribute or a method of their classes. `recommend`
+    names them all: it says for each why, or why not.
     """
     names = set(mechanism_names())
     compared = [
