@@ -28,6 +28,7 @@ def test_public_names() -> None:
         "IntegerRange",
         "Ledger",
         "LedgerError",
+        "OutputExistsError",
         "ParameterError",
         "PromiseError",
         "Query",

@@ -71,6 +71,23 @@ def test_the_demonstration_says_where_a_token_is_used(monkeypatch):
     assert "It opens http://127.0.0.1:8470/login in a browser; or from Python:" in done.out
 
 
+def test_a_port_is_an_address_of_this_machine(monkeypatch):
+    monkeypatch.setattr("scumble.server.serve.listen", lambda _, started: started())
+    done = run("serve", "--demo", "--port", "8471")
+    assert done.code == 0, done.err
+    assert "http://127.0.0.1:8471" in done.out
+    both = run("serve", "--demo", "--port", "8471", "--address", "127.0.0.1:8471")
+    assert (both.code, "not both" in both.err) == (2, True)
+
+
+def test_an_earlier_demo_is_replaced_by_force(tmp_path):
+    words = ("demo", "--people", "50", "--no-report", "-o", tmp_path / "demo")
+    assert run(*words).code == 0
+    again = run(*words)
+    assert (again.code, "already exists. Use --force to replace it." in again.err) == (6, True)
+    assert run(*words, "--force").code == 0
+
+
 def test_trips_beside_a_column_of_that_name():
     points = ListDomain("sequence", Bins((0, 1, 2)), longest=4)
     columns = [Attribute(name, "sensitive", points) for name in ("x", "y")]
