@@ -79,8 +79,44 @@ SELECT VAR_POP(age), VAR_SAMP(pay), STDDEV(age), STDDEV_POP(pay), VARIANCE(age) 
 SELECT dept, STDDEV(pay) FROM t GROUP BY dept
 --> standard deviations by group
 
-SELECT COVAR_POP(age, pay), COVAR_SAMP(pay, age), CORR(age, pay) FROM t
+SELECT COVAR_POP(age, pay), COVAR_SAMP(pay, age) FROM t
 --> covariances
+
+SELECT CORR(age, pay) FROM t
+--> refused: no interval of it is known
+
+SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM t GROUP BY sex
+--> shares of a total
+
+SELECT sex, dept, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY sex) AS percent FROM t WHERE age > 1 GROUP BY sex, dept
+--> shares within a column
+
+SELECT dept, 1 - COUNT(*) FILTER (WHERE pay > 2) / SUM(COUNT(*)) OVER () AS rest, SUM(COUNT(*)) OVER () AS n FROM t GROUP BY dept
+--> a total beside groups
+
+SELECT dept, COUNT(*) / (SELECT COUNT(*) FROM t) AS share FROM t WHERE age > 4 GROUP BY ROLLUP (dept)
+--> shares of a sub-select
+
+SELECT COUNT(*) / (SELECT COUNT(*) FROM t WHERE sex = 'F') FROM t WHERE sex = 'F' AND age > 4
+--> a share without groups
+
+SELECT floor(age / 5) AS half, SUM(pay) / SUM(SUM(pay)) OVER () AS paid FROM t GROUP BY half
+--> shares of a sum
+
+SELECT dept, COUNT(*) AS n FROM t GROUP BY dept HAVING COUNT(*) > 0.3 * (SELECT COUNT(*) FROM t) ORDER BY ALL DESC
+--> HAVING by a total, ORDER BY ALL
+
+WITH w AS (SELECT * FROM t WHERE age > 4), f AS (SELECT pay AS p, age + 1 AS next FROM w WHERE sex = 'F') SELECT next, AVG(p), COUNT(*) / (SELECT COUNT(*) FROM f) AS share FROM f WHERE p < 5 OR next > 6 GROUP BY next
+--> WITH rows of the table
+
+SELECT w.dept, COUNT(*) FROM (SELECT dept, pay FROM t AS s WHERE s.age > 4) AS w WHERE w.pay > 1 GROUP BY w.dept
+--> a sub-select in FROM
+
+SELECT age // 2 AS half, half * 2 AS even, COUNT(*) AS n, n / 2 AS m, SUM(half) FROM t WHERE half > 0 GROUP BY half
+--> lateral aliases
+
+SELECT t.sex, age AS years, years + 1 AS next, upper(t.sex) AS letter, COUNT(*) FROM t GROUP BY t.sex, years
+--> expressions of the columns of GROUP BY
 
 SELECT r.region, COUNT(*) FROM t JOIN depts AS r ON r.dept = t.dept GROUP BY r.region
 --> an inner join
@@ -122,7 +158,7 @@ WITH high AS (SELECT dept, 10 * floor_no AS metres FROM depts AS d WHERE d.floor
 --> WITH
 
 WITH mine AS (SELECT dept FROM t) SELECT COUNT(*) FROM t
---> refused: WITH can only read a public side table; 't' is not one
+--> WITH that nothing reads
 
 WITH depts AS (SELECT dept FROM depts) SELECT COUNT(*) FROM t
 --> refused: There is a table 'depts' already

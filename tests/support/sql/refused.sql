@@ -9,10 +9,10 @@ SELECT COUNT(*) FROM t, u
 
 SELECT COUNT(*) FROM t WHERE age > 3
   AND row_number() OVER (ORDER BY age) < 3
---> OVER : Window functions (OVER) are not supported: an answer has no rows to look over.
+--> OVER : Window functions (OVER) are not supported, except totals: SUM(COUNT(*)) OVER ().
 
 SELECT SUM(age) OVER () FROM t
---> OVER : Window functions (OVER) are not supported: an answer has no rows to look over.
+--> OVER : Window functions (OVER) are not supported, except totals: SUM(COUNT(*)) OVER ().
 
 SELECT DISTINCT sex, COUNT(*) FROM t GROUP BY sex
 --> DISTINCT : SELECT DISTINCT is not supported: use GROUP BY.
@@ -21,7 +21,7 @@ SELECT COUNT(*) FROM t UNION ALL SELECT COUNT(*) FROM t
 --> UNION : UNION is not supported: ask each question by itself.
 
 WITH x AS (SELECT 1) SELECT COUNT(*) FROM x
---> WITH : WITH can only read the public side tables that are given with one question: by tables= of answer, on the command line by --with.
+--> SELECT : WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). Write the rest into the question itself.
 
 SELECT COUNT(*) FROM t; SELECT COUNT(*) FROM t
 --> ; : Only one statement can be asked at a time.
@@ -45,10 +45,10 @@ PRAGMA database_list
 --> PRAGMA : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
 
 SELECT sex FROM t GROUP BY sex
---> sex : The question must ask for an aggregate: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP and CORR are supported.
+--> sex : The question must ask for an aggregate: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported.
 
 SELECT * FROM t
---> * : SELECT * is not supported: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP and CORR are supported.
+--> * : SELECT * is not supported: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported.
 
 SELECT t.*, COUNT(*) FROM t
 --> *, : A column is written as name or table.name.
@@ -266,11 +266,11 @@ SELECT COUNT(*) FROM read_csv('secret.csv')
 SELECT COUNT(*) FROM 'secret.csv'
 --> 'secret.csv' : FROM takes the name of a table, such as t.
 
-SELECT COUNT(*) FROM (SELECT * FROM t)
---> (SELECT : A sub-select in FROM is not supported: name a table.
+SELECT COUNT(*) FROM (SELECT sex, COUNT(*) FROM t GROUP BY sex)
+--> GROUP : 'GROUP BY' is not supported here. WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). Write the rest into the question itself.
 
 SELECT COUNT(*) FROM (VALUES (1))
---> (VALUES : A sub-select in FROM is not supported: name a table.
+--> VALUES : WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). Write the rest into the question itself.
 
 SELECT COUNT(*) FROM adult-view
 --> adult-view : Put a name with a hyphen into double quotes.
@@ -334,3 +334,99 @@ SELECT COUNT(*) FROM t u v
 
 SELECT COUNT(*) FROM t WHERE if smoker
 --> if : Write CASE WHEN ... THEN ... END, or if(condition, a, b).
+
+SELECT COUNT(*) FROM (SELECT * FROM t WHERE age > 3 LIMIT 3) AS w
+--> LIMIT : 'LIMIT' is not supported here. WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). Write the rest into the question itself.
+
+SELECT COUNT(*) FROM (SELECT * FROM t JOIN ages ON ages.age = t.age) AS w
+--> FROM : JOIN stands in the question itself, after FROM.
+
+SELECT COUNT(*) FROM (SELECT age + 1 FROM t) AS w
+--> age : Give this expression a name by AS.
+
+SELECT COUNT(*) FROM (SELECT age, sex AS age FROM t) AS w
+--> sex : Two columns are called 'age': give one an alias.
+
+SELECT COUNT(*) FROM (SELECT DISTINCT age FROM t) AS w
+--> DISTINCT : SELECT DISTINCT is not supported: use GROUP BY.
+
+WITH w AS (SELECT age FROM t) SELECT COUNT(*) FROM w WHERE sex = 'Male'
+--> sex : There is no column 'sex'. The columns are age.
+
+WITH w AS (SELECT * FROM t) SELECT t.age, COUNT(*) FROM w GROUP BY t.age
+--> t.age : There is no table 't' here: FROM calls it 'w'.
+
+WITH w AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex) SELECT AVG(n) FROM w
+--> GROUP : 'GROUP BY' is not supported here. WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). Write the rest into the question itself.
+
+WITH w AS (SELECT * FROM t), w AS (SELECT * FROM t) SELECT COUNT(*) FROM w
+--> w : There is a table 'w' already: choose another name.
+
+WITH w AS (SELECT * FROM t WHERE) SELECT COUNT(*) FROM w
+--> WHERE) : A condition is missing after WHERE.
+
+SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM t GROUP BY sex HAVING COUNT(*) > 3
+--> SUM(COUNT(*)) : OVER () would add up the groups that HAVING leaves: write (SELECT COUNT(*) FROM t WHERE ...) for the total.
+
+SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM t GROUP BY ROLLUP (sex)
+--> SUM(COUNT(*)) : OVER () would add up groups and totals: write (SELECT COUNT(*) FROM t WHERE ...) for the total.
+
+SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY age) AS share FROM t GROUP BY sex
+--> age) : 'age' is not in GROUP BY: PARTITION BY names its columns.
+
+SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER (ORDER BY sex) AS share FROM t GROUP BY sex
+--> ORDER : OVER is for totals: SUM(COUNT(*)) OVER (), or OVER (PARTITION BY column of GROUP BY).
+
+SELECT sex, COUNT(*) / SUM(COUNT(*) + 1) OVER () AS share FROM t GROUP BY sex
+--> COUNT(*) : OVER is for totals: SUM(COUNT(*)) OVER (), or OVER (PARTITION BY column of GROUP BY).
+
+SELECT sex, RANK() OVER (ORDER BY COUNT(*)) FROM t GROUP BY sex
+--> OVER : Window functions (OVER) are not supported, except totals: SUM(COUNT(*)) OVER ().
+
+SELECT sex, COUNT(*) / (SELECT MEDIAN(age) FROM t) FROM t GROUP BY sex
+--> MEDIAN(age) : A sub-select on the view is one total here: (SELECT COUNT(*) FROM t WHERE ...), or SUM or AVG in place of COUNT.
+
+SELECT sex, COUNT(*) / (SELECT COUNT(*) FROM t GROUP BY sex) FROM t GROUP BY sex
+--> GROUP : A sub-select on the view is one total here: (SELECT COUNT(*) FROM t WHERE ...), or SUM or AVG in place of COUNT.
+
+SELECT sex, COUNT(*) / (SELECT COUNT(*) FROM u) FROM t GROUP BY sex
+--> COUNT(*) : A sub-select beside an aggregate is a total of the table that FROM names, such as (SELECT COUNT(*) FROM t WHERE ...).
+
+SELECT round(QUANTILE_CONT(age, [0.25, 0.75])) FROM t
+--> [0.25, : A list of shares stands by itself in SELECT, as in QUANTILE_CONT(x, [0.25, 0.75]): each share is a column.
+
+SELECT QUANTILE_CONT(age, [0.25, 2]) FROM t
+--> 2]) : The share is a number from 0 to 1.
+
+SELECT QUANTILE_CONT([0.25], age) FROM t
+--> [0.25], : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT sex, QUANTILE_CONT(age, []) FROM t GROUP BY sex
+--> []) : Lists, structs and lambda functions are not supported: use scalar expressions.
+
+SELECT COUNT(*) AS n FROM t HAVING QUANTILE_CONT(age, [0.5]) > 3
+--> [0.5]) : A list of shares stands by itself in SELECT, as in QUANTILE_CONT(x, [0.25, 0.75]): each share is a column.
+
+SELECT MODE(sex), COUNT(*) FROM t
+--> MODE(sex), : MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, ask for COUNT(*) by GROUP BY x and sort it.
+
+SELECT sex, MODE(age) FROM t GROUP BY sex
+--> MODE(age) : MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, ask for COUNT(*) by GROUP BY x and sort it.
+
+SELECT MODE(sex) FROM t LIMIT 1
+--> MODE(sex) : MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, ask for COUNT(*) by GROUP BY x and sort it.
+
+SELECT CORR(age, age) FROM t
+--> CORR(age, : CORR is not supported: no interval of it is known. Ask for COVAR_POP(y, x) / (STDDEV_POP(y) * STDDEV_POP(x)), whose interval holds.
+
+SELECT regr_slope(age, age) FROM t
+--> regr_slope(age, : REGR_SLOPE is not supported: no interval of it is known. Ask for COVAR_POP(y, x) / VAR_POP(x), the slope, whose interval holds.
+
+SELECT sex, COUNT(*) FROM t GROUP BY sex ORDER BY ALL, sex
+--> ALL, : ORDER BY ALL stands by itself: it has all columns.
+
+SELECT twice + 1 AS x, age * 2 AS twice, COUNT(*) FROM t GROUP BY x, twice
+--> twice : There is no column 'twice'. The columns are age, sex, education-num, weight, admitted, smoker, occupation.
+
+SELECT half / 2 AS m, COUNT(*) AS half FROM t
+--> half : There is no column 'half'. The columns are age, sex, education-num, weight, admitted, smoker, occupation.

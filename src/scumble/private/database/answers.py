@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
@@ -26,6 +26,7 @@ NOISY = "noisy count; interval from the law of its noise"
 SUMMED = "noisy sum; interval from the law of its noise"
 MADE = "made of earlier answers; interval from the law of their noise"
 RATIO = "ratio of a noisy sum and a noisy count; Fieller interval"
+SHARE = "share of noisy counts in their total; Fieller interval"
 BEFORE = "no count was given out yet: what the size of the table says"
 PARTLY = "no count was given out yet about some batches: what their size says, and noisy counts"
 NOTHING = "no value satisfies the condition"
@@ -107,16 +108,9 @@ class EstimateBuilder:
                 for summand, each in zip(question.summands, by_number, strict=True)
             ]
             (total, _), (count, _) = parts
-            of, both = question.summands[0], weights[0].keys() & weights[1].keys()
-            ratio = Average(
-                total,
-                count,
-                self._noise_weights(weights[0], answers),
-                self._noise_weights(weights[1], answers),
-                *of.limits,
-                sum(weights[0][n] * weights[1][n] for n in both),
-                sum(weights[0][n] * weights[1][n] * self._variance(answers[n]) for n in both),
-            )
+            of, of_count = question.summands[0], self._noise_weights(weights[1], answers)
+            sums = (total, weights[0]), (count, weights[1])
+            ratio = self._quotient(*sums, of_count, of.limits, answers)
             return _averaged(ratio, float(of.offset), notes, fields)
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
@@ -132,17 +126,74 @@ class EstimateBuilder:
         answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate:
         """Return Σ weight · count, given the pieces of each count."""
+        value, weights = self._weighted(parts, answers)
+        law = self._law(weights, 1, _common_scale(weights.values()))
+        every = [piece for _, pieces in parts for piece in pieces]
+        fields = self._status_fields(every, answers)
+        notes = tuple(fields.pop("notes"))
+        return DatabaseEstimate(value, law, SUMMED, notes, **fields)
+
+    def shares(
+        self,
+        above: Sequence[Sequence[tuple[float, Sequence[Piece]]]],
+        below: Sequence[tuple[float, Sequence[Piece]]],
+        limits: tuple[float, float],
+        answers: Mapping[int, PastAnswer],
+    ) -> Iterator[DatabaseEstimate]:
+        """Yield each of the sums `above` by the sum `below`, which may have counts in common.
+
+        `limits` are the least and the largest quotient.
+        """
+        whole, in_whole = self._weighted(below, answers)
+        of_whole = self._noise_weights(in_whole, answers)
+        # The public number of rows is part of no answer, and has no status.
+        noisy = [piece for _, each in below for piece in each if "rows" not in piece]
+        together = self._status_fields(noisy, answers) if noisy else None
+        for parts in above:
+            total, weights = self._weighted(parts, answers)
+            share = self._quotient((total, weights), (whole, in_whole), of_whole, limits, answers)
+            fields = self._status_fields([piece for _, each in parts for piece in each], answers)
+            notes = tuple(fields.pop("notes"))
+            fields["status"] = _joint_status(fields, together or fields)
+            fields["numbers"] = len({*in_whole, *weights})
+            found = share.estimate(SHARE, notes)
+            if not whole and not in_whole:  # there are no rows
+                found = Estimate(math.nan, Unknown(), NOTHING, notes)
+            given = DatabaseEstimate(found.value, found.law, found.method, found.notes, **fields)
+            yield note_impossible(given, *limits)
+
+    def _quotient(
+        self,
+        total: tuple[float, Mapping[int, float]],
+        count: tuple[float, Mapping[int, float]],
+        of_count: Weights,
+        limits: tuple[float, float],
+        answers: Mapping[int, PastAnswer],
+    ) -> Average:
+        """Return the law of the quotient of two sums, each with the weights of its answers."""
+        (value, weights), (number, others) = total, count
+        both = [each for each in weights if each in others]
+        return Average(
+            value,
+            number,
+            self._noise_weights(weights, answers),
+            of_count,
+            *limits,
+            sum(weights[each] * others[each] for each in both),
+            sum(weights[each] * others[each] * self._variance(answers[each]) for each in both),
+        )
+
+    def _weighted(
+        self, parts: Sequence[tuple[float, Sequence[Piece]]], answers: Mapping[int, PastAnswer]
+    ) -> tuple[float, dict[int, float]]:
+        """Return Σ weight · count, and the weights of the past answers in it."""
         value, weights = 0.0, dict[int, float]()
         for weight, pieces in parts:
             value += weight * self._rows_in(pieces)
             for number, times in _weights(pieces).items():
                 weights[number] = weights.get(number, 0.0) + weight * times
         value += sum(weight * answers[number].value for number, weight in weights.items())
-        law = self._law(weights, 1, _common_scale(weights.values()))
-        every = [piece for _, pieces in parts for piece in pieces]
-        fields = self._status_fields(every, answers)
-        notes = tuple(fields.pop("notes"))
-        return DatabaseEstimate(value, law, SUMMED, notes, **fields)
+        return value, weights
 
     def _part(
         self, summand: Summand, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]
@@ -310,6 +361,12 @@ class EstimateBuilder:
             found += f"{sign}{times.removeprefix('1 × ')}({box})"
         more = f" and {len(terms) - _TERMS} more" if len(terms) > _TERMS else ""
         return f"{MADE_OF} {found.removeprefix(' + ')}{more}"
+
+
+def _joint_status(*parts: Mapping[str, Any]) -> str:
+    """Return the status of a number that is computed from several."""
+    statuses = {part["status"] for part in parts}
+    return next(each for each in ("relaxed", "answered", "repeated") if each in statuses)
 
 
 def _by_batch(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:

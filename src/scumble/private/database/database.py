@@ -87,7 +87,7 @@ class Database:
         self.space = Space(self.schema, promise["attributes"])
         self._journal = journal
         self._session = Session(journal, self.terms, self.space, tables, seed, journal_bytes)
-        self._questions = QuestionReader(self.schema, self.space)
+        self._questions = QuestionReader(self.schema, self.space, sized=self.terms.sized)
 
     @classmethod
     def create(

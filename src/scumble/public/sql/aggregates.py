@@ -19,8 +19,18 @@ from scumble.public.sql.expressions import catalogue, read_expression
 from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
 
 Kind = Literal[
-    "count", "sum", "mean", "quantile", "min", "max", "distinct", "variance", "covariance", "corr"
+    "count", "sum", "mean", "quantile", "min", "max", "distinct", "variance", "covariance"
 ]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows of a total: those that satisfy `clauses` (None: WHERE of the question) and have the
+    values of the keys `within` that the group has.
+    """
+
+    within: tuple[Expression, ...] = ()
+    clauses: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Term:
     `clauses` are the conditions of FILTER, and that the arguments are not NULL. `share` is the q of
     a quantile. `option` is "cont" or "disc" of a quantile, and "pop" or "samp" of a variance;
     `root` says that its square root is asked for. `second` is the second argument of a covariance.
+    A total has a `scope`; other aggregates are over the rows of their group.
     """
 
     kind: Kind
@@ -42,6 +53,7 @@ class Term:
     filtered: bool = False  # by FILTER or COUNT_IF
     notes: tuple[str, ...] = field(default=(), compare=False)
     start: int = field(default=0, compare=False, repr=False)
+    scope: Scope | None = None
 
     @property
     def linear(self) -> bool:
@@ -50,12 +62,17 @@ class Term:
 
 
 class Call(NamedTuple):
-    """The call of an aggregate: its tokens, those of its arguments, of FILTER and of ORDER BY."""
+    """The call of an aggregate: its tokens, those of its arguments, of FILTER and of ORDER BY.
+
+    A total has the tokens within the parentheses of OVER as `over`, or it is a `subselect`.
+    """
 
     span: Span
     arguments: Span
     condition: Span | None = None
     order: Span | None = None
+    over: Span | None = None
+    subselect: bool = False
 
 
 _SIMPLE: dict[str, tuple[Kind, str, bool]] = {
@@ -81,10 +98,19 @@ _SIMPLE: dict[str, tuple[Kind, str, bool]] = {
     "stddev_pop": ("variance", "pop", True),
     "covar_pop": ("covariance", "pop", False),
     "covar_samp": ("covariance", "samp", False),
-    "corr": ("corr", "pop", False),
 }
-_TWO = frozenset("quantile quantile_cont quantile_disc covar_pop covar_samp corr".split())
-_MANY = "(a list of shares is not supported: ask for each quantile by itself)"
+_TWO = frozenset("quantile quantile_cont quantile_disc covar_pop covar_samp".split())
+_ALONE = (
+    "A list of shares stands by itself in SELECT, as in QUANTILE_CONT(x, [0.25, 0.75]): each share "
+    "is a column."
+)
+_CORRELATION = "COVAR_POP(y, x) / (STDDEV_POP(y) * STDDEV_POP(x))"
+_SLOPE = "COVAR_POP(y, x) / VAR_POP(x), the slope"
+_UNKNOWN = "{} is not supported: no interval of it is known. Ask for {}, whose interval holds."
+_MODE = (
+    "MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, "
+    "ask for COUNT(*) by GROUP BY x and sort it."
+)
 
 
 def find_calls(question: TokenizedSql, span: Span) -> Iterator[Call]:
@@ -92,12 +118,29 @@ def find_calls(question: TokenizedSql, span: Span) -> Iterator[Call]:
     at, end = span
     while at < end - 1:
         token, after = question.tokens[at], question.tokens[at + 1]
-        if after.token_type is T.L_PAREN and is_word(token) and _is_aggregate(question, token):
+        if token.token_type is T.L_PAREN and after.token_type is T.SELECT:
+            close = question.closing[at]
+            if reads_view(question, at):
+                yield Call((at, close + 1), (at + 1, close), subselect=True)
+            at = close + 1
+        elif after.token_type is T.L_PAREN and is_word(token) and _is_aggregate(question, token):
             call = _call(question, at)
             yield call
             at = call.span[1]
         else:
             at += 1
+
+
+def reads_view(question: TokenizedSql, at: int) -> bool:
+    """Return whether the sub-select that begins at a parenthesis reads the view itself."""
+    tokens, place, end = question.tokens, at + 1, question.closing[at]
+    while place < end and tokens[place].token_type is not T.FROM:
+        place = question.closing.get(place, place) + 1
+    place += 1
+    while place + 2 < end and tokens[place + 1].token_type is T.DOT:
+        place += 2
+    word = tokens[min(place, end)]
+    return word.token_type is T.L_PAREN or word.text.lower() in {question.table, *question.views}
 
 
 def find_groupings(question: TokenizedSql, span: Span) -> Iterator[Call]:
@@ -115,6 +158,11 @@ def _is_aggregate(question: TokenizedSql, token: Token) -> bool:
         return False
     if name in _SIMPLE:
         return True
+    if name == "corr" or name.startswith("regr_"):
+        instead = _CORRELATION if name == "corr" else _SLOPE
+        raise question.error(_UNKNOWN.format(token.text.upper(), instead), token)
+    if name == "mode":
+        raise question.error(_MODE, token)
     if name in catalogue().aggregates:
         raise question.error(f"{token.text} is not supported: {AGGREGATES}.", token)
     return False
@@ -139,7 +187,32 @@ def _call(question: TokenizedSql, at: int) -> Call:
         if inner[0] >= inner[1]:
             raise question.error("A condition is missing in FILTER.", start)
         condition, end = inner, inner[1] + 1
-    return Call((at, end), arguments, condition, order)
+    over = None
+    if question.tokens[end : end + 1] and question.tokens[end].token_type is T.OVER:
+        if end + 1 not in question.closing:
+            raise question.error("OVER needs parentheses: OVER ().", question.tokens[end])
+        over, end = (end + 2, question.closing[end + 1]), question.closing[end + 1] + 1
+    return Call((at, end), arguments, condition, order, over)
+
+
+def find_shares(question: TokenizedSql, call: Call) -> list[Token]:
+    """Return the list of shares of a call, as of QUANTILE_CONT(x, [0.25, 0.75]); else none."""
+    tokens = question.tokens[slice(*call.arguments)]
+    if call.subselect or not tokens or tokens[-1].token_type is not T.R_BRACKET:
+        return []
+    start = max(at for at, token in enumerate(tokens) if token.token_type is T.L_BRACKET)
+    return [token for token in tokens[start:] if token.token_type is T.NUMBER]
+
+
+def find_mode(question: TokenizedSql, span: Span) -> Span | None:
+    """Return the argument of MODE(x) if these tokens are that, else None."""
+    start, end = span
+    word = question.tokens[start]
+    if word.text.lower() != "mode" or word.token_type is T.IDENTIFIER or end - start < 4:
+        return None
+    if question.closing.get(start + 1) == end - 1:
+        return start + 2, end - 1
+    return None
 
 
 def split_commas(question: TokenizedSql, span: Span) -> list[Span]:
@@ -147,24 +220,31 @@ def split_commas(question: TokenizedSql, span: Span) -> list[Span]:
     start, end = span
     parts: list[Span] = []
     at = start
+    listed = False  # inside of a list, in which there are numbers alone
     while at < end:
-        if question.tokens[at].token_type is T.COMMA:
+        kind = question.tokens[at].token_type
+        listed = kind is T.L_BRACKET or (listed and kind is not T.R_BRACKET)
+        if kind is T.COMMA and not listed:
             parts.append((start, at))
             start = at + 1
         at = question.closing.get(at, at) + 1
     return [*parts, (start, end)]
 
 
-def read_term(question: TokenizedSql, names: NameResolver, call: Call) -> Term:
-    """Return the aggregate of a call."""
-    return _TermReader(question, names, call).read()
+def read_term(
+    question: TokenizedSql, names: NameResolver, call: Call, share: Token | None = None
+) -> Term:
+    """Return the aggregate of a call; `share` is the chosen one of a list."""
+    return _TermReader(question, names, call, share).read()
 
 
 class _TermReader:
     """Reads one call. `clauses` and `notes` are collected on the way."""
 
-    def __init__(self, question: TokenizedSql, names: NameResolver, call: Call) -> None:
-        self.question, self.names, self.call = question, names, call
+    def __init__(
+        self, question: TokenizedSql, names: NameResolver, call: Call, share: Token | None
+    ) -> None:
+        self.question, self.names, self.call, self.share = question, names, call, share
         self.token = question.tokens[call.span[0]]
         self.clauses: list[Expression] = []
         self.notes: list[str] = []
@@ -255,13 +335,17 @@ class _TermReader:
 
     def _share(self, span: Span) -> float:
         tokens = self.question.tokens[slice(*strip(self.question, span))]
+        if tokens[0].token_type is T.L_BRACKET:
+            if self.share is None:
+                raise self.question.error(_ALONE, tokens[0])
+            tokens = [self.share]
         text = tokens[0].text if len(tokens) == 1 and tokens[0].token_type is T.NUMBER else ""
         try:
             share = float(text)
         except ValueError:
             share = -1.0
         if not 0 <= share <= 1:
-            raise self.question.error(f"The share is a number from 0 to 1 {_MANY}.", tokens[0])
+            raise self.question.error("The share is a number from 0 to 1.", tokens[0])
         return share
 
     def _condition(self, span: Span) -> None:

@@ -7,12 +7,12 @@ law. A ratio of two of them is an average. `linear` and `ratio` find these forms
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from scumble.public.estimation.selecting.interval_arithmetic import apply
-from scumble.public.sql.aggregates import Term
+from scumble.public.sql.aggregates import Scope, Term
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class UnsupportedError(Exception):
         )
 
 
-def read_node(tree: exp.Expr, terms: Mapping[str, Term], functions: Mapping[int, str]) -> Node:
-    """Return the node of a syntax tree in which the columns are the placeholders of `terms`.
+def read_node(tree: exp.Expr, terms: Mapping[str, Node], functions: Mapping[int, str]) -> Node:
+    """Return the node of a syntax tree in which the columns are the placeholders of `terms`, which
+    are aggregates, or formulas that have a name.
 
     `functions` are the names of called functions by offset.
     """
@@ -82,7 +83,7 @@ def read_node(tree: exp.Expr, terms: Mapping[str, Term], functions: Mapping[int,
     raise UnsupportedError(tree)
 
 
-def _function(tree: exp.Anonymous, terms: Mapping[str, Term], functions: Mapping[int, str]) -> Node:
+def _function(tree: exp.Anonymous, terms: Mapping[str, Node], functions: Mapping[int, str]) -> Node:
     name = functions.get(tree.meta.get("start", -1), "").lower()
     parts = tuple(read_node(each, terms, functions) for each in tree.expressions)
     constant = all(isinstance(part, Constant) for part in parts[1:])
@@ -117,6 +118,11 @@ class Linear:
     weights: tuple[tuple[Term, float], ...]
     constant: float = 0.0
 
+    @property
+    def scopes(self) -> set[Scope | None]:
+        """The scopes of the terms."""
+        return {term.scope for term, _ in self.weights}
+
     def scaled(self, factor: float) -> Linear:
         return Linear(
             tuple((term, weight * factor) for term, weight in self.weights), self.constant * factor
@@ -133,12 +139,18 @@ class Linear:
 
 
 def linear(node: Node) -> Linear | None:
-    """Return the linear form of a node, or None if it has none."""
+    """Return the linear form of a node over rows of one scope, or None if it has none."""
+    found = _linear(node)
+    return None if found is None or len(found.scopes) > 1 else found
+
+
+def _linear(node: Node) -> Linear | None:
+    """Return the linear form of a node, whose terms may have several scopes."""
     if isinstance(node, Constant):
         return Linear((), node.value)
     if isinstance(node, Term):
         return Linear(((node, 1.0),)) if node.linear else None
-    parts = [linear(part) for part in node.parts]
+    parts = [_linear(part) for part in node.parts]
     first, second = parts[0], parts[-1]
     if first is None or second is None:
         return None
@@ -170,7 +182,7 @@ def ratio(node: Node) -> Ratio | None:
     if node.name == "negative":
         return _scaled(ratio(node.parts[0]), -1.0)
     if node.name == "/":
-        top, bottom = linear(node.parts[0]), linear(_without_guard(node.parts[1]))
+        top, bottom = _linear(node.parts[0]), linear(_without_guard(node.parts[1]))
         if top is not None and bottom is not None and top.weights and bottom.weights:
             return None if top.constant or bottom.constant else Ratio(top, bottom)
     if node.name in ("*", "/", "+", "-") and len(node.parts) == 2:
@@ -215,6 +227,6 @@ def _shifted(found: Ratio | None, offset: float) -> Ratio | None:
 
 def _average(term: Term) -> Ratio:
     """Return SUM(x) / COUNT(x) for AVG(x)."""
-    total = Term("sum", term.argument, term.clauses, notes=term.notes, start=term.start)
-    count = Term("count", None, term.clauses, notes=term.notes, start=term.start)
+    total = replace(term, kind="sum", filtered=False)
+    count = replace(total, kind="count", argument=None)
     return Ratio(Linear(((total, 1.0),)), Linear(((count, 1.0),)))

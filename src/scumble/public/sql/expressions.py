@@ -55,7 +55,19 @@ def read_expression(question: TokenizedSql, names: NameResolver, tokens: Tokens)
     columns.visit(syntax_tree(question, tokens, calls))
     replacements = columns.replacements | ordered_comparisons(names, tokens)
     sql = render(question, tokens, replacements, calls)
+    if columns.expanded:
+        _check_expanded(question, tokens[0], sql)
     return Expression(sql, tuple(sorted(columns.attributes)), tokens[0].start)
+
+
+def _check_expanded(question: TokenizedSql, first: Token, sql: str) -> None:
+    """Raise `QueryError` if the names in an expression stand for too much in all."""
+    try:
+        written = TokenizedSql(sql)
+        _ = written.closing
+        check_functions(written, written.tokens)
+    except QueryError as error:
+        raise question.error(error.message, first) from None
 
 
 @dataclass
@@ -83,6 +95,7 @@ class ColumnResolver:
         self.tokens = {token.start: token for token in tokens}
         self.attributes: set[str] = set()
         self.replacements: dict[int, str] = {}
+        self.expanded = False  # whether a name stands for an expression
 
     def visit(self, root: exp.Expr) -> None:
         """Visit every node, with the side table whose columns it refers to (None: the view)."""
@@ -128,6 +141,14 @@ class ColumnResolver:
             return
         if token is None:
             self.names.check_ambiguous(word)
+        named = self.names.expression(word)
+        lateral = named is not None and named.start >= 0  # an alias, which no table qualifies
+        known = word.text.lower() in self.names.attributes or (lateral and token is not None)
+        if named is not None and not known:
+            self.attributes.update(named.attributes)
+            self.replacements[word.start] = f"({named.sql})"
+            self.expanded = True
+            return
         name = self.names.attribute(word).name
         self.attributes.add(name)
         self.replacements[word.start] = quoted(name)

@@ -4,13 +4,15 @@ A side table is keyed by a column whose values are unique. So each of its column
 the row of the view, and is written as a scalar sub-select. An inner join excludes rows without a
 partner by one more clause; a left join gives NULL for them.
 
-WITH name AS (SELECT ... FROM table WHERE ...) makes one more side table of another. It is computed
-before the question is read.
+WITH name AS (SELECT ... FROM table WHERE ...) makes one more side table of another, which is
+computed before the question is read. Of the view itself it chooses rows, as a sub-select in FROM
+does: their condition is one more clause, and their columns are columns or expressions of the view.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import Token
 from sqlglot import TokenType as T
@@ -21,14 +23,16 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.public.sandbox import Sandbox
+from scumble.public.sql.aggregates import find_calls
 from scumble.public.sql.conditions import Span, read_clauses, strip
 from scumble.public.sql.expressions import read_expression
-from scumble.public.sql.select_list import read_items
+from scumble.public.sql.items import read_items
 from scumble.public.sql.select_plan import Join
 from scumble.public.sql.tokens import (
     JoinedTable,
     NameResolver,
     TokenizedSql,
+    View,
     is_word,
     refuse_unsupported,
 )
@@ -51,20 +55,29 @@ class FromReader:
     names: NameResolver
     at: int
     joins: tuple[Join, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def read(self) -> tuple[int, list[Expression]]:
-        """Return the index of the token after FROM, and the clauses of inner joins."""
-        self._view()
-        clauses: list[Expression] = []
+        """Return the index of the token after FROM, and the clauses of WITH and of inner joins."""
+        clauses = self._view()
         while (kind := self._kind()) in _JOINS or kind is T.COMMA:
             clauses += self._join()
         return self.at, clauses
 
-    def _view(self) -> None:
-        """Read the table; any name is accepted, because a release holds one table."""
+    def _view(self) -> list[Expression]:
+        """Read the table; any name is accepted, because a release holds one table.
+
+        Return the condition of its rows, if they are those of a sub-select.
+        """
         token = self._next("The name of a table is missing after FROM.")
         if token.token_type is T.L_PAREN:
-            raise self.question.error("A sub-select in FROM is not supported: name a table.", token)
+            end = self.question.closing[self.at - 1]
+            body = self.question.part(self.at, end)
+            view = read_view(body, self.names.nested(body), token)
+            self.at = end + 1
+            alias = self._alias()
+            self.names.view = "" if alias is None else alias.text.lower()
+            return self._use(view)
         if not is_word(token) or token.token_type in _CLAUSES:
             raise self.question.error("FROM takes the name of a table, such as t.", token)
         if self._kind() is T.L_PAREN:
@@ -80,7 +93,18 @@ class FromReader:
             token = self._next("A name is missing after the point.")
         if self._kind() is T.DASH:
             raise self.question.error("Put a name with a hyphen into double quotes.", token)
+        name = token.text.lower()
         self.names.view = (self._alias() or token).text.lower()
+        if name in self.question.views:
+            return self._use(self.question.views[name])
+        self.question.table = name
+        return []
+
+    def _use(self, view: View) -> list[Expression]:
+        """Let names stand for the columns of a sub-select; return the condition of its rows."""
+        self.names.attributes, self.names.named = dict(view.attributes), dict(view.named)
+        self.question.table, self.notes = view.table, view.notes
+        return list(view.clauses)
 
     def _join(self) -> list[Expression]:
         """Read one join; return the clause of an inner one."""
@@ -180,13 +204,23 @@ class FromReader:
         return self.question.error(sentence)
 
 
-_WITH = "WITH is written as WITH name AS (SELECT columns FROM public_table WHERE ...) SELECT ..."
+_WITH = "WITH is written as WITH name AS (SELECT columns FROM table WHERE ...) SELECT ..."
+_ROWS = (
+    "WITH and a sub-select in FROM choose rows and columns: (SELECT columns FROM t WHERE ...). "
+    "Write the rest into the question itself."
+)
 
 
-def read_with(question: TokenizedSql, sandbox: Sandbox) -> TokenizedSql:
-    """Return the question after WITH, whose tables are added to the sandbox of this question.
+def read_with(
+    question: TokenizedSql,
+    schema: Schema,
+    tables: Mapping[str, Sequence[str]],
+    sandbox: Sandbox | None,
+) -> TokenizedSql:
+    """Return the question after WITH.
 
-    They are made of public side tables only. Raises `QueryError` for anything else.
+    What WITH makes of public side tables is added to the sandbox of this question, and rows of the
+    view to `views`. Raises `QueryError` for anything else.
     """
     if question.tokens[0].token_type is not T.WITH:
         return question
@@ -195,8 +229,21 @@ def read_with(question: TokenizedSql, sandbox: Sandbox) -> TokenizedSql:
         kinds = [token.token_type for token in tokens[at : at + 3]]
         if len(kinds) < 3 or not is_word(tokens[at]) or kinds[1:] != [T.ALIAS, T.L_PAREN]:
             raise question.error(_WITH, tokens[min(at, len(tokens) - 1)])
-        end = question.closing[at + 2]
-        _add_table(question.part(at + 3, end), tokens[at], sandbox)
+        end, name = question.closing[at + 2], tokens[at]
+        body = question.part(at + 3, end)
+        known = tables if sandbox is None else sandbox.columns
+        taken = {table.lower() for table in known} | {"view", *question.views}
+        if name.text.lower() in taken:
+            raise question.error(
+                f"There is a table '{name.text}' already: choose another name.", name
+            )
+        if _reads(body, known):
+            if sandbox is None:
+                raise question.error("WITH of a public side table needs that table.", name)
+            _add_table(body, name, sandbox)
+        else:
+            names = NameResolver(body, schema, known)
+            question.views[name.text.lower()] = read_view(body, names, name)
         at = end + 2
         if end + 1 >= len(tokens) or tokens[end + 1].token_type is not T.COMMA:
             break
@@ -205,13 +252,75 @@ def read_with(question: TokenizedSql, sandbox: Sandbox) -> TokenizedSql:
     return question.part(end + 1)
 
 
+def _reads(body: TokenizedSql, tables: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a SELECT reads a public side table."""
+    outer = _outer(body)
+    start = next((at for at in outer if body.tokens[at].token_type is T.FROM), len(body.tokens))
+    after = body.tokens[start + 1 : start + 2]
+    return bool(after) and after[0].text.lower() in {table.lower() for table in tables}
+
+
+def read_view(body: TokenizedSql, names: NameResolver, blamed: Token) -> View:
+    """Return the rows of the view that (SELECT columns FROM t WHERE ...) chooses; `names` are its
+    own.
+    """
+    if not body.tokens or body.tokens[0].token_type is not T.SELECT:
+        raise body.error(_ROWS, body.tokens[0] if body.tokens else blamed)
+    refuse_unsupported(body, names.attributes)
+    tokens, outer = body.tokens, _outer(body)
+    start = next((at for at in outer if tokens[at].token_type is T.FROM), len(tokens))
+    if start == len(tokens):
+        raise body.error(_ROWS, tokens[0])
+    source = FromReader(body, names, start + 1)
+    at, clauses = source.read()
+    if source.joins:
+        raise body.error("JOIN stands in the question itself, after FROM.", tokens[start])
+    notes = list(source.notes)
+    if at < len(tokens):
+        ends = (each for each in outer if each > at and tokens[each].token_type in _CLAUSES)
+        end = next(ends, len(tokens))
+        if tokens[at].token_type is not T.WHERE or end < len(tokens):
+            wrong = tokens[at if tokens[at].token_type is not T.WHERE else end]
+            raise body.error(f"'{wrong.text}' is not supported here. {_ROWS}", wrong)
+        if at + 1 == end:
+            raise body.error("A condition is missing after WHERE.", tokens[at])
+        for clause, about in read_clauses(body, names, (at + 1, end)):
+            clauses.append(clause)
+            notes += about
+    attributes, named = names.attributes, names.named
+    if start != 2 or tokens[1].token_type is not T.STAR:
+        attributes, named = _columns(body, names, (1, start))
+    return View(body.table, attributes, named, tuple(clauses), tuple(notes))
+
+
+def _columns(
+    body: TokenizedSql, names: NameResolver, span: Span
+) -> tuple[dict[str, Attribute], dict[str, Expression]]:
+    """Return the selected columns by lower-case name: those of the view, and expressions."""
+    attributes, named = dict[str, Attribute](), dict[str, Expression]()
+    for item in read_items(body, span):
+        tokens = body.tokens[slice(*item.span)]
+        aggregate = next(iter(find_calls(body, item.span)), None)
+        if aggregate is not None:
+            token = body.tokens[aggregate.span[0]]
+            raise body.error(f"An aggregate is not supported here. {_ROWS}", token)
+        column_alone = len(tokens) == 1 or [t.token_type for t in tokens[1:-1]] == [T.DOT]
+        name = item.name or (tokens[-1].text if column_alone and is_word(tokens[-1]) else "")
+        if not name:
+            raise body.error("Give this expression a name by AS.", tokens[0])
+        if name.lower() in (*attributes, *named):
+            raise body.error(f"Two columns are called '{name}': give one an alias.", tokens[0])
+        found = read_expression(body, names, tokens)
+        column = names.column(found)
+        if column is not None:
+            attributes[name.lower()] = column
+        else:
+            named[name.lower()] = replace(found, start=-1)
+    return attributes, named
+
+
 def _add_table(body: TokenizedSql, name: Token, sandbox: Sandbox) -> None:
     """Add the table of one SELECT from a public side table to the sandbox."""
-    taken = {table.lower() for table in sandbox.columns} | {"view"}
-    if name.text.lower() in taken:
-        raise body.error(f"There is a table '{name.text}' already: choose another name.", name)
-    if not body.tokens:
-        raise body.error(_WITH, name)
     refuse_unsupported(body, ())
     kinds = [token.token_type for token in body.tokens]
     outer = _outer(body)

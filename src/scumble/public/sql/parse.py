@@ -20,10 +20,11 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import GroupingColumn
 from scumble.public.level_function import spell_levels
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.aggregates import Call, Term, find_groupings, split_commas
-from scumble.public.sql.conditions import Span, read_clauses, strip
+from scumble.public.sql.aggregates import Call, Term, find_groupings, find_mode, split_commas
+from scumble.public.sql.conditions import Span, known, read_clauses, strip
 from scumble.public.sql.from_clause import FromReader, read_with
-from scumble.public.sql.select_list import ArrangementReader, RawItem, SelectReader, read_items
+from scumble.public.sql.items import RawItem, read_items, with_shares
+from scumble.public.sql.select_list import ArrangementReader, SelectReader
 from scumble.public.sql.select_plan import (
     UNARRANGED,
     Arrangement,
@@ -121,6 +122,32 @@ class GroupReader:
         """Return the key of a column, an expression, an alias, or a position."""
         return self._key(self._meant(span))
 
+    def implied(self, span: Span) -> Iterator[int]:
+        """Yield the new key of a selected expression over columns of GROUP BY alone, as
+        `decade * 10` is beside GROUP BY decade.
+        """
+        tokens, names = self.reader.question.tokens, self.reader.names
+        if self.place(span) is not None:
+            return
+        some = False
+        for at in range(*span):
+            token = tokens[at]
+            known = token.text.lower() in names.attributes or names.is_joined(token)
+            if token.token_type is T.SELECT:
+                return
+            if is_word(token) and (known or names.expression(token) is not None):
+                qualified = at - 2 >= span[0] and tokens[at - 1].token_type is T.DOT
+                some = True
+                if self.place((at - 2 if qualified else at, at + 1)) is None:
+                    return
+        if some:
+            yield self._key(span)
+
+    def expression(self, span: Span) -> Expression | None:
+        """Return a column or expression of GROUP BY that tokens are; None if it has none."""
+        place = self.place(span)
+        return None if place is None else self.keys[place].expression
+
     def place(self, span: Span) -> int | None:
         """Return the key of a column, an expression or an alias; None if GROUP BY has none."""
         found = self.read_key(self._meant(span)).expression
@@ -170,6 +197,8 @@ class GroupReader:
             plain = tokens[1].token_type is T.DOT and tokens[0].text.lower() not in names.joins
             if plain:
                 names.check_qualifier(tokens[0])
+        if plain and names.expression(column) is not None:
+            plain = False
         if plain and (len(tokens) == 3 or not names.is_joined(column)):
             attribute = names.attribute(column)
             expression = Expression(quoted(attribute.name), (attribute.name,), tokens[0].start)
@@ -177,7 +206,8 @@ class GroupReader:
         expression = self.reader.expression((start, end))
         text = question.text[tokens[0].start : tokens[-1].end + 1]
         text = question.written.get(f"({text})", text)
-        name = column.text if len(tokens) in (1, 3) and is_word(column) else text
+        named = len(tokens) == 1 or [each.token_type for each in tokens[1:-1]] == [T.DOT]
+        name = column.text if named and is_word(column) else text
         if not expression.attributes:
             raise question.error("GROUP BY needs a column here, not a constant.", tokens[0])
         return Key(name, expression)
@@ -227,19 +257,20 @@ def read_select_with(text: str, schema: Schema, sandbox: Sandbox) -> Query | Sel
 
     WITH adds tables to the sandbox, which must be one of this question alone.
     """
-    question = TokenizedSql(text)
-    if sandbox.columns:
-        question = read_with(question, sandbox)
-    return read_select_tokens(question, schema, sandbox.columns)
+    return read_select_tokens(TokenizedSql(text), schema, sandbox.columns, sandbox)
 
 
 def read_select_tokens(
-    question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]] = _NO_TABLES
+    question: TokenizedSql,
+    schema: Schema,
+    tables: Mapping[str, Sequence[str]] = _NO_TABLES,
+    sandbox: Sandbox | None = None,
 ) -> Query | SelectPlan:
-    """Parse a question that is tokenized already; see `read_select`."""
+    """Parse a question that is tokenized already; see `read_select` and `read_select_with`."""
     fold_derived(question, schema)
     spell_levels(question, schema)
-    names = NameResolver(question, schema, tables)
+    question = read_with(question, schema, tables, sandbox)
+    names = NameResolver(question, schema, tables if sandbox is None else sandbox.columns)
     _ = question.closing  # unbalanced parentheses are rejected first
     refuse_unsupported(question, names.attributes)
     return Statement(question, names).read()
@@ -268,16 +299,24 @@ class Statement:
     def read(self) -> Query | SelectPlan:
         """Return the query or the plan; every token must have been read."""
         start = self._find_from()
-        every = read_items(self.question, (1, start))
+        raw = read_items(self.question, (1, start))
         source = FromReader(self.question, self.names, start + 1)
         at, joined = source.read()
+        every = [each for item in raw for each in with_shares(self.question, item)]
         spans = self._read_spans(at)
-        clauses, notes = self._clauses(spans.get(T.WHERE))
-        clauses = [*joined, *clauses]
+        mode = self._mode(every, spans)
         calls = self._grouping_calls(every)
-        plain = self._plain(every, calls)
+        plain = self._plain(every, calls) if mode is None else [False]
+        clauses, notes = self._clauses(spans.get(T.WHERE))
+        clauses, notes = [*joined, *clauses], [*source.notes, *notes]
+        if mode is not None:
+            return self._most_frequent(every[0], mode, source, clauses, notes)
         groups = GroupReader(self.reader, every, plain)
         sets = groups.read(spans[T.GROUP_BY]) if T.GROUP_BY in spans else [()]
+        self.reader.key = groups.expression
+        if len(sets) == 1:  # what follows from the keys makes no more groups
+            implied = (item.span for item, one in zip(every, plain, strict=True) if one)
+            sets = [(*sets[0], *(key for span in implied for key in groups.implied(span)))]
         items = [item for place, item in enumerate(every) if place not in calls]
         selected = self._selected(items, groups)
         keys, sets = _by_selection(groups.keys, sets, selected)
@@ -310,7 +349,63 @@ class Statement:
             tuple(dict.fromkeys(notes)),
         )
         plan = replace(plan, groupings=tuple(self._groupings(plan, marks)))
+        self._check_totals(plan)
         return _query(plan, keys) or plan
+
+    def _check_totals(self, plan: SelectPlan) -> None:
+        """Raise `QueryError` if SUM(COUNT(*)) OVER () is not the total of all groups."""
+        chosen = plan.arrangement.having is not None
+        if not chosen and len(plan.sets) == 1:
+            return
+        for term in plan.terms:
+            if term.scope is not None and term.scope.clauses is None:
+                about = "the groups that HAVING leaves" if chosen else "groups and totals"
+                raise self.question.error(
+                    f"OVER () would add up {about}: write (SELECT COUNT(*) FROM "
+                    f"{self.question.table or 't'} WHERE ...) for the total.",
+                    term.start,
+                )
+
+    def _mode(self, items: Sequence[RawItem], spans: Mapping[T, Span]) -> Span | None:
+        """Return the argument of SELECT MODE(x) FROM t WHERE ..., or None for other questions."""
+        alone = len(items) == 1 and not set(spans) - {T.WHERE}
+        return find_mode(self.question, items[0].span) if alone else None
+
+    def _most_frequent(
+        self,
+        item: RawItem,
+        argument: Span,
+        source: FromReader,
+        clauses: Sequence[Expression],
+        notes: Sequence[str],
+    ) -> SelectPlan:
+        """Return the plan of MODE(x): the counts of all values, and the largest of them."""
+        key = GroupReader(self.reader, [], []).read_key(argument)
+        name = key.attribute
+        optional = name is None or self.names.schema[name].missing
+        present = (known(key.expression),) if optional else ()
+        coarse = [name for name in key.expression.attributes if self.names.schema[name].coarse]
+        if coarse:
+            raise self.question.error(
+                f"'{coarse[0]}' is published in bins, and the fullest bin need not have the most "
+                "frequent value. Ask for COUNT(*) by GROUP BY.",
+                self.question.tokens[argument[0]],
+            )
+        return SelectPlan(
+            (replace(key, name=item.name or item.text(self.question)),),
+            (Item("count", Term("count"), "count"),),
+            (*clauses, *present),
+            ((0,),),
+            Arrangement(
+                order=f"{quoted(placeholder('item', 0))} DESC",
+                limit=1,
+                by_estimates=True,
+                most_frequent=True,
+            ),
+            source.joins,
+            self.question.text,
+            tuple(dict.fromkeys(notes)),
+        )
 
     def _arrangement(self, spans: Mapping[T, Span], reader: ArrangementReader) -> Arrangement:
         """Read HAVING, ORDER BY, LIMIT and OFFSET."""
@@ -382,10 +477,11 @@ class Statement:
         """Return of each item whether it is a column or an expression without an aggregate; at
         least one must have an aggregate. `calls` are the places of GROUPING.
         """
-        plain = [
-            place not in calls and not self.reader.has_aggregate(item.span)
-            for place, item in enumerate(items)
-        ]
+        plain = []
+        for place, item in enumerate(items):
+            plain.append(place not in calls and not self.reader.has_aggregate(item.span))
+            if place not in calls:
+                self.reader.add_name(item)
         if sum(plain) + len(calls) == len(items):
             for item, each in zip(items, plain, strict=True):
                 if each:
@@ -466,15 +562,14 @@ class Statement:
 
     def _name(self, item: RawItem) -> str:
         """Return the alias of an item, else its text."""
-        start, end = (self.question.tokens[i] for i in (item.span[0], item.span[1] - 1))
-        return item.name or self.question.text[start.start : end.end + 1]
+        return item.name or item.text(self.question)
 
     def _items(self, items: Sequence[RawItem], selected: Sequence[int | None]) -> list[Item]:
         found: list[Item] = []
         for item, key in zip(items, selected, strict=True):
             if key is None:
                 name = _distinct(self._name(item), [each.name for each in found])
-                found.append(Item(name, self.reader.node(item.span), item.name))
+                found.append(Item(name, self.reader.node(item.span, item.share), item.name))
         return found
 
 
@@ -540,7 +635,7 @@ def _query(plan: SelectPlan, keys: Sequence[Key]) -> Query | None:
         return None
     if len(attributes) < len(keys) or len(plan.sets) > 1 or plan.arrangement != UNARRANGED:
         return None
-    if plan.joins or plan.groupings or (term.filtered and keys):
+    if plan.joins or plan.groupings or term.scope is not None or (term.filtered and keys):
         return None
     return Query(
         _KINDS[term.kind],

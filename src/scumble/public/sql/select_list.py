@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 from sqlglot import Token, exp
 from sqlglot import TokenType as T
@@ -29,92 +28,108 @@ from scumble.public.sql.expressions import (
     render,
     syntax_tree,
 )
+from scumble.public.sql.items import RawItem
 from scumble.public.sql.select_plan import Arrangement, Key, placeholder
-from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
+from scumble.public.sql.tokens import NameResolver, TokenizedSql, is_word
+from scumble.public.sql.totals import read_total
 
-_JOINING = {T.AND, T.OR, T.NOT, T.IN, T.LIKE, T.ILIKE, T.IS, T.BETWEEN, T.INTERVAL, T.DOT, T.CASE}
-_JOINING |= {T.WHEN, T.THEN, T.ELSE, T.DISTINCT, T.SIMILAR_TO, T.ESCAPE, T.GLOB}
-
-
-class RawItem(NamedTuple):
-    """An entry of the SELECT list: its tokens and its alias."""
-
-    span: Span
-    alias: Token | None
-
-    @property
-    def name(self) -> str:
-        return "" if self.alias is None else self.alias.text
+_TOTALS = (
+    "A sub-select beside an aggregate is a total of the table that FROM names, such as (SELECT "
+    "COUNT(*) FROM t WHERE ...)."
+)
+_MOST_PARTS = 200  # of a formula in which names stand for others
 
 
-def read_items(question: TokenizedSql, span: Span) -> list[RawItem]:
-    """Return the entries between SELECT and FROM."""
-    return [_raw_item(question, part) for part in split_commas(question, span)]
-
-
-def _raw_item(question: TokenizedSql, span: Span) -> RawItem:
-    start, end = span
-    tokens = question.tokens
-    if start >= end:
-        at = tokens[start] if start < len(tokens) else None
-        raise question.error("A column or an aggregate is missing here.", at)
-    if tokens[start].token_type is T.STAR:
-        raise question.error(f"SELECT * is not supported: {AGGREGATES}.", tokens[start])
-    if tokens[start].token_type is T.DISTINCT:
-        raise question.error("SELECT DISTINCT is not supported: use GROUP BY.", tokens[start])
-    if end - start > 2 and tokens[end - 2].token_type is T.ALIAS:
-        if not is_word(tokens[end - 1]):
-            raise question.error("A name is missing after AS.", tokens[end - 1])
-        return RawItem((start, end - 2), tokens[end - 1])
-    if tokens[end - 1].token_type is T.ALIAS:
-        after = tokens[end] if end < len(tokens) else None
-        raise question.error("A name is missing after AS.", after)
-    if end - start > 1 and _is_alias(tokens[start:end]):
-        return RawItem((start, end - 1), tokens[end - 1])
-    return RawItem(span, None)
-
-
-def _is_alias(tokens: Sequence[Token]) -> bool:
-    """Return whether the last token is an alias without AS."""
-    last, before = tokens[-1], tokens[-2]
-    if last.token_type not in (T.VAR, T.IDENTIFIER) or before.token_type in _JOINING:
-        return False
-    if len(tokens) > 2 and tokens[-3].token_type is T.INTERVAL:
-        return False
-    literal = before.token_type in (T.R_PAREN, T.NUMBER, T.STRING)
-    return literal or is_word(before)
-
-
-@dataclass(frozen=True)
+@dataclass
 class SelectReader:
-    """Reads expressions over aggregates."""
+    """Reads expressions over aggregates.
+
+    `numbers` are the selected numbers by alias, which later entries may use. `key` returns the
+    column of GROUP BY that tokens are.
+    """
 
     question: TokenizedSql
     names: NameResolver
+    numbers: dict[str, RawItem] = field(default_factory=dict)
+    key: Callable[[Span], Expression | None] = lambda _: None
 
     def has_aggregate(self, span: Span) -> bool:
-        return next(iter(find_calls(self.question, span)), None) is not None
+        if next(iter(find_calls(self.question, span)), None) is not None:
+            return True
+        return any(self._number(at) is not None for at in range(*span))
 
-    def node(self, span: Span) -> Node:
-        """Return the arithmetic of a selected number; `QueryError` if it has no error law."""
-        tokens, terms = self._collapsed(span)
+    def add_name(self, item: RawItem) -> None:
+        """Let the alias of an entry stand for it in what follows."""
+        name = item.name.lower()
+        if item.alias is None or name in self.names.attributes or name in self.names.named:
+            return
+        if self.has_aggregate(item.span):
+            self.numbers.setdefault(name, item)
+            return
+        found = self.expression(item.span)
+        column = self.names.column(found)
+        if column is not None:
+            self.names.attributes[name] = column
+        else:
+            self.names.named[name] = replace(found, start=item.alias.start)
+
+    def _number(self, at: int) -> RawItem | None:
+        """Return the selected number that a token names, or None."""
+        tokens = self.question.tokens
+        token = tokens[at]
+        found = self.numbers.get(token.text.lower()) if is_word(token) else None
+        if found is None or found.alias is None or found.alias.start >= token.start:
+            return None
+        beside = tokens[at - 1 : at] + tokens[at + 1 : at + 2]
+        parts = {T.DOT, T.ALIAS, T.L_PAREN}
+        called = at + 1 < len(tokens) and tokens[at + 1].token_type in parts - {T.ALIAS}
+        return None if called or beside[0].token_type in (T.DOT, T.ALIAS) else found
+
+    def node(self, span: Span, share: Token | None = None) -> Node:
+        """Return the arithmetic of a selected number; `QueryError` if it has no error law.
+
+        `share` is the one of a list of shares that is asked for.
+        """
+        tokens, terms = self._collapsed(span, share)
         if len(tokens) == len(terms) == 1:
             return terms[0][1]
+        by_name: dict[str, Node] = {_name(index): term for index, (_, term) in enumerate(terms)}
+        tokens, named = self._with_numbers(tokens, by_name)
         calls = check_functions(self.question, tokens)
         functions = {token.start: token.text for token in tokens if token.start in calls}
-        by_name = {_name(index): term for index, (_, term) in enumerate(terms)}
         tree = syntax_tree(self.question, tokens, calls)
         try:
             node = read_node(tree, by_name, functions)
         except UnsupportedError as unsupported:
             raise self._unsupported(unsupported, tokens) from None
+        if named and _size(node) > _MOST_PARTS:
+            raise self.question.error("The names in this formula stand for too much.", tokens[0])
         return simplified(node)
+
+    def _with_numbers(
+        self, tokens: Sequence[Token], by_name: dict[str, Node]
+    ) -> tuple[list[Token], bool]:
+        """Return the tokens with placeholders in place of selected numbers, whose nodes are added
+        to `by_name`, and whether there are any.
+        """
+        places = {token.start: at for at, token in enumerate(self.question.tokens)}
+        found, before = list[Token](), len(by_name)
+        for token in tokens:
+            item = None if token.text in by_name else self._number(places[token.start])
+            if item is not None:
+                name = _name(len(by_name))
+                by_name[name] = self.node(item.span, item.share)
+                token = Token(T.VAR, name, token.line, token.col, token.start, token.end)
+            found.append(token)
+        return found, len(by_name) > before
 
     def expression(self, span: Span) -> Expression:
         """Return an expression without aggregates."""
         return read_expression(self.question, self.names, self.question.tokens[slice(*span)])
 
-    def _collapsed(self, span: Span) -> tuple[list[Token], list[tuple[Token, Term]]]:
+    def _collapsed(
+        self, span: Span, share: Token | None = None
+    ) -> tuple[list[Token], list[tuple[Token, Term]]]:
         """Return the tokens with one token in place of each aggregate, and the aggregates."""
         tokens: list[Token] = []
         terms: list[tuple[Token, Term]] = []
@@ -125,15 +140,22 @@ class SelectReader:
             last = self.question.tokens[call.span[1] - 1]
             name = _name(len(terms))
             token = Token(T.VAR, name, first.line, first.col, first.start, last.end)
-            terms.append((token, read_term(self.question, self.names, call)))
+            terms.append((token, self._term(call, share)))
             tokens.append(token)
             at = call.span[1]
         return [*tokens, *self.question.tokens[at : span[1]]], terms
+
+    def _term(self, call: Call, share: Token | None) -> Term:
+        if call.subselect or call.over is not None:
+            return read_total(self.question, self.names, call, self.key)
+        return read_term(self.question, self.names, call, share)
 
     def _unsupported(self, found: UnsupportedError, tokens: Sequence[Token]) -> QueryError:
         by_start = {token.start: token for token in tokens}
         starts = [each.meta["start"] for each in found.node.walk() if "start" in each.meta]
         token = by_start.get(min(starts, default=-1), tokens[0])
+        if isinstance(found.node, exp.Subquery):
+            return self.question.error(_TOTALS, token)
         if isinstance(found.node, exp.Column) and token.token_type is not T.NUMBER:
             self.names.attribute(token)  # an unknown column has its own sentence
             return self.question.error(
@@ -235,6 +257,16 @@ def simplified(node: Node) -> Node:
     return node
 
 
+def _size(node: Node) -> int:
+    """Return the number of parts of a formula, counted up to a little more than `_MOST_PARTS`."""
+    count, pending = 0, [node]
+    while pending and count <= _MOST_PARTS:
+        node = pending.pop()
+        count += 1
+        pending += node.parts if isinstance(node, Apply) else ()
+    return count
+
+
 def _name(index: int) -> str:
     return f"scumble_term_{index}"
 
@@ -280,9 +312,9 @@ class ArrangementReader:
             condition, by_having = self._formula(having, terms)
         parts, by_order = [], False
         for span, suffix in read_order(self.reader.question, order) if order else ():
-            sql, estimated = self._ordered(span, terms)
-            parts.append(f"{sql} {suffix}".strip())
-            by_order = by_order or estimated
+            for sql, estimated in self._ordered(span, order, terms):
+                parts.append(f"{sql} {suffix}".strip())
+                by_order = by_order or estimated
         cut = limit is not None or offset > 0
         return Arrangement(
             condition,
@@ -291,7 +323,7 @@ class ArrangementReader:
             offset,
             tuple(terms),
             by_having or (by_order and cut),
-            tuple(self.groupings),
+            groupings=tuple(self.groupings),
         )
 
     def _formula(self, span: Span, terms: list[Term]) -> tuple[str, bool]:
@@ -304,15 +336,21 @@ class ArrangementReader:
             self.groupings.append(keys)
         return placeholder("key grouping", self.groupings.index(keys))
 
-    def _ordered(self, span: Span, terms: list[Term]) -> tuple[str, bool]:
+    def _ordered(self, span: Span, order: Span | None, terms: list[Term]) -> list[tuple[str, bool]]:
+        """Return what one part of ORDER BY sorts by, and whether that depends on estimates."""
         start, end = span
-        token = self.reader.question.tokens[start]
+        question = self.reader.question
+        token = question.tokens[start]
+        if end - start == 1 and token.token_type is T.ALL:
+            if order is None or len(read_order(question, order)) > 1:
+                raise question.error("ORDER BY ALL stands by itself: it has all columns.", token)
+            return [(quoted(place), "key" not in place) for place in self.items]
         if end - start == 1 and token.token_type is T.NUMBER:
             number = int(token.text) if token.text.isdigit() else 0
             if not 0 < number <= len(self.items):
-                raise self.reader.question.error(
+                raise question.error(
                     f"{token.text} is not the position of a selected column.", token
                 )
             found = self.items[number - 1]
-            return quoted(found), "key" not in found
-        return self._formula(span, terms)
+            return [(quoted(found), "key" not in found)]
+        return [self._formula(span, terms)]

@@ -7,12 +7,12 @@ numerator is about becomes one AVG (`ratio_query`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scumble.model.query import Expression, Query, quoted
 from scumble.public.estimate import GroupingColumn
-from scumble.public.sql.aggregates import Term
+from scumble.public.sql.aggregates import Scope, Term
 from scumble.public.sql.arithmetic import Linear, Node, Ratio, terms_of
 
 
@@ -52,7 +52,8 @@ class Arrangement:
     """HAVING, ORDER BY, LIMIT and OFFSET, as SQL over placeholders (see `placeholder`).
 
     `terms` are the aggregates that they name, and `groupings` the keys of each GROUPING.
-    `by_estimates` says that the groups that are shown depend on the estimates.
+    `by_estimates` says that the groups that are shown depend on the estimates, and `most_frequent`
+    that the largest one is asked for by MODE.
     """
 
     having: str | None = None
@@ -61,6 +62,7 @@ class Arrangement:
     offset: int = 0
     terms: tuple[Term, ...] = ()
     by_estimates: bool = False
+    most_frequent: bool = False
     groupings: tuple[tuple[int, ...], ...] = ()
 
 
@@ -92,6 +94,8 @@ class SelectPlan:
         """Everything that is evaluated on the domain: keys, clauses and arguments."""
         found = [key.expression for key in self.keys] + list(self.clauses)
         for term in self.terms:
+            if term.scope is not None:
+                found += term.scope.clauses or ()
             found += [*term.clauses, *(e for e in (term.argument, term.second) if e is not None)]
         return found
 
@@ -107,44 +111,69 @@ def placeholder(kind: str, index: int) -> str:
     return f"scumble {kind} {index}"
 
 
+def clauses_of(plan: SelectPlan, scope: Scope | None) -> tuple[Expression, ...]:
+    """Return the conditions of the rows of a total, or (without a scope) of a group."""
+    return plan.clauses if scope is None or scope.clauses is None else scope.clauses
+
+
 def linear_query(plan: SelectPlan, form: Linear) -> tuple[Query, float]:
-    """Return the question whose answer, times the second result, is a linear form."""
+    """Return the question whose answer, times the second result, is a linear form of one scope."""
+    [scope] = form.scopes
+    clauses = clauses_of(plan, scope)
     if len(form.weights) == 1:
         [(term, weight)] = form.weights
         query = Query(
             "count" if term.kind == "count" else "sum",
             term.argument,
-            _unique([*plan.clauses, *term.clauses]),
+            _unique([*clauses, *term.clauses]),
             text=plan.text,
             notes=_notes(plan, form),
         )
         return query, weight
     shared = [c for c in form.weights[0][0].clauses if all(c in t.clauses for t, _ in form.weights)]
-    return _summed(plan, form, shared, "sum"), 1.0
+    return _summed(plan, form, (*clauses, *shared), "sum", {}), 1.0
 
 
-def ratio_query(plan: SelectPlan, form: Ratio) -> tuple[Query, float] | None:
+def ratio_query(
+    plan: SelectPlan, form: Ratio, group: Sequence[Expression] = ()
+) -> tuple[Query, float] | None:
     """Return the question for an average whose answer, times the second result, is a ratio.
 
-    None if the denominator is not a count, or if the numerator is about other rows as well.
+    None if the denominator is not a count, or if the numerator is about other rows as well. Under
+    a total, an amount counts where its row is in the group, whose conditions are `group`.
     """
     if len(form.count.weights) != 1:
         return None
     [(count, weight)] = form.count.weights
-    inside = all(set(count.clauses) <= set(term.clauses) for term, _ in form.total.weights)
-    if count.kind != "count" or not inside:
-        return None
-    return _summed(plan, form.total, list(count.clauses), "mean"), 1 / weight
+    shared = (*clauses_of(plan, count.scope), *count.clauses)
+    own = dict[Term, list[Expression]]()
+    for term, _ in form.total.weights:
+        if term.scope not in (None, count.scope):
+            return None
+        within = [*clauses_of(plan, term.scope), *term.clauses]
+        if count.kind != "count" or not set(shared) <= set(within):
+            return None
+        own[term] = [*within, *(group if term.scope != count.scope else ())]
+    return _summed(plan, form.total, shared, "mean", own), 1 / weight
 
 
-def _summed(plan: SelectPlan, form: Linear, shared: Sequence[Expression], aggregate: str) -> Query:
-    """Return SUM or AVG of one expression, over the rows that satisfy the clauses `shared`."""
+def _summed(
+    plan: SelectPlan,
+    form: Linear,
+    shared: Sequence[Expression],
+    aggregate: str,
+    conditions: Mapping[Term, Sequence[Expression]],
+) -> Query:
+    """Return SUM or AVG of one expression, over the rows that satisfy the clauses `shared`.
+
+    A term counts where its `conditions` hold, without any where its own clauses do.
+    """
     parts, attributes = [], set[str]()
     for term, weight in form.weights:
         amount = "1" if term.argument is None else f"({term.argument.sql})"
         if weight != 1:
             amount = f"{weight!r}::DOUBLE * {amount}"
-        own = [clause for clause in term.clauses if clause not in shared]
+        own = [c for c in conditions.get(term, term.clauses) if c not in shared]
         if own:
             condition = " AND ".join(f"({clause.sql})" for clause in own)
             amount = f"CASE WHEN {condition} THEN {amount} ELSE 0 END"
@@ -156,7 +185,7 @@ def _summed(plan: SelectPlan, form: Linear, shared: Sequence[Expression], aggreg
     return Query(
         "mean" if aggregate == "mean" else "sum",
         argument,
-        _unique([*plan.clauses, *shared]),
+        _unique(shared),
         text=plan.text,
         notes=_notes(plan, form),
     )
@@ -187,6 +216,7 @@ __all__ = [
     "Join",
     "Key",
     "SelectPlan",
+    "clauses_of",
     "linear_query",
     "placeholder",
     "quoted",

@@ -18,7 +18,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
 from scumble.model.errors import QueryError, nearest_name
-from scumble.model.query import place, quoted
+from scumble.model.query import Expression, place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import DerivedName, Function
 from scumble.model.schema.schema import Schema
@@ -63,6 +63,8 @@ class TokenizedSql:
             raise QueryError(f"A question must be SQL text. Got {type(text).__name__} instead.")
         self.text = text
         self.written: dict[str, str] = {}  # by a text that replaced it
+        self.views: dict[str, View] = {}  # what WITH calls rows of the view, by name in lower case
+        self.table = ""  # the name of the view in FROM, in lower case; see `FromReader`
         if len(text) > LONGEST:
             raise QueryError(
                 f"The question is too long: {len(text)} characters, of at most {LONGEST}."
@@ -79,7 +81,7 @@ class TokenizedSql:
         """Return a part of the tokens as a question of its own; errors point into the whole."""
         found = object.__new__(TokenizedSql)
         found.text, found.tokens = self.text, self.tokens[start:end]
-        found.written = self.written
+        found.written, found.views, found.table = self.written, self.views, self.table
         return found
 
     @cached_property
@@ -166,13 +168,31 @@ class JoinedTable:
         return f"(SELECT {value} FROM ({inner}) WHERE {key} = ({self.sql}))"
 
 
+@dataclass(frozen=True)
+class View:
+    """Rows of the view that WITH or a sub-select in FROM chooses, and their columns.
+
+    `attributes` are columns by lower-case name, and `named` those that are expressions. `table` is
+    the name of the view that it reads.
+    """
+
+    table: str
+    attributes: dict[str, Attribute]
+    named: dict[str, Expression]
+    clauses: tuple[Expression, ...]
+    notes: tuple[str, ...]
+
+
 class NameResolver:
     """Resolves the names of columns of the view and of public side tables; case is ignored."""
 
     def __init__(
         self, question: TokenizedSql, schema: Schema, tables: Mapping[str, Sequence[str]]
     ) -> None:
-        self.question = question
+        self.question, self.schema, self.given = question, schema, tables
+        # Names of expressions, by lower-case name: columns of a sub-select in FROM, and aliases of
+        # SELECT, which later tokens may use (`start` is the offset of the alias).
+        self.named: dict[str, Expression] = {}
         self.attributes = {attribute.name.lower(): attribute for attribute in schema}
         self.tables = {
             table.lower(): (table, {column.lower(): column for column in columns})
@@ -182,12 +202,31 @@ class NameResolver:
         self.joins: dict[str, JoinedTable] = {}  # by the name that FROM calls them, in lower case
         self.using: set[str] = set()  # columns of USING, in lower case
 
+    def nested(self, question: TokenizedSql) -> NameResolver:
+        """Return the names of a sub-select, before its FROM is read."""
+        return NameResolver(question, self.schema, self.given)
+
+    def expression(self, token: Token) -> Expression | None:
+        """Return the expression that a name stands for, or None."""
+        found = self.named.get(token.text.lower())
+        return found if found is not None and found.start < token.start else None
+
+    def column(self, found: Expression) -> Attribute | None:
+        """Return the attribute that an expression is, or None if it is anything else."""
+        if len(found.attributes) != 1 or found.sql != quoted(found.attributes[0]):
+            return None
+        return self.schema[found.attributes[0]]
+
     def attribute(self, token: Token, aliases: Iterable[str] = ()) -> Attribute:
         """Return the published attribute that a token names; `aliases` could stand there too."""
         found = self.attributes.get(token.text.lower())
         if found is None:
-            published = [a.name for a in self.attributes.values() if a.domain is not None]
-            raise self.unknown(token, [*published, *aliases])
+            published = [
+                a.name if a.name.lower() == name else name
+                for name, a in self.attributes.items()
+                if a.domain is not None
+            ]
+            raise self.unknown(token, [*published, *self.named, *aliases])
         if found.domain is None:
             raise self.question.error(
                 f"'{found.name}' is an identifier and is never published.", token
@@ -410,7 +449,7 @@ _SYMBOL = "This symbol is not part of the supported SQL."
 REFUSED = {
     T.LATERAL: "LATERAL is not supported: only public side tables can be joined, by a key.",
     T.STRAIGHT_JOIN: "STRAIGHT_JOIN is not supported: write JOIN.",
-    T.OVER: "Window functions (OVER) are not supported: an answer has no rows to look over.",
+    T.OVER: "Window functions (OVER) are not supported, except totals: SUM(COUNT(*)) OVER ().",
     T.WINDOW: "Window functions (WINDOW) are not supported.",
     T.QUALIFY: "QUALIFY is not supported: there are no window functions.",
     T.FETCH: "FETCH is not supported: write LIMIT.",
@@ -450,7 +489,10 @@ _TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
 
 AGGREGATES = (
     "COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, "
-    "VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP and CORR are supported"
+    "VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported"
+)
+QUANTILES = frozenset(
+    "quantile quantile_cont quantile_disc percentile_cont percentile_disc".split()
 )
 
 
@@ -458,8 +500,14 @@ def refuse_unsupported(question: TokenizedSql, names: Container[str]) -> None:
     """Raise `QueryError` at the first token that is never supported; column names are allowed."""
     _expect_select(question)
     before: Token | None = None
-    for token in question.tokens:
+    listed = 0  # tokens before this index are a list of shares
+    for at, token in enumerate(question.tokens):
         sentence = REFUSED.get(token.token_type)
+        if token.token_type is T.L_BRACKET:
+            listed = _end_of_shares(question, at)
+        if at < listed or (token.token_type is T.OVER and _is_total(question, at)):
+            before = token
+            continue
         if sentence and token.text.lower() not in names:
             raise question.error(sentence, token)
         if not (token.token_type in _TEXTUAL or is_word(token) or token.text in SYMBOLS):
@@ -473,6 +521,35 @@ def refuse_unsupported(question: TokenizedSql, names: Container[str]) -> None:
         before = token
 
 
+def opening(question: TokenizedSql, close: int) -> int:
+    """Return the index of the parenthesis that the one at `close` closes, or -1."""
+    return next((at for at, end in question.closing.items() if end == close), -1)
+
+
+def _end_of_shares(question: TokenizedSql, at: int) -> int:
+    """Return the index after a list of numbers that ends the call of a quantile; 0 for others."""
+    tokens = question.tokens
+    end = at + 1
+    while end + 1 < len(tokens) and tokens[end].token_type is T.NUMBER:
+        end += 1
+        if tokens[end].token_type is T.R_BRACKET:
+            start = opening(question, end + 1)
+            called = start > 0 and tokens[start - 1].text.lower() in QUANTILES
+            after = tokens[at - 1].token_type is T.COMMA or start == at - 1
+            return end + 1 if called and after else 0
+        if tokens[end].token_type is not T.COMMA:
+            return 0
+        end += 1
+    return 0
+
+
+def _is_total(question: TokenizedSql, at: int) -> bool:
+    """Return whether OVER follows SUM(COUNT(...)) or SUM(SUM(...))."""
+    start, words = opening(question, at - 1), [token.text.lower() for token in question.tokens]
+    parts = (words[start - 1], *words[start + 1 : start + 3])
+    return start > 0 and parts in {("sum", each, "(") for each in ("count", "count_if", "sum")}
+
+
 def _one_operator(before: Token, token: Token) -> bool:
     """Return whether DuckDB takes an operator and the sign directly after it as one operator.
 
@@ -484,12 +561,6 @@ def _one_operator(before: Token, token: Token) -> bool:
 
 def _expect_select(question: TokenizedSql) -> None:
     first = question.tokens[0]
-    if first.token_type is T.WITH:
-        raise question.error(
-            "WITH can only read the public side tables that are given with one question: by "
-            "tables= of answer, on the command line by --with.",
-            first,
-        )
     if first.token_type is not T.SELECT:
         raise question.error(
             "A question must begin with SELECT, like SELECT COUNT(*) FROM t.", first

@@ -157,7 +157,7 @@ class Compiler:
         )
 
     def counts_by(self, counts: CountsBy) -> Question:
-        """Return the counts of the rows of a question by the values of a number.
+        """Return the counts of the rows of a question, by the values of a number if that is given.
 
         Where a condition compares columns, they are sums of 0 and 1, with the noise of counts.
         """
@@ -167,6 +167,8 @@ class Compiler:
 
             query = counted(query)
         found = self.question(query)
+        if counts.by is None:
+            return replace(found, exactly=True)
         [name] = counts.by.attributes
         [numbers] = self.engine().evaluate([counts.by], [name])
         axis = self.space.names.index(name)
@@ -174,7 +176,7 @@ class Compiler:
         parts = with_parts(groups, found.summands)
         if parts is None:
             raise QueryError(TOO_MANY_BOXES)
-        return replace(found, groups=parts, counted_by=True)
+        return replace(found, groups=parts, exactly=True)
 
     def _refuse_cut_bins(self, query: Query) -> None:
         """Raise `QueryError` if the answer depends on where in a bin or period rows are.

@@ -49,14 +49,15 @@ class Question:
 
     `summands` are the numbers that are needed: a count, a sum, or a sum and a count for an average.
     `joint` are conditions that are no boxes, because they name several attributes: they are in the
-    summands. With `strict` the boxes are not relaxed but refused.
+    summands. With `strict` the boxes are not relaxed but refused, as they are where other numbers
+    are computed from these (`exactly`).
     """
 
     query: Query
     groups: tuple[Group, ...]
     summands: tuple[Summand, ...] = (Summand(),)
     joint: tuple[Expression, ...] = ()
-    counted_by: bool = False  # the last value of a key is that of a number
+    exactly: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -68,7 +69,7 @@ class Question:
     @property
     def strict(self) -> bool:
         # The sum and the count of an average must be about the same rows.
-        return [each.kind for each in self.summands] != [COUNT] or self.counted_by
+        return [each.kind for each in self.summands] != [COUNT] or self.exactly
 
     def numbers(self, group: Group) -> list[tuple[Summand, Box]]:
         """Return the numbers of a group that are needed, each for one box."""

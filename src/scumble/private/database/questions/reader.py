@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,6 +31,7 @@ from scumble.public.estimation.selecting.groups import (
     Groups,
     KeyValues,
     Needed,
+    WeightedCount,
 )
 from scumble.public.estimation.selecting.selection import EstimateRows, Selection, check_plan
 from scumble.public.limits import one_question
@@ -117,8 +118,8 @@ class QuestionReader:
     The engine is opened for the first question that needs it. Plain comparisons do not.
     """
 
-    def __init__(self, schema: Schema, space: Space) -> None:
-        self.schema, self.space = schema, space
+    def __init__(self, schema: Schema, space: Space, *, sized: bool = True) -> None:
+        self.schema, self.space, self.sized = schema, space, sized
         self._lock = threading.Lock()
         self._engine: Sandbox | None = None
         self._closed = False
@@ -182,7 +183,7 @@ class QuestionReader:
         parsed = self._parsed(sql)
         if isinstance(parsed, Query):
             return PlainQuestion(self._compiler.question(parsed))
-        return SelectQuestion(parsed, self._compiler, self._opened())
+        return SelectQuestion(parsed, self._compiler, self._opened(), sized=self.sized)
 
     @one_question()
     def _read_with(self, sql: str, engine: Sandbox) -> ParsedQuestions:
@@ -193,7 +194,7 @@ class QuestionReader:
             _digest(engine) if any("SELECT" in e.sql.upper() for e in parsed.expressions) else ""
         )
         if isinstance(parsed, SelectPlan):
-            return SelectQuestion(parsed, compiler, engine, digest)
+            return SelectQuestion(parsed, compiler, engine, digest, sized=self.sized)
         return PlainQuestion(compiler.question(parsed), digest)
 
     def _parsed(self, sql: str) -> Query | SelectPlan:
@@ -265,12 +266,20 @@ _PAID = (
 
 
 class SelectQuestion:
-    """The questions of a SELECT. `tables` is a digest of the side tables that it reads."""
+    """The questions of a SELECT. `tables` is a digest of the side tables that it reads, and `sized`
+    says that the number of rows is public.
+    """
 
     def __init__(
-        self, plan: SelectPlan, compiler: Compiler, engine: Sandbox, tables: str = ""
+        self,
+        plan: SelectPlan,
+        compiler: Compiler,
+        engine: Sandbox,
+        tables: str = "",
+        *,
+        sized: bool = True,
     ) -> None:
-        self.plan, self.tables = plan, tables
+        self.plan, self.tables, self._sized = plan, tables, sized
         self._engine, self._compiler = engine, compiler
         check_plan(plan, engine)
         self._schema = compiler.schema
@@ -319,7 +328,9 @@ class SelectQuestion:
 
     def _table(self, builder: EstimateBuilder, outcome: Outcome) -> EstimateRows:
         found = _Answered(self, builder, outcome)
-        table = self._rows(Answerer(found.ask, self._possible, found.combine))
+        table = self._rows(
+            Answerer(found.ask, self._possible, found.combine, found.shares, self._sized)
+        )
         table.rows = [(key, tuple(map(found.with_status, each))) for key, each in table.rows]
         return table
 
@@ -347,7 +358,9 @@ class SelectQuestion:
         return Selection(self.plan, groups, self._engine, answerer)
 
     def _asker(self, ask: Ask) -> Answerer:
-        return Answerer(ask, self._possible, lambda *_: None)
+        same = Estimate(1.0, Exact(), "")
+        shares = lambda above, *_: [same] * len(above)  # noqa: E731
+        return Answerer(ask, self._possible, lambda _: None, shares, self._sized)
 
     def _possible(self, queries: Sequence[Query]) -> list[Iterable[KeyValues]]:
         """Return the groups of each question that have boxes."""
@@ -380,6 +393,9 @@ class _Answered:
     asked: SelectQuestion
     builder: EstimateBuilder
     outcome: Outcome
+    _known: dict[CountsBy, dict[KeyValues, Sequence[Piece]]] = field(
+        default_factory=dict, init=False, compare=False
+    )
 
     def ask(self, queries: Sequence[Query]) -> list[Answers]:
         found: list[Answers] = []
@@ -393,17 +409,36 @@ class _Answered:
             )
         return found
 
-    def combine(
-        self, counts: CountsBy, key: KeyValues, weights: Mapping[float, float]
-    ) -> Estimate | None:
-        """Return Σ weight · count over the values of a number in a group."""
-        place, question = self.asked.question(counts)
-        parts = [
-            (weights[group.key[-1]], pieces)
-            for group, pieces in zip(question.groups, self._pieces(place), strict=True)
-            if group.key[:-1] == key and group.key[-1] in weights
-        ]
+    def combine(self, counts: Sequence[WeightedCount]) -> Estimate | None:
+        """Return Σ weight · count, of the groups that are possible."""
+        parts = self._weighted(counts)
         return self.builder.weighted(parts, self.outcome.numbers) if parts else None
+
+    def shares(
+        self,
+        above: Sequence[Sequence[WeightedCount]],
+        below: Sequence[WeightedCount],
+        limits: tuple[float, float],
+    ) -> list[Estimate]:
+        """Return the quotients of sums of counts by another one."""
+        parts = [self._weighted(each) for each in above]
+        return [*self.builder.shares(parts, self._weighted(below), limits, self.outcome.numbers)]
+
+    def _weighted(self, counts: Sequence[WeightedCount]) -> list[tuple[float, Sequence[Piece]]]:
+        found = []
+        for weight, need, key in counts:
+            pieces = self._by_key(need).get(key)
+            if pieces is not None:
+                found.append((weight, pieces))
+        return found
+
+    def _by_key(self, need: CountsBy) -> dict[KeyValues, Sequence[Piece]]:
+        """Return the pieces of the counts of a question by group."""
+        if need not in self._known:
+            place, question = self.asked.question(need)
+            pieces = zip(question.groups, self._pieces(place), strict=True)
+            self._known[need] = {group.key: each for group, each in pieces}
+        return self._known[need]
 
     def with_status(self, estimate: Estimate) -> DatabaseEstimate:
         """Return an estimate with its status. What has none is made of numbers as asked."""

@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from scumble.model.query import Expression, Query
+from scumble.model.query import Expression, Query, quoted
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.sandbox import Sandbox
+from scumble.public.sql.bin_pieces import among
+from scumble.public.sql.names import sql_literal
 from scumble.public.sql.select_plan import SelectPlan, value_clause
 
 KeyValues = tuple[Any, ...]
@@ -23,28 +27,43 @@ Ask = Callable[[Sequence[Query]], Sequence[Answers]]
 
 @dataclass(frozen=True)
 class CountsBy:
-    """The counts of the rows of a question by the values of a number `by`."""
+    """The counts of the rows of a question, from which other numbers are computed.
+
+    They are counts by the values of a number `by`, if it is given.
+    """
 
     query: Query
-    by: Expression
+    by: Expression | None = None
 
 
 Needed = Query | CountsBy
+# A count in a weighted sum: its weight, the question, and its group, with the number of `by`.
+WeightedCount = tuple[float, CountsBy, KeyValues]
+
+
+Shares = Callable[
+    [Sequence[Sequence[WeightedCount]], Sequence[WeightedCount], tuple[float, float]],
+    Sequence[Estimate],
+]
 
 
 @dataclass(frozen=True)
 class Answerer:
     """What a selection gets its numbers from.
 
-    `ask` answers COUNT, SUM and AVG questions by attributes. The other two are given by a database.
+    `ask` answers COUNT, SUM and AVG questions by attributes. The others are given by a database.
     `possible` returns the groups of questions in which a row can satisfy the condition; without it,
-    the answer to a count tells. `combine` returns Σ weight · count over the values of `CountsBy` in
-    a group; with it, what is asked never depends on an answer.
+    the answer to a count tells. `combine` returns Σ weight · count, None without any count; with
+    it, what is asked never depends on an answer. `shares` returns the quotients of such sums by
+    one that may have counts in common with them, given the least and the largest quotient. `sized`
+    says that the number of all rows is public.
     """
 
     ask: Ask
     possible: Callable[[Sequence[Query]], Sequence[Iterable[KeyValues]]] | None = None
-    combine: Callable[[CountsBy, KeyValues, Mapping[float, float]], Estimate | None] | None = None
+    combine: Callable[[Sequence[WeightedCount]], Estimate | None] | None = None
+    shares: Shares | None = None
+    sized: bool = False
 
 
 MOST_COMBINATIONS = 2_000
@@ -144,6 +163,32 @@ class Groups:
         clauses = dict(self.combinations)[values]
         return clauses, tuple(value for index, value in pairs if index not in self.expressions)
 
+    def counts_of(self, counts: CountsBy, key: KeyValues) -> tuple[CountsBy, KeyValues]:
+        """Return the question that has a group, and the values of its attributes."""
+        clauses, attributes = self.parted(key)
+        query = counts.query
+        one = replace(query, clauses=(*query.clauses, *clauses), groups=self.attributes)
+        return replace(counts, query=one), attributes
+
+    def within(self, key: KeyValues, outer: Groups) -> KeyValues:
+        """Return the values that a group has of the keys of `outer`, groups of fewer keys."""
+        pairs = zip(self.chosen, key, strict=True)
+        return tuple(value for index, value in pairs if index in outer.chosen)
+
+    def conditions(self, key: KeyValues, outer: Groups) -> list[Expression]:
+        """Return the clauses that say which rows are in a group, of those in a group of `outer`."""
+        clauses, _ = self.parted(key)
+        found = [
+            clause
+            for index, clause in zip(self.expressions, clauses, strict=True)
+            if index not in outer.chosen
+        ]
+        for index, value in zip(self.chosen, key, strict=True):
+            name = self.plan.keys[index].attribute
+            if name is not None and index not in outer.chosen:
+                found.append(_has_value(self.schema[name], value))
+        return found
+
     def order(self, keys: Sequence[KeyValues]) -> list[KeyValues]:
         """Return the keys sorted: attributes by code, expressions by value, NULL last."""
         ranks: list[dict[Any, int]] = []
@@ -158,3 +203,14 @@ class Groups:
         return sorted(
             keys, key=lambda key: [rank[part] for rank, part in zip(ranks, key, strict=True)]
         )
+
+
+def _has_value(attribute: Attribute, value: object) -> Expression:
+    """Return the condition that an attribute has a value, as it is published."""
+    names = (attribute.name,)
+    if value is None:
+        return Expression(f"{quoted(attribute.name)} IS NULL", names)
+    if attribute.coarse:
+        labels = attribute.labels().to_pylist()[: attribute.size - attribute.missing]
+        return among(attribute, np.array([label == value for label in labels]))
+    return Expression(f"{quoted(attribute.name)} = {sql_literal(value)}", names)  # type: ignore[arg-type]

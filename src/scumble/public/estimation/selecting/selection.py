@@ -22,9 +22,18 @@ import pyarrow as pa
 
 from scumble.model.errors import QueryError
 from scumble.model.long_work import part
+from scumble.model.notebook import format_label
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import ALL, Estimate, Estimates, Exact, GroupingColumn, scaled
+from scumble.public.estimate import (
+    ALL,
+    LEVEL,
+    Estimate,
+    Estimates,
+    Exact,
+    GroupingColumn,
+    scaled,
+)
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.selecting.combined_laws import combined
 from scumble.public.estimation.selecting.exact_values import exact_values, refused
@@ -40,9 +49,16 @@ from scumble.public.estimation.selecting.groups import (
     nothing,
 )
 from scumble.public.estimation.selecting.quantiles import Inversion, quantiles
+from scumble.public.estimation.selecting.shares import (
+    counted,
+    is_share_of_counts,
+    needed_counts,
+    shares_of_counts,
+    totals_of_counts,
+)
 from scumble.public.estimation.selecting.variances import needed, variances
 from scumble.public.sandbox import Sandbox
-from scumble.public.sql.aggregates import Term
+from scumble.public.sql.aggregates import Scope, Term
 from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
 from scumble.public.sql.select_plan import (
     UNARRANGED,
@@ -91,13 +107,14 @@ class Selection:
         self, plan: SelectPlan, groups: Groups, sandbox: Sandbox, answerer: Answerer
     ) -> None:
         self.plan, self.groups, self.sandbox = plan, groups, sandbox
-        self._answerer = answerer
-        self._known: dict[Query, dict[KeyValues, Estimate]] = {}
+        self.answerer = answerer
+        self._known: dict[tuple[Query, tuple[int, ...]], dict[KeyValues, Estimate]] = {}
+        self._scopes: dict[Scope | None, Groups] = {None: groups}
 
     @property
     def fixed(self) -> bool:
         """Whether what is asked must not depend on answers."""
-        return self._answerer.combine is not None
+        return self.answerer.combine is not None
 
     @cached_property
     def keys(self) -> list[KeyValues]:
@@ -105,8 +122,8 @@ class Selection:
         if not self.groups.chosen:
             return [()]
         base = self.base
-        if self._answerer.possible is not None:
-            some = self._answerer.possible(self.groups.queries(base))
+        if self.answerer.possible is not None:
+            some = self.answerer.possible(self.groups.queries(base))
             one = Estimate(1.0, Exact(), "")
             present = self.groups.merged([dict.fromkeys(each, one) for each in some])
             return self.groups.order(list(present))
@@ -121,43 +138,53 @@ class Selection:
         """The count of the rows that satisfy WHERE."""
         return Query("count", None, self.plan.clauses, text=self.plan.text, notes=self.plan.notes)
 
-    def ask(self, query: Query) -> dict[KeyValues, Estimate]:
+    def ask(self, query: Query, groups: Groups | None = None) -> dict[KeyValues, Estimate]:
         """Return the answer to a question for each group that is possible."""
-        if query not in self._known:
-            asked = self._answerer.ask(self.groups.queries(query))
-            self._known[query] = self.groups.merged(asked)
-        return self._known[query]
+        groups = groups or self.groups
+        known = (query, groups.chosen)
+        if known not in self._known:
+            asked = self.answerer.ask(groups.queries(query))
+            self._known[known] = groups.merged(asked)
+        return self._known[known]
 
-    def ask_all(self, queries: Sequence[Query]) -> None:
+    def ask_all(self, queries: Sequence[Query], groups: Groups | None = None) -> None:
         """Ask several questions together, with few passes over the published data."""
-        new = [query for query in dict.fromkeys(queries) if query not in self._known]
-        asked = [each for query in new for each in self.groups.queries(query)]
-        answers, size = self._answerer.ask(asked), len(self.groups.combinations)
+        groups = groups or self.groups
+        chosen = groups.chosen
+        new = [query for query in dict.fromkeys(queries) if (query, chosen) not in self._known]
+        asked = [each for query in new for each in groups.queries(query)]
+        answers, size = self.answerer.ask(asked), len(groups.combinations)
         for place, query in enumerate(new):
             own = answers[place * size : (place + 1) * size]
-            self._known[query] = self.groups.merged(own)
+            self._known[query, chosen] = groups.merged(own)
+
+    def total_groups(self, scope: Scope | None) -> Groups:
+        """Return the groups of a total: those of the keys within which it is one."""
+        if scope is not None and scope not in self._scopes:
+            keys = self.plan.keys
+            chosen = [i for i in self.groups.chosen if keys[i].expression in scope.within]
+            self._scopes[scope] = replace(self.groups, chosen=tuple(chosen))
+        return self._scopes[scope]
 
     def combine(
         self, counts: CountsBy, key: KeyValues, weights: Mapping[float, float]
     ) -> Estimate | None:
         """Return Σ weight · count by value in a group, of a database; None if it has no counts."""
-        assert self._answerer.combine is not None  # noqa: S101  (`fixed` says so)
-        clauses, attributes = self.groups.parted(key)
-        query = counts.query
-        one = replace(query, clauses=(*query.clauses, *clauses), groups=self.groups.attributes)
-        return self._answerer.combine(replace(counts, query=one), attributes, weights)
+        assert self.answerer.combine is not None  # noqa: S101  (`fixed` says so)
+        one, attributes = self.groups.counts_of(counts, key)
+        parts = [(weight, one, (*attributes, value)) for value, weight in weights.items()]
+        return self.answerer.combine(parts)
 
     def needed(self) -> list[Needed]:
         """Return all that `fixed` selections ask for, one question for each combination."""
         nodes: list[Node] = [item.node for item in self.plan.items]
         nodes += self.plan.arrangement.terms
-        wanted = [need for node in nodes for need in _needs(self, node)]
         found: list[Needed] = []
-        for need in dict.fromkeys(wanted):
+        for need, groups in (each for node in nodes for each in _needs(self, node)):
             if isinstance(need, CountsBy):
-                found += [replace(need, query=each) for each in self.groups.queries(need.query)]
+                found += [replace(need, query=each) for each in groups.queries(need.query)]
             else:
-                found += self.groups.queries(need)
+                found += groups.queries(need)
         return list(dict.fromkeys(found))
 
     def estimates(self, node: Node) -> dict[KeyValues, Estimate]:
@@ -180,51 +207,91 @@ class Selection:
         if not form.weights:
             constant = Estimate(form.constant, Exact(), "a constant")
             return dict.fromkeys(self.keys, constant)
+        [scope] = form.scopes
+        if self.fixed and scope is not None and counted(self.plan, form):
+            return totals_of_counts(self, form)
+        groups = self.total_groups(scope)
         query, factor = linear_query(self.plan, form)
-        found = self.ask(query)
+        found = self.ask(query, groups)
         empty = nothing(query, NO_CELL) if query.aggregate == "sum" else none_counted(query)
-        return {key: scaled(found.get(key, empty), factor, form.constant) for key in self.keys}
+        return {
+            key: scaled(found.get(self.groups.within(key, groups), empty), factor, form.constant)
+            for key in self.keys
+        }
 
     def _ratio(self, form: Ratio) -> dict[KeyValues, Estimate]:
-        average = ratio_query(self.plan, form)
-        if average is not None:
-            query, factor = average
-            found, empty = self.ask(query), nothing(query, NO_CELL)
-            return {key: scaled(found.get(key, empty), factor) for key in self.keys}
-        parts = (_node(form.total), _node(form.count))
-        totals, counts = self._linear(form.total), self._linear(form.count)
-        node = Apply("/", parts)
+        [scope] = form.count.scopes
+        groups, inside = self.total_groups(scope), form.total.scopes == {scope}
+        if self.fixed and not inside:
+            of_counts = is_share_of_counts(self.plan, form)
+            return shares_of_counts(self, form) if of_counts else self._quotient(form)
+        asked = dict[KeyValues, tuple[Query, float]]()
+        for key in self.keys:
+            group = () if inside else self.groups.conditions(key, groups)
+            average = ratio_query(self.plan, form, group)
+            if average is None:
+                return self._quotient(form)
+            asked[key] = average
+        self.ask_all([query for query, _ in asked.values()], groups)
+        found = {}
+        for key, (query, factor) in asked.items():
+            answers, empty = self.ask(query, groups), nothing(query, NO_CELL)
+            found[key] = scaled(answers.get(self.groups.within(key, groups), empty), factor)
+        return found
+
+    def _quotient(self, form: Ratio) -> dict[KeyValues, Estimate]:
+        """Return a ratio by the intervals of its parts."""
+        node = Apply("/", (_node(form.total), _node(form.count)))
+        leaves = {leaf: self.estimates(leaf) for part in node.parts for leaf in _leaves(part)}
         return {
-            key: combined(node, {parts[0]: totals[key], parts[1]: counts[key]}) for key in self.keys
+            key: combined(node, {leaf: found[key] for leaf, found in leaves.items()})
+            for key in self.keys
         }
 
     def _other(self, term: Term) -> dict[KeyValues, Estimate]:
         """Return the estimates of an aggregate that is neither a sum nor an average."""
         if term.kind == "quantile":
             return quantiles(self, term)
-        if term.kind in ("variance", "covariance", "corr"):
+        if term.kind in ("variance", "covariance"):
             return variances(self, term)
         return exact_values(self, term)
 
 
-def _needs(selection: Selection, node: Node) -> list[Needed]:
-    """Return the questions whose answers `Selection.estimates` needs for a number."""
+def _needs(selection: Selection, node: Node) -> list[tuple[Needed, Groups]]:
+    """Return the questions whose answers `Selection.estimates` needs for a number, with the groups
+    that they are asked for.
+    """
+    plan, own = selection.plan, selection.groups
     form, quotient = linear(node), ratio(node)
     if form is not None:
-        return [linear_query(selection.plan, form)[0]] if form.weights else []
+        if not form.weights:
+            return []
+        [scope] = form.scopes
+        if scope is not None and counted(plan, form):
+            return needed_counts(selection, form)
+        return [(linear_query(plan, form)[0], selection.total_groups(scope))]
     if quotient is not None:
-        average = ratio_query(selection.plan, quotient)
-        if average is not None:
-            return [average[0]]
-        parts = [part for part in (quotient.total, quotient.count) if part.weights]
-        return [linear_query(selection.plan, part)[0] for part in parts]
+        return _needs_of_ratio(selection, quotient)
     if not isinstance(node, Term):
         return [need for leaf in _leaves(node) for need in _needs(selection, leaf)]
     if node.kind == "quantile":
-        return [Inversion(selection, node).counts]
-    if node.kind in ("variance", "covariance", "corr"):
-        return list(needed(selection, node))
+        return [(Inversion(selection, node).counts, own)]
+    if node.kind in ("variance", "covariance"):
+        return [(query, own) for query in needed(selection, node)]
     raise refused(node)
+
+
+def _needs_of_ratio(selection: Selection, form: Ratio) -> list[tuple[Needed, Groups]]:
+    plan, [scope] = selection.plan, form.count.scopes
+    parts = (form.total, form.count)
+    if form.total.scopes == {scope}:
+        average = ratio_query(plan, form)
+        if average is not None:
+            return [(average[0], selection.total_groups(scope))]
+    elif is_share_of_counts(plan, form):
+        return [need for part in parts for need in needed_counts(selection, part)]
+    leaves = [leaf for part in parts for leaf in _leaves(_node(part))]
+    return [need for leaf in leaves for need in _needs(selection, leaf)]
 
 
 def _leaves(node: Node) -> list[Node]:
@@ -249,12 +316,15 @@ def _is_nothing(estimate: Estimate) -> bool:
     return isinstance(estimate.law, Exact) and not estimate.value
 
 
+Row = tuple[KeyValues, tuple[Estimate, ...]]
+
+
 class EstimateRows:
     """Collects the rows of all grouping sets; applies HAVING, ORDER BY and LIMIT."""
 
     def __init__(self, plan: SelectPlan, schema: Schema, sandbox: Sandbox) -> None:
         self.plan, self.schema, self.sandbox = plan, schema, sandbox
-        self.rows: list[tuple[KeyValues, tuple[Estimate, ...]]] = []
+        self.rows: list[Row] = []
         self.terms: list[tuple[Estimate, ...]] = []
         self.types: dict[int, pa.DataType] = {}
 
@@ -280,20 +350,23 @@ class EstimateRows:
         if arrangement != UNARRANGED:
             rows = [rows[place] for place in self._places()]
         among = len(self.rows) if arrangement.by_estimates else len(rows)
+        about = self.plan.notes
+        if arrangement.most_frequent:
+            about = (*about, most_frequent_note(self.rows, rows))
         types = [
             (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
         ]
         names, groupings = [item.name for item in self.plan.items], self.plan.groupings
         if len(names) > 1:
-            return EstimateTable(types, names, rows, among, self.plan.notes, groupings)
+            return EstimateTable(types, names, rows, among, about, groupings)
         single = [(key, estimates[0]) for key, estimates in rows]
         alias = self.plan.items[0].alias
         if not types and len(single) == 1:
             return replace(single[0][1], alias=alias)
         aliases = [*("" for _ in types), alias]
         if among > len(rows):
-            return SelectedEstimates(types, single, among, self.plan.notes, aliases, groupings)
-        return Estimates(types, single, self.plan.notes, aliases, groupings)
+            return SelectedEstimates(types, single, among, about, aliases, groupings)
+        return Estimates(types, single, about, aliases, groupings)
 
     def _places(self) -> list[int]:
         """Return the places of the rows that are shown, in their order."""
@@ -318,6 +391,33 @@ class EstimateRows:
         found = self.sandbox.arranged(pa.table(columns), "scumble row", sql)
         places: list[int] = found.to_pylist()
         return places
+
+
+_LISTED = 5  # values that are named
+
+
+def most_frequent_note(rows: Sequence[Row], shown: Sequence[Row]) -> str:
+    """Return the note on the value that MODE chose: which others may be the most frequent too.
+
+    With G values, each count is in its interval at 1 - α/G, all of them together with probability
+    1 - α. Then the count of the most frequent value is at least every lower limit.
+    """
+    if not shown:
+        return "no value can occur"
+    each = 1 - (1 - LEVEL) / len(rows)
+    limits = [counts[0].interval(each) for _, counts in rows]
+    least = max(low for low, _ in limits)
+    [(best, _)] = shown
+    pairs = zip(rows, limits, strict=True)
+    others = [
+        format_label(key[0]) for (key, _), (_, high) in pairs if key != best and high >= least
+    ]
+    chosen = f"{format_label(best[0])} has the largest estimated count"
+    if not others:
+        return f"{chosen}, and no other value can be the most frequent (95 %)"
+    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+    listed = ", ".join(others[:_LISTED])
+    return f"{chosen}, but these may be more frequent (95 %): {listed}{more}"
 
 
 def _numbers(estimates: Sequence[Estimate]) -> pa.Array:

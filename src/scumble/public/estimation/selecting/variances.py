@@ -1,4 +1,4 @@
-"""Variances, standard deviations, covariances and correlations, from averages of products.
+"""Variances, standard deviations and covariances, from averages of products.
 
 For every constant c, the variance is AVG((x - c)²) - (AVG(x) - c)². Small differences of large
 numbers are avoided by a c near the mean. The interval needs a c that does not depend on the noise:
@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scumble.model.query import Expression, Query
-from scumble.public.estimate import Anywhere, Estimate, Exact, Law, Undefined, Unknown
+from scumble.public.estimate import Anywhere, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
 from scumble.public.sql.aggregates import Term
@@ -27,17 +27,13 @@ if TYPE_CHECKING:
     from scumble.public.estimation.selecting.selection import Selection
 
 METHOD = "from averages of products; their intervals hold together"
-OF_MOMENTS = "ratio of a covariance and two standard deviations, from averages of products"
 FEW = "too few people to tell it: it may be any number that is possible"
-NO_INTERVAL = "no interval is given for CORR: its error is not known"
 _CENTRES = 8  # of a variance, and
 _CENTRES_EACH = 3  # of each argument of a covariance
 
 
 def variances(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
-    """Return a variance, standard deviation, covariance or correlation for each group."""
-    if term.kind == "corr":
-        return _correlations(selection, term)
+    """Return a variance, standard deviation or covariance for each group."""
     products = Products(selection, term)
     return {key: products.estimate(key) for key in selection.keys}
 
@@ -232,43 +228,13 @@ class Moments:
 
 
 def needed(selection: Selection, term: Term) -> Iterator[Query]:
-    """Yield the questions that a variance, covariance or correlation asks in a database."""
-    for part in _moments(term) if term.kind == "corr" else [term]:
-        products = Products(selection, part)
-        yield from (products.mean_query(0), products.mean_query(1), products.number_query)
-        if not math.isnan(sum(map(sum, products.limits))):
-            yield products.product_query(products.centres(()))
+    """Yield the questions that a variance or covariance asks in a database."""
+    products = Products(selection, term)
+    yield from (products.mean_query(0), products.mean_query(1), products.number_query)
+    if not math.isnan(sum(map(sum, products.limits))):
+        yield products.product_query(products.centres(()))
 
 
 def _is_null(estimate: Estimate) -> bool:
     """Whether there is no row that the number is about."""
     return math.isnan(estimate.value) and isinstance(estimate.law, Unknown)
-
-
-def _moments(term: Term) -> list[Term]:
-    """Return the two standard deviations and the covariance of a correlation."""
-    spreads = [
-        Term("variance", each, term.clauses, "pop", root=True)
-        for each in (term.argument, term.second)
-    ]
-    both = Term("covariance", term.argument, term.clauses, "pop", second=term.second)
-    return [*spreads, both]
-
-
-def _correlations(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
-    """Return CORR(y, x) for each group, without an interval."""
-    *spreads, both = [variances(selection, part) for part in _moments(term)]
-    notes = tuple(dict.fromkeys((*selection.plan.notes, *term.notes, NO_INTERVAL)))
-    found = {}
-    for key in selection.keys:
-        scale = spreads[0][key].value * spreads[1][key].value
-        value = both[key].value / scale if scale else math.nan
-        parts = [each[key] for each in (*spreads, both)]
-        exact = all(isinstance(each.law, Exact) for each in parts)
-        law: Law = Exact() if exact and not math.isnan(value) else Unknown()
-        if scale == 0:
-            law = Undefined()
-        elif math.isnan(value) and not exact and not any(map(_is_null, parts)):
-            law = Anywhere(-1.0, 1.0)
-        found[key] = Estimate(value, law, OF_MOMENTS, notes if law != Exact() else notes[:-1])
-    return found
