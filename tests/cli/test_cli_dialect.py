@@ -131,5 +131,5 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     marked.write_text("[attribute.age]\n")
     done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
     assert "write [attributes.NAME]" in done.err
-    done = run("republish", place / "view", place / "people.csv")
+    done = run("release", "republish", place / "view", place / "people.csv")
     assert "that needs alphabeta with --views 2 or more" in done.err

@@ -264,7 +264,7 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     assert run("publish", *table, *views, "--views", "3", "-o", tmp_path / "ab", *book).code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     words = {
-        "republish": ("republish", tmp_path / "ab", place / "people.parquet", "-j", "2", *book),
+        "republish": ("release", "republish", tmp_path / "ab", place / "people.parquet", "-j", "2", *book),
         "db create": ("db", "create", tmp_path / "db", *table, "-e", "0.5", "-l", "40"),
         "serve": ("serve", "--demo", "--address", "127.0.0.1:0"),
     }[command]

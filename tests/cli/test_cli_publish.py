@@ -253,15 +253,15 @@ def test_a_further_view_takes_the_private_record_and_the_same_table(place, tmp_p
     assert (refused.code, "--book FILE" in refused.err) == (2, True)
     book = ("--book", tmp_path / "views.book")
     assert run("publish", *words, "-o", tmp_path / "v", *book).code == 0
-    assert "needs the private record" in run("republish", tmp_path / "v", words[0]).err
+    assert "needs the private record" in run("release", "republish", tmp_path / "v", words[0]).err
     header, first, second, *others = (place / "people.csv").read_text().splitlines()
     assert first.partition(",")[2] != second.partition(",")[2]
     (tmp_path / "changed.csv").write_text("\n".join([header, first, first, *others]))
-    refused = run("republish", tmp_path / "v", tmp_path / "changed.csv", *book)
+    refused = run("release", "republish", tmp_path / "v", tmp_path / "changed.csv", *book)
     assert "not the table that was published before" in refused.err
-    done = run("republish", tmp_path / "v", words[0], *book)
+    done = run("release", "republish", tmp_path / "v", words[0], *book)
     assert (done.code, "Added a view to" in done.out) == (0, True), done.err
-    again = run("republish", tmp_path / "v", words[0], *book)
+    again = run("release", "republish", tmp_path / "v", words[0], *book)
     assert "All views that the promise covers (2) are published" in again.err
 
 

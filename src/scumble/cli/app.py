@@ -30,7 +30,7 @@ _PURPOSE = (
 )
 # The commands and their modules, in the order of the help; groups of commands come after them.
 _COMMANDS = {
-    **dict.fromkeys(("publish", "republish", "insert", "delete"), "publish"),
+    "publish": "publish",
     "link": "groups.linked",
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
@@ -43,6 +43,7 @@ _COMMANDS = {
     **dict.fromkeys(("methods", "demo", "doctor", "version"), "commands"),
 }
 _GROUPS = {
+    "release": "release.app",
     "schema": "commands.schema_app",
     "db": "database.app",
     "ledger": "groups.ledger.app",

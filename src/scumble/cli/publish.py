@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
-from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.query import query_command
 
@@ -102,65 +101,7 @@ def publish(
     if as_json:
         _warn(warning)
     for folder, release in folders.items():
-        _show(release, folder, as_json, said=(*said, warning))
-
-
-@options.expand_groups
-def republish(
-    folder: options.ReleaseFolder,
-    rows: publish_options.AddedRows,
-    book: publish_options.ViewBook = None,
-    jobs: publish_options.PublishJobs = 1,
-    as_json: options.Json = False,
-) -> None:
-    """Add the next view of the same table to a release by alphabeta with --views."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
-        found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added a view to")
-
-
-@options.expand_groups
-def insert(
-    folder: options.ReleaseFolder,
-    rows: publish_options.AddedRows,
-    book: publish_options.KnownBook,
-    as_json: options.Json = False,
-) -> None:
-    """Add records to a release by aroma with --identifier."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
-        found = release.insert(rows.source, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added records to")
-
-
-def delete(
-    folder: options.ReleaseFolder,
-    identifiers: publish_options.Identifiers,
-    book: publish_options.KnownBook,
-    as_json: options.Json = False,
-) -> None:
-    """Take records out of a release by aroma with --identifier."""
-    from scumble.private.owner import open_release
-
-    release = open_release(folder, book=book)
-    ids = options.read_text(identifiers).split("\n")
-    with bars.working("Taking records out"):
-        found = release.delete([line.strip() for line in ids if line.strip()])
-    _replace(found, folder, book, as_json, "Took records out of")
-
-
-def _replace(
-    release: OwnedRelease, folder: Path | str, book: Path | None, as_json: bool, done: str
-) -> None:
-    """Save a changed release in place of the old one, and print it. Ctrl-C comes too late."""
-    with ignore_interrupts():
-        release.save(folder, force=True, insecure=release.manifest.seeded, book=book)
-        _show(release, folder, as_json, done)
+        show_made(release, folder, as_json, said=(*said, warning))
 
 
 @contextmanager
@@ -175,7 +116,7 @@ def _mention_charge(ledger: str | None) -> Iterator[None]:
         raise
 
 
-def _show(
+def show_made(
     release: OwnedRelease,
     folder: Path | str,
     as_json: bool,

@@ -142,35 +142,6 @@ def opened_engine(
         yield Spark(session, staging=staging, insecure_cluster=insecure_cluster)
 
 
-# --- changing a release --------------------------------------------------------------------------
-
-KnownBook = Annotated[
-    Path, typer.Option("--book", metavar="FILE", help="The private record of the release.")
-]
-ViewBook = Annotated[
-    Path | None, typer.Option("--book", metavar="FILE", help="The private record of the release.")
-]
-Identifiers = Annotated[
-    Path,
-    typer.Option("--identifiers", metavar="FILE", help="Text file with one identifier a line."),
-]
-
-
-@dataclass(frozen=True)
-class AddedRows:
-    """Rows that are added to a release, and how they are read."""
-
-    source: options.Source
-    table: options.Table = None
-    reveal: Reveal = False
-    insecure_seed: InsecureSeed = None
-
-    def arguments(self, progress: Callable[[int], None] | None) -> dict[str, Any]:
-        """Return the arguments of `republish` and `insert` after the source."""
-        named = {"table": self.table, "reveal": self.reveal, "seed": self.insecure_seed}
-        return {**named, "progress": progress}
-
-
 # --- parameters of mechanisms --------------------------------------------------------------------
 
 
