@@ -30,8 +30,6 @@ _PURPOSE = (
 )
 # The commands and their modules, in the order of the help; groups of commands come after them.
 _COMMANDS = {
-    "publish": "publish",
-    "link": "groups.linked",
     **dict.fromkeys(("show", "query"), "commands"),
     "marginal": "publish",
     **dict.fromkeys(("rows", "export"), "groups.rows"),
@@ -40,9 +38,10 @@ _COMMANDS = {
     "compare": "compare",
     "audit": "audit",
     "serve": "groups.server",
-    **dict.fromkeys(("methods", "demo", "doctor", "version"), "commands"),
+    **dict.fromkeys(("demo", "doctor", "version"), "commands"),
 }
 _GROUPS = {
+    "publish": "publish_group.app",
     "release": "release.app",
     "schema": "commands.schema_app",
     "db": "database.app",

@@ -1,4 +1,4 @@
-"""The commands that need no file of their own: schema infer, show, query, methods, demo, doctor.
+"""The commands that need no file of their own: schema infer, show, query, demo, doctor.
 
 Heavy imports are inside the commands, so that one does not wait for what another needs.
 """
@@ -134,21 +134,6 @@ def query(
         printing.print_answer(answer, level)
     else:
         printing.show_answer(answer, level)
-
-
-def methods(method: options.MethodName = None, as_json: options.Json = False) -> None:
-    """List the methods to publish with, and what each promises.
-
-    With the name of a method: what it publishes and promises in full, and its options.
-    """
-    if as_json:
-        console.print_json(
-            printing.method_fields() if method is None else printing.method_card(method)
-        )
-    elif method is None:
-        printing.show_methods()
-    else:
-        printing.show_method(method)
 
 
 def demo(

@@ -94,7 +94,7 @@ class Selection:
         queries: str = "QUERIES",
     ) -> str:
         """Return the shell command that publishes."""
-        words = ["scumble", "publish", source, "--schema", schema, "--method", self.method]
+        words = ["scumble", "publish", self.method, source, "--schema", schema]
         for name, value in self.parameters.items():
             if name == "queries" and not isinstance(value, str):
                 words += ["--queries", queries]
