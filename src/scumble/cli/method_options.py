@@ -20,6 +20,7 @@ import typer
 
 from scumble.cli import options
 from scumble.model.errors import ParameterError
+from scumble.private.mechanism import constructor_parameters, option_name
 
 if TYPE_CHECKING:
     from scumble.private.mechanism import Mechanism, ParameterInfo
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
 _SHORT = {"epsilon": "-e", "attributes": "-a", "attribute": "-a"}
 # Two values of one parameter that are written as two flags.
 _PAIRS = {"several": ("compound", "each"), "adaptive": ("adaptive", "uniform")}
-# A parameter whose name means something else in another method has an option of its own.
-_RENAMED = {
-    ("frapp", "k"): "prior-multiple",
-    ("alphabeta", "k"): "prior-multiple",
-    ("generalise", "suppress"): "suppress-share",
-    ("generalise", "weights"): "column-weights",
-    ("keys", "within"): "within-column",
-}
 # Placeholders that say more than the type does.
 _PLACEHOLDERS = {
     **dict.fromkeys("alpha beta confidence d delta f keep rho1 rho2 total".split(), "SHARE"),
@@ -125,7 +118,7 @@ class MethodOption:
         return int(value) if whole else value
 
     def _flag(self, parameter: str) -> str:
-        return "--" + _RENAMED.get((self.method, parameter), parameter).replace("_", "-")
+        return f"--{option_name(self.method, parameter)}"
 
     @property
     def help(self) -> str:
@@ -168,8 +161,6 @@ class MethodOption:
 
 def method_options(method: str, mechanism: type[Mechanism]) -> dict[str, MethodOption]:
     """Return the options of a method by the names of the parameters that they give."""
-    from scumble.private.mechanism import constructor_parameters
-
     return {each.name: MethodOption(method, each) for each in constructor_parameters(mechanism)}
 
 

@@ -318,4 +318,4 @@ def publish_command(table: str, method: str, *, schema: str = "SCHEMA", **option
         f"--{name}" if value is True else f"--{name} {value}" for name, value in options.items()
     )
     source = f"{shlex.quote(table)} --schema {shlex.quote(schema)}"
-    return f"scumble publish {source} --method {method} {listed} -o view"
+    return f"scumble publish {method} {source} {listed} -o view"

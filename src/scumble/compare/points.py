@@ -33,6 +33,7 @@ from scumble.compare.runs import Run
 from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
+from scumble.private.mechanism import option_name
 from scumble.private.mechanism_metadata import PRIOR
 
 _DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
@@ -349,10 +350,11 @@ def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mappin
     options: dict[str, Any] = {}
     for name, value in parameters.items():
         flag = _FLAGS.get((name, value)) if isinstance(value, (bool, str)) else None
+        option = flag or option_name(published_by(method), name)
         if flag or value is True:
-            options[flag or _dashed(name)] = True
+            options[option] = True
         elif value is not False and value is not None:
-            options[_dashed(name)] = _written(value)
+            options[option] = _written(value)
     if published_by(method) == "workload":
         options["queries"] = shlex.quote(str(about.get("file") or "QUESTIONS.sql"))
     options |= {name: _written(value) for name, value in about.get("reading", {}).items()}
@@ -360,10 +362,6 @@ def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mappin
     source = str(about.get("source") or "TABLE")
     command = publish_command(source, published_by(method), **known, **options)
     return command if method == published_by(method) else f"{command} && {_DRAW}"
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _written(value: Any) -> str:
