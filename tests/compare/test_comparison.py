@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
@@ -21,7 +23,7 @@ from scumble.compare.comparison import Comparison, Results
 from scumble.compare.exposure import release_exposure
 from scumble.compare.measures import spread
 from scumble.compare.page import page, read, write
-from scumble.compare.points import Point, as_csv, points, sentence
+from scumble.compare.points import Point, _with_rival, as_csv, points, sentence
 from scumble.compare.questions import questions
 from scumble.compare.settings import Settings, read_settings, schema_to_compare
 from scumble.compare.truth import TrueTable, stand_in
@@ -241,8 +243,6 @@ def _point(name: str, success: float, error: float, *, private: bool = True) -> 
 
 
 def test_only_like_beats_like() -> None:
-    from scumble.compare.points import _with_rival
-
     full, hollow = _point("full", 0.2, 0.5), _point("hollow", 0.1, 0.1, private=False)
     worse, same = _point("worse", 0.3, 0.6), _point("same", 0.2, 0.5)
     every = [full, hollow, worse, same]
@@ -261,22 +261,73 @@ def test_only_like_beats_like() -> None:
 
 
 def test_sentences() -> None:
-    point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, typical=(604.0, 39.2))
-    assert sentence(point, 8) == (
-        "an attacker who gave 10 % to a value can end at most at 33 %; a count of 600 will be "
-        "within ±40 nineteen times in twenty."
+    """All are about one attacker; a promise says what holds for everybody, and none that nothing
+    does.
+    """
+    point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, worst=0.25, typical=(604.0, 39.2))
+    assert sentence(point) == (
+        "the best guess is right in 20 % of the cases, and about nobody in more than 25 %; a count "
+        "of 600 will be within ±40 nineteen times in twenty."
     )
     other = replace(point, posterior=None, beaten_by="subset, ε = 1")
-    assert sentence(other, 8).startswith("not DP: an attacker who finds all 8 values")
-    assert sentence(other, 8).endswith(
+    assert sentence(other).startswith(
+        "not DP: the best guess is right in 20 % of the cases, and in 25 % about the unluckiest "
+        "person; no limit holds for whoever knows more; a count of 600"
+    )
+    assert "unluckiest" not in sentence(replace(other, worst=None))
+    assert sentence(other).endswith(
         "It is beaten by subset, ε = 1, which exposes no more and errs no more."
     )
     missed = replace(point, numbers={"coverage": spread(np.array([0.416, 0.416]))})
-    assert sentence(missed, 8).endswith(
+    assert sentence(missed).endswith(
         "Its intervals of 95 % held the truth in 42 % of the cases only."
     )
     loose = replace(point, delta=1e-6, typical=None)
-    assert "33 % (but for a chance of 0.000001); the answers are off by 50 %" in sentence(loose, 8)
+    assert "25 % (except with probability 0.000001); the answers are off by 50 %" in sentence(loose)
+
+
+def test_nobody_is_beaten_by_a_worse_worst_case() -> None:
+    better = replace(_point("anatomy", 0.2, 0.3), posterior=None, worst=1.0)
+    point = replace(_point("aroma", 0.3, 0.5), posterior=None, worst=0.5)
+    assert _with_rival(point, [better]).beaten_by == ""
+    assert _with_rival(point, [replace(better, worst=0.5)]).beaten_by
+
+
+def test_the_unluckiest_person_by_brute_force() -> None:
+    """Anatomy: Bayes' rule over every group, with all values equally likely beforehand."""
+    rng = np.random.default_rng(5)
+    table = pa.table({"a": np.arange(60), "s": rng.choice(list("uvwxyz"), 60)})
+    schema = sc.Schema(
+        (
+            sc.Attribute("a", "quasi", sc.IntegerRange(0, 59)),
+            sc.Attribute("s", "sensitive", sc.Category(tuple("uvwxyz"))),
+        )
+    )
+    release = sc.publish(table, schema, sc.Anatomy(l=3, suppress=True), seed=1)
+    true_table = TrueTable.read(table, schema)
+    found = release_exposure(release, true_table, Fraction(1, 10))
+    groups = pq.read_table(release.folder / release.evidence.values).to_pylist()
+    whole = Counter(table["s"].to_pylist())
+    chances = {}
+    for row in groups:
+        chances.setdefault(row["group"], []).append(row["count"] / whole[row["s"]])
+    left = {v: n - sum(r["count"] for r in groups if r["s"] == v) for v, n in whole.items()}
+    missing = [left[value] / whole[value] for value in whole]
+    best = [max(each) / sum(each) for each in chances.values()]
+    best += [max(missing) / sum(missing)] if any(missing) else []
+    assert found.worst == pytest.approx(max(best))
+    assert found.success <= found.worst
+
+
+def test_the_unluckiest_row_of_multisets() -> None:
+    """Aroma with an even pool: a value that is c of the k shown has the chance c / k."""
+    table = pa.table({"s": ["x", "y", "z", "x"] * 30})
+    schema = sc.Schema((sc.Attribute("s", "sensitive", sc.Category(("x", "y", "z"))),))
+    release = sc.publish(table, schema, sc.Aroma(k=3, pool="uniform"), seed=1)
+    found = release_exposure(release, TrueTable.read(table, schema), Fraction(1, 10))
+    shown = pq.read_table(release.folder / release.evidence.files[0])
+    rows = zip(*(column.to_pylist() for column in shown.columns), strict=True)
+    assert found.worst == pytest.approx(max(max(row) for row in rows) / 3)
 
 
 def test_going_on_makes_only_what_is_missing(compared: tuple[Comparison, Results]) -> None:

@@ -36,7 +36,7 @@ def test_what_is_exact_has_a_place_of_its_own() -> None:
     """Below all errors; the axis says so."""
     exact = replace(MARK, method="subset", error=0.0)
     drawn = _drawn(MARK, exact)
-    ticks = re.findall(r'text-anchor="end" x="60" y="([^"]+)">([^<]*)<', drawn)
+    ticks = re.findall(r'text-anchor="end" x="76" y="([^"]+)">([^<]*)<', drawn)
     assert ticks[0][1] == "exact"
     assert all(label.endswith(" %") for _, label in ticks[1:])
     above, below = _heights(drawn)
@@ -61,7 +61,25 @@ def test_texts_that_would_overlap_are_left_out() -> None:
     drawn = _drawn(*[replace(MARK, words=f"k = {number}") for number in range(30)])
     assert drawn.count("<title>uniform, k = ") == 30
     assert 1 < drawn.count("k = ") - 30 < 15
-    assert drawn.count('font-weight="bold"') == 1
+    assert drawn.count('font-size="12.5" font-weight="bold"') == 1
+
+
+def test_methods_without_a_promise_have_a_panel_of_their_own() -> None:
+    """With the same axes, and a line from the average person to the unluckiest one."""
+    open_ = replace(MARK, method="aroma", private=False, worst=0.9)
+    drawn = _drawn(MARK, open_)
+    with_promise, without = drawn.split(">No promise: an unlucky person is exposed<")
+    assert ">With a promise: it holds for everybody<" in with_promise
+    assert "uniform" in with_promise
+    assert "aroma" not in with_promise.partition("<title>")[2]
+    assert "<title>aroma" in without
+    assert without.count('class="worst"') == 1
+    assert 'class="worst"' not in _drawn(MARK, replace(open_, worst=None))
+    assert 'class="worst"' not in _drawn(replace(MARK, worst=0.9))
+    first, second = (re.findall(r'<circle cx="([^"]+)"', each) for each in (with_promise, without))
+    assert first == second  # of equal chances
+    assert "No promise" not in _drawn(MARK)
+    assert "With a promise" not in _drawn(open_)
 
 
 def test_styles_of_marks_and_curves() -> None:
@@ -105,9 +123,9 @@ def test_exact_counts_in_a_sentence() -> None:
     point = Point(
         "uniform", "ε = 1", 0.2, "exact", 0.3, False, 0.0, error, {}, 10, None, (5000.0, 0.0), ()
     )
-    assert sentence(point, 8).endswith("; a count of 5,000 is answered exactly.")
+    assert sentence(point).endswith("; a count of 5,000 is answered exactly.")
     mostly = replace(point, error=spread(np.array([0.0, 0.1])))
-    assert sentence(mostly, 8).endswith("is answered exactly nineteen times in twenty.")
+    assert sentence(mostly).endswith("is answered exactly nineteen times in twenty.")
 
 
 def test_the_page_says_how_to_publish(results: Results) -> None:
@@ -119,8 +137,9 @@ def test_the_page_says_how_to_publish(results: Results) -> None:
     assert "--schema s.toml --attributes a,b,c,d,e --neighbours replace --epsilon 1" in text
     assert "Summaries measured the columns a, b, c, d and e." in text
     assert "(1 question, 2 answers)" in text
-    assert "Not DP: an attacker who gave, as the table's own share has it, at most" in text
-    assert "(ρ1) to a value can end at most at" in text
+    assert "Not DP: the best guess is right in" in text
+    assert "a value that at most" in text
+    assert "(ρ1) of the rows have is right in at most" in text
 
 
 def test_a_method_is_left_out_once(results: Results) -> None:

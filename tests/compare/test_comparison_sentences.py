@@ -33,22 +33,26 @@ def results() -> Results:
 
 
 def _numbers(results: Results, method: str) -> tuple[Point, float, float, float]:
-    """Where a prior of 10 % can end, the count that is told of, and its error."""
+    """The bound that holds for everybody, the count that is told of, and its error."""
     [point] = [each for each in points(results, "root") if each.method == method]
-    pattern = r"gave 10 % to a value can end at most at ([\d.]+) %; a count of (\d+) will be "
+    pattern = r"and about nobody in more than ([\d.]+) %; a count of (\d+) will be "
     pattern += r"within ±(\d+) nineteen times in twenty\."
-    found = re.match(rf"an attacker who {pattern}", sentence(point, VALUES))
-    assert found, sentence(point, VALUES)
-    end, count, error = (float(number) for number in found.groups())
-    return point, end, count, error
+    found = re.search(pattern, sentence(point))
+    assert found, sentence(point)
+    bound, count, error = (float(number) for number in found.groups())
+    return point, bound, count, error
 
 
 @pytest.mark.parametrize("method", ["uniform", "histogram"])
-def test_where_a_prior_ends(results: Results, method: str) -> None:
-    """Odds of 1 to 9 grow by e at most; rounded up."""
-    _, end, count, _ = _numbers(results, method)
+def test_what_holds_for_everybody(results: Results, method: str) -> None:
+    """The best guess among equally likely values is right with e / (e + 19) at most; odds of 1 to 9
+    grow by e at most. Both are rounded up.
+    """
+    point, bound, count, _ = _numbers(results, method)
+    assert bound == ceil(1000 * exp(1) / (exp(1) + VALUES - 1)) / 10
+    assert point.success <= point.worst
     odds = exp(1) / 9
-    assert end == ceil(1000 * odds / (1 + odds)) / 10
+    assert point.posterior == pytest.approx(odds / (1 + odds))
     assert count == EACH
 
 

@@ -34,6 +34,9 @@ from scumble.private.publish import publish
 from scumble.public.manifest import Manifest
 from scumble.public.release import Release
 
+Codes = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Exposure:
@@ -75,11 +78,44 @@ def channel_exposure(channel: Channel, schema: Schema) -> float:
     return float(own(channel, schema))
 
 
+@dataclass(frozen=True)
+class GroupExposure:
+    """The success of the best guess from groups of rows: on average, and about the unluckiest
+    person.
+    """
+
+    success: float
+    worst: float
+
+
+def group_exposure(group: Codes, codes: Codes, counts: Codes, whole: Codes) -> GroupExposure:
+    """Return the exposure of a table that is published in groups; `whole` has the number of rows of
+    each sensitive value.
+
+    A line of the other arrays says how many rows (`counts`) of a value (`codes`) a group has. A
+    person with value v is in a group with a probability equal to the share of v's rows in the
+    group. The attacker names the value with the largest share, mostly the rarest one. The same
+    holds for people who were left out. Values that nobody has are not among those to guess.
+    """
+    there = whole > 0
+    if not there.any():
+        blind = 1 / max(len(whole), 1)
+        return GroupExposure(blind, blind)
+    missing = 1 - np.bincount(codes, counts, len(whole))[there] / whole[there]
+    shares = counts / whole[codes]
+    groups = int(group.max(initial=-1)) + 1
+    largest = np.zeros(groups)
+    np.maximum.at(largest, group, shares)
+    total = np.bincount(group, shares, groups)
+    chances = np.append(largest[total > 0] / total[total > 0], 0.0)
+    if missing.max() > 0:
+        chances = np.append(chances, missing.max() / missing.sum())
+    success = (float(largest.sum()) + float(missing.max())) / int(there.sum())
+    return GroupExposure(success, float(chances.max()))
+
+
 # The Bayes-optimal adversary. All values are equally likely a priori, so the best guess is the
 # value with the largest likelihood; ties are broken at random.
-
-Codes = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:

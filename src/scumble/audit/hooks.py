@@ -15,7 +15,7 @@ Of a kind of evidence:
 - `check_promise(release, promise)`: the finding about a promise that the family alone makes.
 - `release_findings(release)`: attacks and checks of its own.
 - `owner_findings(release, source, outside=, joined=)`: what only the owner of the table can tell.
-- `table_exposure(release, table)`: the success of the best guess, from the true table.
+- `table_exposure(release, table)`: the `GroupExposure` of the best guess, from the true table.
 
 Of a channel:
 

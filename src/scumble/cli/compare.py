@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import closing, nullcontext
 from errno import EACCES
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from scumble.compare.comparison import Comparison, Results
     from scumble.compare.truth import TrueTable
 
+# How many releases, and how many seconds, a forecast of the time is made from.
+_FORECAST_RUNS, _FORECAST_SECONDS = 3, 2.0
+
 
 def compare(
     schema: options.SchemaFile,
@@ -31,7 +36,7 @@ def compare(
     setting: Setting = None,
     workload: Workload = "breakdowns",
     questions: Questions = None,
-    repeats: Repeats = 10,
+    repeats: Repeats = 3,
     measure: Measure = "relative",
     neighbours: Neighbours = "replace",
     private_preview: Preview = False,
@@ -280,14 +285,20 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
 
     No run begins in this process after `seconds`. The first one is always made.
     """
-    end = monotonic() + seconds
+    begin = monotonic()
+    end = begin + seconds
     total = len(comparison.choices) * comparison.repeats
-    why = "Stopped"
+    settings = len(comparison.choices)
+    console.say(f"{settings} settings, {comparison.repeats} releases of each: {total} in all.")
+    why, forecast = "Stopped", False
     with bars.working("Comparing"):
         try:
             with closing(comparison.runs(results, jobs)) as runs:
+                ends = [begin]
                 for done in runs:
                     tell(done, total)
+                    forecast = forecast or _say_forecast(ends, total - done)
+                    ends.append(monotonic())
                     if monotonic() >= end and results.runs:
                         break
             _say_what_is_open(comparison, results, seconds)
@@ -299,6 +310,17 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
         except ScumbleError as error:
             why = str(error)
     console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
+    return True
+
+
+def _say_forecast(ends: list[float], left: int) -> bool:
+    """Say about how long the `left` releases take, from the times at which earlier ones ended;
+    return whether it was said. It is a median: the first releases load libraries.
+    """
+    if not left or len(ends) <= _FORECAST_RUNS or ends[-1] - ends[0] < _FORECAST_SECONDS:
+        return False
+    seconds = left * median(after - before for before, after in pairwise(ends))
+    console.say(f"About {max(round(seconds), 1):,} more seconds.")
     return True
 
 
@@ -329,16 +351,16 @@ def _show(results: Results, measure: str, output: Path, *, as_json: bool) -> Non
     if not results.runs:
         raise ParameterError("Nothing was compared, and nothing is written.")
     written = write(results, measure, output)
-    found, values = points(results, measure), int(results.about["values"])
+    found = points(results, measure)
     if as_json:
-        console.print_json([as_fields(point, values) for point in found])
+        console.print_json([as_fields(point) for point in found])
     else:
         shown = MEASURES[measure]
         for point in found:
             mean = point.error.mean
             error = percents(mean) if shown.percent else f"{mean:.4g}"
             title = f"{shown.words[0].upper()}{shown.words[1:]}"
-            console.echo(f"{point.name}: {sentence(point, values)} {title} {error}.")
+            console.echo(f"{point.name}: {sentence(point)} {title} {error}.")
     console.say(PREVIEW if results.about["preview"] else OWNER)
     console.say(f"Wrote {', '.join(map(str, written))}.")
 

@@ -1,6 +1,8 @@
 """The chart of a comparison in SVG: what an attacker can learn against the error of the answers.
 
-It has no style sheet: it stands in pages that forbid inline styles, and in a file of its own.
+Methods with a promise and methods without one are in two panels with the same axes, so that nobody
+compares an average person with a bound for everybody. There is no style sheet: the chart stands in
+pages that forbid inline styles, and in a file of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ from markupsafe import Markup, escape
 
 # Okabe and Ito's palette without its yellow, and a grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a6d3b", "#777777")
-_WIDTH, _HEIGHT = 760, 460
-_LEFT, _RIGHT, _TOP, _BOTTOM = 68, 16, 28, 52
-_LEGEND = (
-    "filled: differentially private · hollow: not · dashed: protects whole rows · "
-    "arrow: at most there · pale: beaten by another setting"
+_WIDTH, _PANEL = 760, 330
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 16, 44, 40
+_AXIS = 22  # below the last panel: what the axis across shows
+_WITH_PROMISE = (
+    "With a promise: it holds for everybody",
+    "dashed: protects whole rows · arrow: at most there · pale: beaten by another setting",
+)
+_WITHOUT = (
+    "No promise: an unlucky person is exposed",
+    "mark: the average person · line: up to the unluckiest person · pale: beaten",
 )
 # Offsets of a text from its mark, the best first, with its anchor.
 _OFFSETS = (
@@ -34,9 +41,10 @@ Box = tuple[float, float, float, float]
 class Mark:
     """A setting of a method.
 
-    `success` is the chance of an attacker (at most, if `limit`). Marks are filled if they are
-    `private`; curves of methods that protect `whole` rows are dashed. A setting is `beaten` if
-    another one exposes no more and errs no more.
+    `success` is the chance of an attacker (at most, if `limit`), and `worst` his chance against the
+    unluckiest person, if it is known. Marks that are `private` are in the panel of methods with a
+    promise, filled; curves of methods that protect `whole` rows are dashed. A setting is `beaten`
+    if another one exposes no more and errs no more.
     """
 
     method: str
@@ -47,6 +55,19 @@ class Mark:
     whole: bool
     limit: bool
     beaten: bool
+    worst: float | None = None
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Where a panel is drawn: its top, and its axis upwards."""
+
+    top: float
+    up: _LogAxis
+
+    @property
+    def bottom(self) -> float:
+        return self.top + _PANEL - _TOP - _BOTTOM
 
 
 @dataclass(frozen=True)
@@ -92,67 +113,100 @@ def draw_chart(marks: Sequence[Mark], blind: float, measure: str, *, percent: bo
     shown = [each for each in marks if math.isfinite(each.error)]
     if not shown:
         return Markup("")
+    colours = assign_colours([each.method for each in marks])
     errors = [each.error for each in shown if each.error] or [0.01]
     exact = min(errors) / max((max(errors) / min(errors)) ** 0.15, 2.0)
-    across = _LogAxis.of([blind, *(each.success for each in shown)], _LEFT, _WIDTH - _RIGHT)
     has_exact = not all(each.error for each in shown)
-    up = _LogAxis.of([*errors, *([exact] * has_exact)], _HEIGHT - _BOTTOM, _TOP)
-    labels = [(tick, _format_tick(tick, percent)) for tick in up.ticks()]
-    if has_exact:
-        labels = [(exact, "exact"), *(pair for pair in labels if pair[0] >= min(errors))]
-    places = [(across.place(each.success), up.place(each.error or exact)) for each in shown]
-    parts = [*_draw_frame(across, up, labels, blind, measure), *_draw_marks(shown, places)]
-    words = f"{measure} against the chance of an attacker, of {len(shown)} settings"
+    chances = [blind, *(max(each.success, each.worst or 0.0) for each in shown)]
+    across = _LogAxis.of([*chances, *(each.success for each in shown)], _LEFT, _WIDTH - _RIGHT)
+    halves = [[each for each in shown if each.private is private] for private in (True, False)]
+    parts: list[str] = []
+    top = 0.0
+    for half, words in zip(halves, (_WITH_PROMISE, _WITHOUT), strict=True):
+        if not half:
+            continue
+        up = _LogAxis.of([*errors, *([exact] * has_exact)], top + _PANEL - _BOTTOM, top + _TOP)
+        panel = _Panel(top + _TOP, up)
+        labels = [(tick, _format_tick(tick, percent)) for tick in up.ticks()]
+        if has_exact:
+            labels = [(exact, "exact"), *(pair for pair in labels if pair[0] >= min(errors))]
+        places = [(across.place(each.success), up.place(each.error or exact)) for each in half]
+        parts += _draw_frame(across, panel, labels, blind, measure, words)
+        parts += _draw_marks(half, places, across, panel, colours)
+        top += _PANEL
+    high = top + _AXIS
+    parts.append(
+        f'<text text-anchor="middle" x="{(_LEFT + _WIDTH - _RIGHT) / 2:.0f}" y="{high - 10:.0f}">'
+        "an attacker's best chance to guess a person's value (log scale)</text>"
+    )
+    spoken = f"{measure} against the chance of an attacker, of {len(shown)} settings"
     # Every part is made of numbers, escaped texts and our own words.
     return Markup(  # noqa: S704
-        f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'role="img" aria-label="{escape(words)}" font-family="DejaVu Sans, sans-serif" '
+        f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {high:.0f}" '
+        f'role="img" aria-label="{escape(spoken)}" font-family="DejaVu Sans, sans-serif" '
         f'font-size="12" fill="currentColor">{"".join(parts)}</svg>'
     )
 
 
-def _draw_marks(marks: Sequence[Mark], places: Sequence[Point]) -> Iterator[str]:
+def _draw_marks(
+    marks: Sequence[Mark],
+    places: Sequence[Point],
+    across: _LogAxis,
+    panel: _Panel,
+    colours: dict[str, str],
+) -> Iterator[str]:
     """Yield a curve for each method, the marks, and their texts where there is space."""
-    colours = assign_colours([each.method for each in marks])
     taken = [
         (x - (18 if mark.limit else 6), y - 6, x + 6, y + 6)
         for mark, (x, y) in zip(marks, places, strict=True)
     ]
     texts: dict[int, str] = {}
-    for method, colour in colours.items():
+    for method in dict.fromkeys(each.method for each in marks):
         own = [number for number, each in enumerate(marks) if each.method == method]
         own.sort(key=lambda number: marks[number].success)
         line = " ".join(f"{places[number][0]:.1f},{places[number][1]:.1f}" for number in own)
         dashed = ' stroke-dasharray="6 4"' if all(marks[number].whole for number in own) else ""
+        colour = colours[method]
         yield f'<polyline points="{line}" fill="none" stroke="{colour}" opacity=".4"{dashed}/>'
         # The method is named at the mark that exposes most, or else where there is space.
         for number, others in [*((each, taken) for each in own[::-1]), (own[-1], [])]:
-            name = _write(f"{method}, {marks[number].words}", places[number], others, bold=True)
+            name = _write(
+                f"{method}, {marks[number].words}", places[number], others, panel, bold=True
+            )
             if name:
                 texts[number] = name
                 break
     for number, (mark, (x, y)) in enumerate(zip(marks, places, strict=True)):
-        text = texts.get(number) or _write(mark.words, (x, y), taken)
+        text = texts.get(number) or _write(mark.words, (x, y), taken, panel)
         arrow = f'<path d="M {x - 7:.1f} {y:.1f} h -11 l 4 -3 m -4 3 l 4 3" fill="none"/>'
         pale = ' opacity=".45"' if mark.beaten else ""
         hollow = "" if mark.private else ' fill="none"'
         colour = colours[mark.method]
+        reach = "" if mark.private or mark.worst is None else _draw_reach(x, y, across, mark.worst)
         yield (
             f'<g class="mark" stroke="{colour}" fill="{colour}"{pale}>'
-            f"<title>{escape(f'{mark.method}, {mark.words}')}</title>{arrow * mark.limit}"
+            f"<title>{escape(f'{mark.method}, {mark.words}')}</title>{arrow * mark.limit}{reach}"
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" stroke-width="2"{hollow}/>'
             f'<g stroke="none">{text}</g></g>'
         )
 
 
-def _write(text: str, at: Point, taken: list[Box], *, bold: bool = False) -> str:
+def _draw_reach(x: float, y: float, across: _LogAxis, worst: float) -> str:
+    """Return a line from the average person at `x` to the unluckiest one."""
+    end = across.place(worst)
+    if end < x + 6:
+        return ""
+    return f'<path class="worst" d="M {x + 6:.1f} {y:.1f} H {end:.1f} m 0 -4 v 8" fill="none"/>'
+
+
+def _write(text: str, at: Point, taken: list[Box], panel: _Panel, *, bold: bool = False) -> str:
     """Return a text beside a mark, and add its box to `taken`; nothing if there is no space."""
     size = 12.5 if bold else 10.5
     wide = (0.68 if bold else 0.6) * size * len(text)
     for right, down, anchor in _OFFSETS:
         left = at[0] + right - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
         box = (left, at[1] + down - size, left + wide, at[1] + down + 2)
-        inside = box[0] > _LEFT and box[2] < _WIDTH and box[1] > _TOP and box[3] < _HEIGHT - _BOTTOM
+        inside = box[0] > _LEFT and box[2] < _WIDTH and box[1] > panel.top and box[3] < panel.bottom
         if inside and not any(_overlap(box, other) for other in taken):
             taken.append(box)
             weight = ' font-weight="bold"' if bold else ""
@@ -168,29 +222,36 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _draw_frame(
-    across: _LogAxis, up: _LogAxis, labels: Sequence[tuple[float, str]], blind: float, measure: str
+    across: _LogAxis,
+    panel: _Panel,
+    labels: Sequence[tuple[float, str]],
+    blind: float,
+    measure: str,
+    words: tuple[str, str],
 ) -> Iterator[str]:
-    bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    """Yield the title, the axes and the grid of a panel."""
+    top, bottom, right = panel.top, panel.bottom, _WIDTH - _RIGHT
+    title, legend = words
     grid, faint = 'stroke="currentColor" stroke-opacity=".15"', 'fill-opacity=".65"'
+    yield (
+        f'<text class="panel" x="{_LEFT}" y="{top - 24:.0f}" font-size="14" font-weight="bold">'
+        f"{title}</text>"
+    )
+    yield f'<text {faint} font-size="10.5" x="{_LEFT}" y="{top - 8:.0f}">{legend}</text>'
     for tick in across.ticks():
         x = f"{across.place(tick):.1f}"
-        yield f'<line {grid} x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}"/>'
+        yield f'<line {grid} x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'
         text = _format_tick(tick, percent=True)
         yield f'<text {faint} text-anchor="middle" x="{x}" y="{bottom + 18}">{text}</text>'
     for number, text in labels:
-        y = up.place(number)
+        y = panel.up.place(number)
         yield f'<line {grid} x1="{_LEFT}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
         yield f'<text {faint} text-anchor="end" x="{_LEFT - 8}" y="{y + 4:.1f}">{text}</text>'
     x = f"{across.place(blind):.1f}"
     guess = 'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 4"'
-    yield f'<line {guess} x1="{x}" y1="{_TOP}" x2="{x}" y2="{bottom}"/>'
+    yield f'<line {guess} x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'
     yield f'<text {faint} font-style="italic" x="{x}" dx="5" y="{bottom - 6}">a blind guess</text>'
-    yield f'<text {faint} font-size="10.5" text-anchor="end" x="{right}" y="14">{_LEGEND}</text>'
-    middle, high = (_LEFT + right) / 2, (_TOP + bottom) / 2
-    yield (
-        f'<text text-anchor="middle" x="{middle:.0f}" y="{_HEIGHT - 10}">'
-        "an attacker's best chance to guess a person's value (log scale)</text>"
-    )
+    high = (top + bottom) / 2
     yield (
         f'<text text-anchor="middle" transform="translate(14 {high:.0f}) rotate(-90)">'
         f"{escape(measure)} (log scale)</text>"

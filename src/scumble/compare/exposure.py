@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import exp
@@ -21,9 +21,10 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.audit import hooks
-from scumble.audit.exposure import exposure
+from scumble.audit.exposure import GroupExposure, exposure
 from scumble.audit.runs import RecordedStep, RecordedSteps, RecordedTable
 from scumble.compare.truth import TrueTable
 from scumble.model.errors import ParameterError
@@ -59,15 +60,18 @@ class ReleaseExposure:
     """What an attacker learns from a release.
 
     `success` is the probability of the best guess, and `basis` says whether it is exact, a mean of
-    draws or an upper limit. `posterior` is the highest posterior of a given prior; None if the
-    release promises no limit (it is not DP). `whole` says whether the promise is for whole rows,
-    not only for sensitive values.
+    draws or an upper limit. `worst` is the probability of the best guess about the unluckiest
+    person of the table: the limit that ε allows where there is a promise, else computed from the
+    release, and None where that is not known. `posterior` is the highest posterior of a given
+    prior; None if the release promises no limit (it is not DP). `whole` says whether the promise is
+    for whole rows, not only for sensitive values.
     """
 
     success: float
     basis: Basis
     posterior: float | None
     whole: bool
+    worst: float | None = None
 
     @property
     def private(self) -> bool:
@@ -85,25 +89,57 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
     promise = strict or loose
     if promise is not None and _loss(promise)[0] > _LARGEST:
         promise = None
-    posterior = None if promise is None else _posterior(promise, prior)
-    whole = promise is not None and promise.neighbourhood != _VALUES
+    found = _measure_exposure(release, table, promise)
+    if promise is None:
+        worst = _find_worst(release) if found.worst is None else found.worst
+        return replace(found, worst=worst)
+    whole = promise.neighbourhood != _VALUES
+    sensitive = {attribute.name for attribute in table.schema.sensitive}
+    if not sensitive & set(release.evidence.columns):
+        return replace(found, posterior=float_at_least(prior), whole=whole, worst=found.success)
+    limit = _limit(promise, table.schema.size(sensitive))
+    return replace(found, posterior=_posterior(promise, prior), whole=whole, worst=limit)
+
+
+def _measure_exposure(
+    release: Release, table: TrueTable, promise: Guarantee | None
+) -> ReleaseExposure:
+    """Return the success of the best guess, without what a promise adds to it."""
     own = hooks.of_evidence(release.evidence, "table_exposure")
     if own is not None:
-        return ReleaseExposure(own(release, table), "exact", posterior, whole)
+        groups: GroupExposure = own(release, table)
+        return ReleaseExposure(groups.success, "exact", None, False, groups.worst)
     found = exposure(release.manifest)
     if found is not None:
-        return ReleaseExposure(found.success, "exact", posterior, whole)
+        return ReleaseExposure(found.success, "exact", None, False)
     if promise is None:
         raise ParameterError("What this release exposes is not known.")
     sensitive = [attribute.name for attribute in table.schema.sensitive]
     values = table.schema.size(sensitive)
     if not set(sensitive) & set(release.evidence.columns):
-        return ReleaseExposure(1 / values, "exact", float_at_least(prior), whole)
+        return ReleaseExposure(1 / values, "exact", None, False)
     manifest, limit = release.manifest, _limit(promise, values)
     drawn = summary_exposure(manifest.mechanism, manifest.parameters, table.schema)
     if drawn is None:
-        return ReleaseExposure(limit, "limit", posterior, whole)
-    return ReleaseExposure(min(drawn, limit), "drawn", posterior, whole)
+        return ReleaseExposure(limit, "limit", None, False)
+    return ReleaseExposure(min(drawn, limit), "drawn", None, False)
+
+
+def _find_worst(release: Release) -> float | None:
+    """Return the largest chance of a guess about any published row, from the likelihood of each
+    value given what its row shows; None if a channel of the release has none.
+    """
+    channels = hooks.channels_of(release.evidence)
+    largest: npt.NDArray[np.float64] | None = None
+    for channel in channels:
+        own = hooks.of_channel(channel, "find_likelihood")
+        if own is None or len(channel.attributes) != 1:
+            return None
+        shown = pq.read_table(release.folder / release.evidence.files[0])
+        likelihood = own(channel, shown, release.schema[channel.attributes[0]])
+        chance = likelihood.max(axis=1) / likelihood.sum(axis=1)
+        largest = chance if largest is None else largest * chance
+    return None if largest is None or not len(largest) else float(largest.max())
 
 
 def _loss(promise: Guarantee) -> tuple[float, float]:

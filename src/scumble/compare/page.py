@@ -32,15 +32,17 @@ PREVIEW = (
     "partition."
 )
 _READING = (
-    "To the left: the attacker learns less. Down: the answers are better. The attacker knows all "
-    "other columns of a person and finds the sensitive values equally likely beforehand. The "
-    "chance is exact for releases of rows (for partition within the worst sub-table, for anatomy "
-    "with the frequencies known, for alphabeta and frapp as if nobody else had the same other "
-    "columns). For summaries it is that of somebody who knows all other rows too: a mean of "
-    f"{DRAWS:,} draws of the noise, or the limit that ε allows, with an arrow to the left, where "
-    "it depends on the table what is measured. It is a mean over what may be published: hollow "
-    "marks promise nothing to whoever is unlucky, and beat no full one. Methods that publish rows "
-    "protect the sensitive values; the other columns stand in the rows as they are. Summaries "
+    "To the left: the attacker learns less. Down: the answers are better. The attacker, in the "
+    "chart and in all sentences, knows all other columns of a person and finds the sensitive "
+    "values equally likely beforehand. The chance is exact for releases of rows (for partition "
+    "within the worst sub-table, for anatomy with the frequencies known, for alphabeta and frapp "
+    "as if nobody else had the same other columns). For summaries it is that of somebody who knows "
+    f"all other rows too: a mean of {DRAWS:,} draws of the noise, or the limit that ε allows, with "
+    "an arrow to the left, where it depends on the table what is measured. It is a mean over "
+    "people and over what may be published. With a promise, a bound holds for everybody. Without "
+    "one, the line beside a mark reaches to the unluckiest person of this table, and an attacker "
+    "who knows more may learn more: such a setting beats none with a promise. Methods that publish "
+    "rows protect the sensitive values; the other columns stand in the rows as they are. Summaries "
     "protect whole rows, and are beaten only by each other."
 )
 _BIAS = 2  # most decimal places of the bias, whose size other columns show
@@ -62,6 +64,7 @@ def marks(found: Sequence[Point]) -> list[Mark]:
             p.whole,
             p.basis == "limit",
             bool(p.beaten_by),
+            p.worst,
         )
         for p in found
     ]
@@ -89,7 +92,7 @@ def page(results: Results, measure: str, *, when: datetime | None = None) -> str
         figure=draw_chart(marks(found), 1 / values, axis.words, percent=axis.percent),
         reading=_READING,
         points=found,
-        sentence=lambda point: _capital(sentence(point, values)),
+        sentence=lambda point: _capital(sentence(point)),
         words=_words,
         numbers=_numbers(found, _FIRST, more=True),
         explained=_explained(results, found),
@@ -109,10 +112,9 @@ def write(results: Results, measure: str, output: Path) -> list[Path]:
     Only the user who runs the command may read them.
     """
     found = points(results, measure)
-    values = int(results.about["values"])
     fields = {
         "notice": PREVIEW if results.about["preview"] else OWNER,
-        "points": [as_fields(point, values) for point in found],
+        "points": [as_fields(point) for point in found],
         **results.to_dict(),
     }
     texts = {

@@ -34,7 +34,6 @@ from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
 from scumble.private.mechanism import option_name
-from scumble.private.mechanism_metadata import PRIOR
 
 _DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
 _SAME, _DRAWN = 1e-6, 0.01  # relative difference of equal exposures; if one is a mean of draws
@@ -73,6 +72,7 @@ class Point:
     bands: tuple[Band, ...]
     beaten_by: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    worst: float | None = None  # the chance against the unluckiest person, in any run
     command: str = ""  # the shell command that publishes with this setting
 
     @property
@@ -123,6 +123,7 @@ def _point(results: Results, runs: Sequence[Run], measure: str) -> Point:
         basis=first.basis,
         posterior=first.posterior,
         whole=first.whole,
+        worst=max((run.worst for run in runs if run.worst is not None), default=None),
         delta=first.delta,
         error=numbers[measure],
         numbers=numbers,
@@ -186,12 +187,14 @@ def _with_rival(point: Point, others: Sequence[Point]) -> Point:
 
 
 def _beats(other: Point, point: Point) -> bool:
-    """Return whether `other` is better: neither its success nor its promise may be worse.
+    """Return whether `other` is better: neither success, worst case nor promise may be worse.
 
     Of settings with the same exposure one is better only if its error is significantly smaller.
     """
     ends = [1.0 if each.posterior is None else each.posterior for each in (other, point)]
     if ends[0] > ends[1] * (1 + _SAME):
+        return False
+    if other.worst is not None and other.worst > (point.worst or 1.0) * (1 + _SAME):
         return False
     less = other.error.mean + chance_difference(other.error, point.error) < point.error.mean
     if point.basis == "limit":  # its exposure may be smaller: only the promises are compared
@@ -204,9 +207,9 @@ def _beats(other: Point, point: Point) -> bool:
     return less
 
 
-def sentence(point: Point, values: int) -> str:
+def sentence(point: Point) -> str:
     """Say in a sentence what a setting means for the attacker and for the answers."""
-    learned, erred = _learned(point, values), _erred(point)
+    learned, erred = _learned(point), _erred(point)
     missed = ""
     coverage = point.numbers.get("coverage")
     if coverage is not None and coverage.mean < _DOUBTFUL:
@@ -217,27 +220,28 @@ def sentence(point: Point, values: int) -> str:
     return f"{learned}; {erred}.{missed}{beaten}"
 
 
-def _learned(point: Point, values: int) -> str:
-    prior = percent_at_least(PRIOR)
+def _learned(point: Point) -> str:
+    """Say how often the attacker of the chart is right, and what holds for the unluckiest person.
+
+    The attacker knows all other columns of a person and finds all values equally likely.
+    """
+    about = {"limit": "at most ", "drawn": "about "}.get(point.basis, "")
+    guess = f"the best guess is right in {about}{percent_at_most(point.success)} of the cases"
     if point.posterior is not None:
-        but = f" (but for a chance of {at_most(point.delta)})" if point.delta else ""
-        end = percent_at_most(point.posterior)
-        if end == prior:
-            return f"an attacker who gave {prior} to a value still gives it {prior}{but}"
-        return f"an attacker who gave {prior} to a value can end at most at {end}{but}"
+        but = f" (except with probability {at_most(point.delta)})" if point.delta else ""
+        bound = 1.0 if point.worst is None else point.worst
+        return f"{guess}, and about nobody in more than {percent_at_most(bound)}{but}"
+    unlucky = ""
+    if point.worst is not None:
+        unlucky = f", and in {percent_at_most(point.worst)} about the unluckiest person"
     rho1, rho2 = (point.parameters.get(name) for name in ("rho1", "rho2"))
     shares = ""
     if rho1 and rho2:
         shares = (
-            "an attacker who gave, as the table's own share has it, at most "
-            f"{percent_at_least(rho1)} (ρ1) to a value can end at most at {percent_at_most(rho2)} "
-            "(ρ2); "
+            f"; a value that at most {percent_at_least(rho1)} (ρ1) of the rows have is right in at "
+            f"most {percent_at_most(rho2)} (ρ2) for somebody who knows just these shares"
         )
-    return (
-        f"not DP: {shares}an attacker who finds all {values} values equally likely guesses right "
-        f"in {percent_at_most(point.success)} of the cases, and for whoever knows more there is no "
-        "limit"
-    )
+    return f"not DP: {guess}{unlucky}{shares}; no limit holds for whoever knows more"
 
 
 def _erred(point: Point) -> str:
@@ -278,6 +282,7 @@ def as_csv(found: Sequence[Point]) -> str:
         "whole rows",
         "success",
         "basis",
+        "worst",
         "posterior",
         "delta",
         "runs",
@@ -287,7 +292,14 @@ def as_csv(found: Sequence[Point]) -> str:
     head += ["intervals", "biased", *(f"error at {words}" for words in bands), "beaten by"]
     writer.writerow(head)
     for point in found:
-        place = [point.success, point.basis, point.posterior, point.delta, point.error.runs]
+        place = [
+            point.success,
+            point.basis,
+            point.worst,
+            point.posterior,
+            point.delta,
+            point.error.runs,
+        ]
         spreads = [point.numbers.get(name) for name in names]
         by_band = {band.words: band.error.mean for band in point.bands}
         writer.writerow(
@@ -300,8 +312,8 @@ def as_csv(found: Sequence[Point]) -> str:
     return text.getvalue()
 
 
-def as_fields(point: Point, values: int) -> dict[str, Any]:
-    """Return a point as a dictionary; `values` is the number of sensitive values."""
+def as_fields(point: Point) -> dict[str, Any]:
+    """Return a point as a dictionary."""
     return {
         "method": point.method,
         "setting": point.words,
@@ -309,6 +321,7 @@ def as_fields(point: Point, values: int) -> dict[str, Any]:
         "whole rows": point.whole,
         "success": point.success,
         "basis": point.basis,
+        "worst": point.worst,
         "posterior": point.posterior,
         "delta": point.delta,
         "error": point.error.mean,
@@ -322,7 +335,7 @@ def as_fields(point: Point, values: int) -> dict[str, Any]:
             for b in point.bands
         ],
         "beaten by": point.beaten_by,
-        "sentence": sentence(point, values),
+        "sentence": sentence(point),
         "command": point.command,
     }
 

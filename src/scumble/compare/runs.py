@@ -59,6 +59,7 @@ class Run:
     coverage: float | None
     intervals: int
     half: float | None = None  # unknown in results of earlier versions
+    worst: float | None = None  # the chance against the unluckiest person
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Runner:
             coverage=share,
             intervals=intervals,
             half=half,
+            worst=place.worst,
         )
 
     def _counted_in_rows(self, release: Release, seed: int) -> Floats:

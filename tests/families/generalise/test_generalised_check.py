@@ -12,6 +12,7 @@ import pytest
 
 import scumble as sc
 from scumble.audit import subjects
+from scumble.audit.exposure import GroupExposure
 from scumble.audit.linkage import linkage
 from scumble.compare.truth import TrueTable
 from scumble.families.generalise.check import (
@@ -91,7 +92,7 @@ def test_linkage_and_the_exposure_axis_know_groups_that_are_all_alike() -> None:
     release = sc.publish(table, schema, sc.Generalise(k=5), seed=1)
     assert any("everybody has the same ill" in remark for remark in release.remarks)
     assert linkage(release, ["age"]).posterior.max() == 1.0
-    assert table_exposure(release, TrueTable.read(table, schema)) == 1.0
+    assert table_exposure(release, TrueTable.read(table, schema)) == GroupExposure(1.0, 1.0)
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

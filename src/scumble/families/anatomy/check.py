@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scumble.audit.exposure import Codes, guess_likeliest
+from scumble.audit.exposure import Codes, GroupExposure, group_exposure, guess_likeliest
 from scumble.audit.linkage import LinkageResult, link_rows
 from scumble.audit.release_claims import within
 from scumble.audit.report import Finding
@@ -97,29 +97,17 @@ def _posteriors(release: Release, table: pa.Table, sensitive: Attribute) -> tupl
     return prior, shares[table[evidence.group].to_numpy()]
 
 
-def table_exposure(release: Release, table: TrueTable) -> float:
-    """Return the success of the best guess from groups of rows, as Anatomy publishes them.
-
-    A person with value v is in a group with a probability equal to the share of v's rows in the
-    group. The attacker names the value with the largest share, mostly the rarest one. The same
-    holds for people who were left out. Values that nobody has are not among those to guess.
-    """
+def table_exposure(release: Release, table: TrueTable) -> GroupExposure:
+    """Return the success of the best guess from groups of rows, as Anatomy publishes them."""
     evidence = _groups(release)
     names = evidence.sensitive
-    whole = table.cube(names).reshape(-1)
     with pq.ParquetFile(release.folder / evidence.values) as file:
         shown = file.read()
     codes = np.zeros(shown.num_rows, np.int64)
     for name in names:
         codes = codes * table.schema[name].size + table.schema[name].encode(shown[name])[0]
     group, counts = (shown[name].to_numpy() for name in (evidence.group, evidence.count))
-    there = whole > 0
-    if not there.any():
-        return 1 / max(len(whole), 1)
-    missing = 1 - np.bincount(codes, counts, len(whole))[there] / whole[there]
-    largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
-    np.maximum.at(largest, group, counts / whole[codes])
-    return (float(largest.sum()) + float(missing.max())) / int(there.sum())
+    return group_exposure(group, codes, counts, table.cube(names).reshape(-1))
 
 
 # The deFinetti attack: what values go with other columns is learned from all groups, and used to

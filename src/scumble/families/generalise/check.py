@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.audit.exposure import Codes, guess_likeliest
+from scumble.audit.exposure import Codes, GroupExposure, group_exposure, guess_likeliest
 from scumble.audit.linkage import LinkageResult, check_known, only_sensitive
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.row_laws import EXCLUDED, RowLaw
@@ -207,7 +207,7 @@ def link_people(release: Release, known: Sequence[str] | None) -> LinkageResult:
     return LinkageResult(columns, people, counts, prior, total / counts[:, None], values)
 
 
-def table_exposure(release: Release, table: TrueTable) -> float:
+def table_exposure(release: Release, table: TrueTable) -> GroupExposure:
     """Return the success of the best guess from generalised rows, by the rule of groups.
 
     The attacker knows all other columns of a person: those that are generalised, and those that are
@@ -220,14 +220,8 @@ def table_exposure(release: Release, table: TrueTable) -> float:
     for name in names:
         codes = codes * table.schema[name].size + rows.codes[name]
     whole = table.cube(names).reshape(-1)
-    there = whole > 0
-    if not there.any():
-        return 1 / max(len(whole), 1)
-    missing = 1 - np.bincount(codes, minlength=len(whole))[there] / whole[there]
     cells, counts = np.unique(group * len(whole) + codes, return_counts=True)
-    largest: npt.NDArray[np.float64] = np.zeros(int(group.max(initial=-1)) + 1)
-    np.maximum.at(largest, cells // len(whole), counts / whole[cells % len(whole)])
-    return (float(largest.sum()) + float(missing.max())) / int(there.sum())
+    return group_exposure(cells // len(whole), cells % len(whole), counts, whole)
 
 
 # What the promises do not cover.

@@ -256,6 +256,7 @@ def _comparison(draft: Draft) -> dict[str, Any] | None:
             each["whole"],
             each["limit"],
             bool(each["beaten by"]),
+            each.get("worst"),
         )
         for each in found["points"]
     ]

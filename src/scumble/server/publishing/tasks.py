@@ -99,7 +99,8 @@ def compare(
                 "whole": each.whole,
                 "limit": each.basis == "limit",
                 "beaten by": each.beaten_by,
-                "sentence": sentence(each, values),
+                "worst": each.worst,
+                "sentence": sentence(each),
                 "parameters": dict(each.parameters),
             }
             for each in points(results, "relative")
