@@ -54,6 +54,42 @@ def publish_by(
     publish_table(create(method, **parameters), common, steps, book)
 
 
+Epsilon = Annotated[
+    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person.")
+]
+Delta = Annotated[
+    float | None,
+    typer.Option("--delta", metavar="SHARE", help="Probability beyond epsilon that is allowed."),
+]
+
+
+def publish_auto(common: PublishOptions, epsilon: Epsilon, delta: Delta = None) -> None:
+    """Publishes by the method that `scumble recommend` names for questions about the table.
+
+    It is chosen from the schema, the number of rows where the release tells it, and epsilon; the
+    release says which method it is, and why.
+    """
+    from scumble.model.schema.schema import Schema
+    from scumble.private.publish import publish
+    from scumble.private.tables.open import open_source
+
+    place = _check_place(common.output, common.to, None, common.force)
+    known = Schema.load(common.schema)
+    rows = open_source(common.source, table=common.table, query=common.query)
+    named = common.arguments()
+    with (
+        bars.progress("Publishing", options.rows_of(rows)) as named["progress"],
+        publish_options.opened_engine(
+            common.engine, common.master, common.staging, common.insecure_cluster
+        ) as named["engine"],
+        _mention_charge(common.ledger),
+    ):
+        release = publish(rows, known, epsilon=epsilon, delta=delta, **named)
+        rows.close()
+        release.save(place, force=common.force, insecure=common.insecure_seed is not None)
+    show_made(release, place, common.as_json)
+
+
 def publish_table(
     mechanism: Any,
     common: PublishOptions,

@@ -171,6 +171,10 @@ def command_of(name: str) -> Any:
         from scumble.cli.guide import guide
 
         return _made("", guide, TyperCommand)
+    if name == "auto":
+        from scumble.cli.publish import publish_auto
+
+        return _made(name, options.expand_groups(publish_auto))
     return _linked_command() if name == "linked" else _method_command(name)
 
 
