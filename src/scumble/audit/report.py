@@ -191,9 +191,7 @@ class Certified:
     promise: str
 
 
-def page(
-    report: Report, *, when: datetime | None = None, about: Certified | None = None
-) -> str:
+def page(report: Report, *, when: datetime | None = None, about: Certified | None = None) -> str:
     """Return the certificate of a report as one HTML page; `when` is its date, now by default. With
     `about` it has a head for people who know no methods, and lines to sign.
     """

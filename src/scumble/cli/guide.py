@@ -39,9 +39,7 @@ _ROLES = {
     "insensitive": "known to others",
     "identifier": "not published",
 }
-_NO_TERMINAL = (
-    "scumble publish SOURCE asks questions, and there is no terminal to answer them. Write instead: "
-)
+_NO_TERMINAL = "scumble publish SOURCE asks questions, and there is no terminal to answer them. Write instead: "
 
 SchemaFile = Annotated[
     Path | None,
@@ -437,9 +435,7 @@ def _nothing_half_made(*places: Path) -> Iterator[None]:
         raise
 
 
-def _make_release(
-    given: Guided, schema: Schema, advice: Advice, output: Path, file: Path
-) -> None:
+def _make_release(given: Guided, schema: Schema, advice: Advice, output: Path, file: Path) -> None:
     """Publish, and save the release, its schema and its certificate."""
     from scumble.audit.report import Certified, page, write_owner_only
     from scumble.audit.subjects import of_release
