@@ -111,17 +111,10 @@ def all_commands(home: Path) -> list[Command]:
     cells = sc.Histogram(["age", "sex"], epsilon=1, neighbours="replace")
     sc.publish(people, known, cells).save(histogram, force=True)
     _ask_before(database.with_suffix(".before"), people, known)
-<<<<<<< HEAD
     given = [people, "-s", str(schema), "-e", "1", "--force"]
     publish = [*PROGRAM, "publish"]
     summary = ["-a", "age,sex", "--neighbours", "replace"]
-    advise = ["-s", str(schema), "-n", str(ROWS), "--publish", "rows", "--attacker-prior", "0.1"]
-    select = ["-a", "age,sex", "-n", str(ROWS), "-e", "1", "--neighbours", "replace"]
-=======
-    publish = [*PROGRAM, "publish", people, "-s", str(schema), "-e", "1", "--force"]
-    summary = ["-m", "histogram", "-a", "age,sex", "--neighbours", "replace"]
     recommend = ["-s", str(schema), "-n", str(ROWS), "-e", "1"]
->>>>>>> recommend
     return [
         Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
         Command(

@@ -311,7 +311,7 @@ def test_the_reason_for_mosaic_says_interval_and_error_of_both() -> None:
 def test_the_noise_of_a_database_allows_the_answers_that_are_said(tmp_path: Path) -> None:
     best = sc.recommend(PEOPLE, rows=20_000, epsilon=1, use="live").best
     assert best.parameters["noise"] == 2 * int(re.findall(r"up to (\d+) answers", best.reason)[0])
-    with pytest.raises(sc.ParameterError, match="Database.create"):
+    with pytest.raises(sc.ParameterError, match=r"Database\.create"):
         best.mechanism()
     with sc.Database.create(
         tmp_path / "db", _table(PEOPLE, 20_000), PEOPLE, **best.parameters, seed=1

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
-from scumble.cli import bars, console, options, printing
+from scumble.cli import bars, console, options
 from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, nearest_name
 
@@ -39,7 +39,9 @@ _ROLES = {
     "insensitive": "known to others",
     "identifier": "not published",
 }
-_NO_TERMINAL = "scumble publish SOURCE asks questions, and there is no terminal to answer them. Write instead: "
+_NO_TERMINAL = (
+    "scumble publish SOURCE asks questions, and there is no terminal to answer them. Write instead:"
+)
 
 SchemaFile = Annotated[
     Path | None,
@@ -69,7 +71,7 @@ def guide(
     With METHOD as the first word nothing is asked: scumble publish --list.
     """
     if not sys.stdin.isatty():
-        raise ParameterError(_NO_TERMINAL + _command_to_write(source, schema))
+        raise ParameterError(f"{_NO_TERMINAL} {_command_to_write(source, schema)}")
     given = Guided(source, table, outside, schema, output)
     publish_guided(given, Questions(_ask, yes=yes))
 
@@ -109,7 +111,7 @@ class Guided:
 
 @dataclass
 class Questions:
-    """Asks, until an answer is allowed. With `yes` proposals are taken where nothing is promised."""
+    """Asks, until an answer is allowed. With `yes` it takes what no promise depends on."""
 
     ask: Ask
     yes: bool = False
@@ -343,8 +345,8 @@ def _ask_use(questions: Questions) -> Use:
     from scumble.private.recommend import USES
 
     questions.head("What will others do with it?")
-    chosen: Any = questions.choose(USES, "questions", promise=False)
-    return chosen
+    sentences: dict[str, str] = {**USES}
+    return cast("Use", questions.choose(sentences, "questions", promise=False))
 
 
 def _ask_level(questions: Questions) -> Any:
@@ -451,7 +453,7 @@ def _make_release(given: Guided, schema: Schema, advice: Advice, output: Path, f
                 schema,
                 advice.best.mechanism(),
                 table=given.table,
-                outside=given.outside,
+                outside=cast(Any, given.outside),
                 progress=progress,
             )
         release.save(output)
