@@ -85,8 +85,10 @@ def on_terminal(
     *,
     interrupt: float | None = None,
     folder: Path | None = None,
+    typed: str = "",
 ) -> Ended:
-    """Run a program on a terminal; press Ctrl-C `interrupt` seconds after it shows something first.
+    """Run a program on a terminal, with what is `typed` for its questions; press Ctrl-C `interrupt`
+    seconds after it shows something first.
 
     Before that, the interpreter starts: on a busy machine nobody knows how long that takes.
     """
@@ -103,6 +105,7 @@ def on_terminal(
         start_new_session=True,
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     start, pressed, shown = None, False, b""
     try:
         while True:

@@ -163,7 +163,7 @@ class Questions:
 
 def publish_guided(given: Guided, questions: Questions) -> None:
     """Ask, and publish by the method that suits the answers."""
-    from scumble.private.recommend import DATABASE, recommend
+    from scumble.private.recommend import DATABASE, TYPICAL_ROWS, recommend
     from scumble.private.tables.open import open_source
 
     with bars.working("Looking at the table"):
@@ -175,8 +175,9 @@ def publish_guided(given: Guided, questions: Questions) -> None:
     schema = ask_schema(given, source, questions)
     use = _ask_use(questions)
     level = _ask_level(questions)
-    advice = recommend(schema, rows=_public_rows(source, schema), use=use, epsilon=level.epsilon)
-    _tell_plan(advice, schema, source.columns)
+    rows = _public_rows(given, source, schema)
+    advice = recommend(schema, rows=rows or TYPICAL_ROWS, use=use, epsilon=level.epsilon)
+    _tell_plan(advice, schema, source.columns, rows)
     output = given.output or _ask_place(given, questions)
     _check_place(output)
     file = _schema_file(given, schema, output)
@@ -258,10 +259,10 @@ def _ask_unit(schema: Schema, source: Any, questions: Questions) -> Schema:
 
 def _unit_sentence(schema: Schema) -> str:
     if schema.unit is None or schema.unit.person is None:
-        return "one row is one person."
-    most = schema.unit.most_rows
-    rows = "one row" if most == 1 else f"at most {most} rows"
-    return f"{rows} of each person, whom {schema.unit.person} names."
+        return "Every row is another person."
+    most, person = schema.unit.most_rows, schema.unit.person
+    rows = "One row of each person counts" if most == 1 else f"Up to {most} rows of a person count"
+    return f"{rows}; {person} names the person."
 
 
 def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
@@ -345,7 +346,7 @@ def _ask_use(questions: Questions) -> Use:
     from scumble.private.recommend import USES
 
     questions.head("What will others do with it?")
-    sentences: dict[str, str] = {**USES}
+    sentences = {str(name): sentence for name, sentence in USES.items()}
     return cast("Use", questions.choose(sentences, "questions", promise=False))
 
 
@@ -358,27 +359,31 @@ def _ask_level(questions: Questions) -> Any:
     return levels[questions.choose(sentences, CARE_LEVELS[0].name)]
 
 
-def _public_rows(source: Any, schema: Schema) -> int:
-    """Return the number of rows if the release may tell it, else a typical one."""
+def _public_rows(given: Guided, source: Any, schema: Schema) -> int | None:
+    """Return the number of rows if the release may tell it."""
     from scumble.private.publish import count_rows
+
+    several = schema.unit is not None and schema.unit.person is not None
+    if several or given.outside == "drop":
+        return None
+    with bars.working("Counting rows"):
+        return count_rows(source, schema)
+
+
+def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str], rows: int | None) -> None:
+    """Print what will be published, how, and what will not."""
     from scumble.private.recommend import TYPICAL_ROWS
 
-    if schema.unit is not None and schema.unit.person is not None:
-        return TYPICAL_ROWS
-    with bars.working("Counting rows"):
-        return count_rows(source, schema) or TYPICAL_ROWS
-
-
-def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str]) -> None:
-    """Print what will be published, how, and what will not."""
     best = advice.best
     published = list(best.parameters.get("attributes", [each.name for each in schema.published]))
     others = [name for name in columns if name not in published]
     console.say("\nThe plan")
     console.say(f"  Published:      {', '.join(published)}")
     console.say(f"  Not published:  {', '.join(others) or 'nothing'}")
-    console.say(f"  One row:        {_unit_sentence(schema)}")
+    console.say(f"  Protected:      {_unit_sentence(schema)}")
     console.say(f"  Method:         {best.method}, {best.setting}. {best.reason}")
+    if rows is None:
+        console.say(f"  The number of rows is private, so {TYPICAL_ROWS:,} are assumed.")
     console.say("  To expect, nineteen times in twenty:")
     for error in best.errors:
         console.say(f"    {error}")

@@ -11,6 +11,7 @@ import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
 from scumble.cli.method_options import check_needed
+from scumble.cli.publish_options import PublishOptions
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.query import query_command
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scumble.cli.method_options import MethodOption
-    from scumble.cli.publish_options import PublishOptions
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
     from scumble.private.owner import OwnedRelease
