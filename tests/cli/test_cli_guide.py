@@ -173,6 +173,13 @@ def test_live_questions_get_a_database(ward, capsys):
     assert "scumble db create asked stays.csv --schema stays.toml" in shown.out
 
 
+def test_who_needs_rows_is_told_how_to_draw_them(ward, capsys):
+    ask(Script(*UNIT, *ROLES, "2", "2", "stays-release"))
+    line = next(each for each in capsys.readouterr().out.splitlines() if "Draw rows" in each)
+    assert run(*shlex.split(line.partition("scumble ")[2])).code == 0
+    assert Path("rows.csv").exists()
+
+
 def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 

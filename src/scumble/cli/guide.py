@@ -185,6 +185,8 @@ def publish_guided(given: Guided, questions: Questions) -> None:
         _make_database(given, schema, advice, output, file)
     else:
         _make_release(given, schema, advice, output, file)
+    if use == "rows":
+        console.echo(f"Draw rows from it: scumble rows {shlex.quote(str(output))} -o rows.csv")
     command = advice.best.command(given.source, str(file), str(output))
     console.echo("\nThe same again, without questions:")
     console.echo(f"  {command}{_reading(given)}")
