@@ -138,7 +138,7 @@ class Laboratory:
         """Return (shown - expected noise) / (probability that a row is kept), for both methods."""
         if isinstance(presence, InclusionProbabilities):
             noise = float(presence.noise)
-            return (shown - noise * self.domain) / (float(presence.kept) - noise)
+            return (shown - noise * self.domain) / (float(presence.keep) - noise)
         keep = float(presence.keep)
         return (shown - presence.rows * (1 - keep) / self.whole * self.domain) / keep
 

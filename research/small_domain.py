@@ -19,7 +19,7 @@ import scumble as sc
 from research.people import People
 from research.study import Codes, Floats, Row, Step
 from scumble.families.anatomy.design import Groups
-from scumble.families.partition.publish import balanced, keep_for
+from scumble.families.partition.publish import balance_groups, keep_for
 from scumble.model.evidence.channels import PartitionChannel, UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.private.mechanism import Mechanism
@@ -210,7 +210,7 @@ def statistics(laboratory: Laboratory) -> Iterator[Row]:
         yield {
             "rows": rows,
             "values": len(held),
-            "initial groups": len(balanced(held, {})),
+            "initial groups": len(balance_groups(held, {})),
             "sub-tables": facts["sub-tables"],
             "mean m": float(np.mean(facts["values"])),
             "mean γ": float(np.mean(facts["gamma"])),

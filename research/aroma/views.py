@@ -163,7 +163,7 @@ def tuple_counts(release: Release) -> Floats:
     table = pq.read_table(release.folder / evidence.file, columns=[SECRET])
     seen = np.bincount(table[SECRET].to_numpy(), minlength=schema[SECRET].size)
     noise = float(presence.noise)
-    return np.asarray((seen - noise * schema[PLACE].size) / (float(presence.kept) - noise))
+    return np.asarray((seen - noise * schema[PLACE].size) / (float(presence.keep) - noise))
 
 
 def row_noise(release: Release) -> tuple[Floats, Floats]:
@@ -173,7 +173,7 @@ def row_noise(release: Release) -> tuple[Floats, Floats]:
     evidence, values = release.evidence, release.schema[SECRET].size
     if isinstance(evidence, Tuples):
         presence = cast(InclusionProbabilities, evidence.presence)
-        home, away = float(presence.kept), float(presence.noise)
+        home, away = float(presence.keep), float(presence.noise)
     else:
         [channel] = cast(Records, evidence).channels
         if isinstance(channel, UniformChannel):

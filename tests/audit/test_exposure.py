@@ -9,7 +9,7 @@ import pytest
 
 import scumble as sc
 from scumble.audit.exposure import finding, play
-from scumble.families.alphabeta.check import included_exposure, replaced_exposure
+from scumble.families.alphabeta.check import find_inclusion_exposure, find_replacement_exposure
 from scumble.families.alphabeta.design import InclusionProbabilities, ReplacedTuples, patterns
 from scumble.families.randomised_response.check import subset_exposure
 from scumble.model.evidence.channels import SubsetLaw
@@ -30,7 +30,7 @@ def people(known: int, values: int) -> sc.Schema:
 
 
 def of_tuples(law: InclusionProbabilities, known: int, values: int) -> tuple[float, float]:
-    return included_exposure(law, people(known, values), ("known", "secret"))
+    return find_inclusion_exposure(law, people(known, values), ("known", "secret"))
 
 
 def test_the_figures_of_the_alpha_beta_paper():
@@ -60,8 +60,8 @@ def enumerated(law: InclusionProbabilities, known: int, values: int) -> tuple[fl
         for name, code, size in (("known", known, 2), ("secret", value, values)):
             relative *= size * (law.sources or {}).get(name, (Fraction(1, size),) * size)[code]
         if true:
-            return law.kept + (relative - 1) * law.noise
-        return law.kept * law.fade if any(before) else law.noise_of(len(before) + 1) * relative
+            return law.keep + (relative - 1) * law.noise
+        return law.keep * law.fade if any(before) else law.noise_of(len(before) + 1) * relative
 
     def chance(shown: tuple[int, ...], true: bool, value: int) -> Fraction:
         each = [present(shown[:place], true, value) for place in range(law.views)]
@@ -122,7 +122,7 @@ def test_replaced_rows_against_enumeration(subtests):
                     law[seen] = law.get(seen, Fraction(0)) + chance
                 laws.append(law)
             success = best(laws, ())[0]
-            assert replaced_exposure(ReplacedTuples(rows, keep), domain, values)[
+            assert find_replacement_exposure(ReplacedTuples(rows, keep), domain, values)[
                 0
             ] == pytest.approx(success, rel=1e-12)
 
@@ -138,9 +138,9 @@ def test_patterns_of_many_views_are_all_there():
 
 def test_what_cannot_be_computed_is_left_out():
     assert (
-        replaced_exposure(ReplacedTuples(10, HALF), 20, 20) is None
+        find_replacement_exposure(ReplacedTuples(10, HALF), 20, 20) is None
     )  # nobody has a column that is known
-    assert replaced_exposure(ReplacedTuples(10**6, HALF), 20, 2) is None
+    assert find_replacement_exposure(ReplacedTuples(10**6, HALF), 20, 2) is None
     several = InclusionProbabilities(9, HALF, TENTH, most=2, views=2, sources={"secret": SECRET})
     assert of_tuples(several, 2, 3) is None
     rng = np.random.default_rng(1)

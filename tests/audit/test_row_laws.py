@@ -136,7 +136,7 @@ def test_deltas_against_enumeration(epsilon):
     assert isinstance(presence, InclusionProbabilities)
     laws = []
     for true in (0, 1):
-        chances = [presence.kept if place == true else presence.noise for place in (0, 1)]
+        chances = [presence.keep if place == true else presence.noise for place in (0, 1)]
         laws.append(
             {
                 view: math.prod(c if s else 1 - c for c, s in zip(chances, view, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scumble.families.anatomy.publish import grouped
+from scumble.families.anatomy.publish import group_records
 from scumble.private.sampling.source import Keystream
 
 
@@ -13,7 +13,7 @@ def groups_of_records(
 ) -> np.ndarray:
     """Return the group of each record: those of a value get its groups in their order."""
     counts = np.bincount(codes, minlength=len(kept)).astype(np.int64)
-    lists, _ = grouped(source, counts, kept, least)
+    lists, _ = group_records(source, counts, kept, least)
     groups = np.empty(len(codes), np.int32)
     groups[np.argsort(codes, kind="stable")] = lists
     return groups

@@ -67,7 +67,7 @@ def chance(presence: InclusionProbabilities, domain: sc.Schema, cell: Row, true:
             shares = presence.sources[name]
             code = domain[name].labels().to_pylist().index(value)
             noise *= len(shares) * shares[code]
-    return noise + (presence.kept - presence.noise if true else 0)
+    return noise + (presence.keep - presence.noise if true else 0)
 
 
 def all_sets(
@@ -101,8 +101,8 @@ def _histories(presence: InclusionProbabilities, true: bool) -> list[tuple[int, 
         probability = Fraction(1)
         for view in range(1, presence.views + 1):
             known = bits % (1 << (view - 1)) > 0
-            false = presence.kept * presence.fade if known else presence.noise_of(view)
-            each = presence.kept if true else false
+            false = presence.keep * presence.fade if known else presence.noise_of(view)
+            each = presence.keep if true else false
             probability *= each if bits >> (view - 1) & 1 else 1 - each
         found.append((bits, probability))
     return found

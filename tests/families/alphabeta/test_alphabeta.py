@@ -94,7 +94,7 @@ def test_tight_noise_of_the_experiment() -> None:
     assert domain.size() == 648_023_040
     law = sc.AlphaBeta(k=10, gamma=0.2).presence(domain, 30162)
     d = Fraction(10 * 30162, 648_023_040)
-    assert law.kept == Fraction(1, 2)
+    assert law.keep == Fraction(1, 2)
     assert law.noise == Fraction(1, 2) * d * 4 / (1 - d)
     assert round(float(law.noise), 6) == 0.000931
     mechanism = sc.AlphaBeta(k=10, gamma=0.2)
@@ -120,7 +120,7 @@ def test_adult_has_fewer_different_rows(shared_data: Path) -> None:
 def test_exclusive_attackers_take_the_noise_of_theorem_6_3() -> None:
     mechanism = sc.AlphaBeta(d="1/100", gamma="1/5", adversary="exclusive")
     law = mechanism.presence(_sized(a=1000), 100)
-    assert law.kept == Fraction(1, 2)
+    assert law.keep == Fraction(1, 2)
     assert law.noise == 2 * (Fraction(1, 100) / Fraction(1, 5)) * Fraction(4, 5) / Fraction(99, 100)
 
 
@@ -131,7 +131,7 @@ def _presences(
     law: InclusionProbabilities, shares: list[Fraction]
 ) -> list[tuple[Fraction, Fraction]]:
     """For each tuple: the probability to be seen if true, and if false."""
-    alpha = law.kept - law.noise
+    alpha = law.keep - law.noise
     noise = [law.noise * len(shares) * share for share in shares]
     return [(alpha + each, each) for each in noise]
 
@@ -254,7 +254,7 @@ def test_noise_for_a_loss() -> None:
     domain = _sized(a=1000)
     mechanism = sc.AlphaBeta(epsilon=2)
     law = mechanism.presence(domain, 10)
-    assert law.kept == Fraction(1, 2)
+    assert law.keep == Fraction(1, 2)
     assert float(law.noise) == pytest.approx(exp(-2) / 2, rel=1e-15)
     assert odds_of(law).factor <= gamma_for_epsilon(Fraction(2))
     for rows in (None, 10):
@@ -286,7 +286,7 @@ def test_no_view_costs_more_than_the_loss_asked_for(subtests: pytest.Subtests) -
             assert odds_of(law).most <= bound
             if more:
                 continue
-            assert law.kept <= bound / (1 + bound)
+            assert law.keep <= bound / (1 + bound)
             chances = _presences(law, UNIFORM)
             every = list(product((False, True), repeat=3))
             for view, table in product(every, every):

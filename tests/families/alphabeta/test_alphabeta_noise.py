@@ -152,9 +152,9 @@ def _history(mask: int, views: int, law, true: bool) -> Fraction:
     probability, before = Fraction(1), False
     for view in range(1, views + 1):
         if true:
-            chance = law.kept
+            chance = law.keep
         else:
-            chance = law.kept * law.fade if before else (1 - law.kept) ** (view - 1) * law.noise
+            chance = law.keep * law.fade if before else (1 - law.keep) ** (view - 1) * law.noise
         seen = bool(mask >> (view - 1) & 1)
         probability *= chance if seen else 1 - chance
         before = before or seen

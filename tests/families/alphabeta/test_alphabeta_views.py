@@ -24,8 +24,8 @@ def _histories(law: InclusionProbabilities, views: int) -> list[tuple[Fraction, 
         true = false = Fraction(1)
         before = False
         for view, seen in enumerate(history, 1):
-            chance = law.kept * law.fade if before else (1 - law.kept) ** (view - 1) * law.noise
-            true *= law.kept if seen else 1 - law.kept
+            chance = law.keep * law.fade if before else (1 - law.keep) ** (view - 1) * law.noise
+            true *= law.keep if seen else 1 - law.keep
             false *= chance if seen else 1 - chance
             before = before or seen
         found.append((true, false))

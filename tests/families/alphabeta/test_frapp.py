@@ -129,7 +129,7 @@ def test_expected_repetitions_are_bounded(rows: int, size: int) -> None:
     for times in range(1, rows + 1):
         true = counts.own * tail(rows - 1, times - 1) + (1 - counts.own) * tail(rows - 1, times)
         exact = (size - rows) * tail(rows, times) + rows * true
-        assert exact <= counts.expected(times)
+        assert exact <= counts.bound_repeats(times)
 
 
 def _sized_as_adult() -> sc.Schema:
@@ -151,8 +151,8 @@ def test_published_promise_on_the_size_of_adult() -> None:
     first, _ = PUBLISHED.guarantee(_sized_as_adult(), 30_162)
     assert first.parameters["once"] == pytest.approx(float(once))
     assert "ends at most at 20.1 %" in str(first)
-    assert 0.5 < counts.expected(2) < 1
-    assert counts.expected(3) < Fraction(1, 10**4)
+    assert 0.5 < counts.bound_repeats(2) < 1
+    assert counts.bound_repeats(3) < Fraction(1, 10**4)
 
 
 def test_both_readings_are_said() -> None:

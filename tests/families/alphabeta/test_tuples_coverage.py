@@ -117,8 +117,8 @@ def copies() -> dict[str, tuple[sc.Release, list]]:
         for view in range(1, law.views + 1):
             first = [float(chance(law, LARGER, c, t)) for c, t in zip(cells, inside, strict=True)]
             fresh = np.array(first) if view == 1 else float(law.noise_of(view))
-            false = np.where(bits > 0, float(law.kept * law.fade), fresh)
-            chances = false if view == 1 else np.where(inside, float(law.kept), false)
+            false = np.where(bits > 0, float(law.keep * law.fade), fresh)
+            chances = false if view == 1 else np.where(inside, float(law.keep), false)
             bits += (rng.random(bits.shape) < chances) << (view - 1)
         places, which = np.nonzero(bits)
         drawn = [(int(c), *cells[w]) for c, w in zip(places, which, strict=True)]

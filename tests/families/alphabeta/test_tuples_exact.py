@@ -99,7 +99,7 @@ def _of_sets(release: sc.Release, outcomes: int, question: str) -> Iterable[tupl
     assert isinstance(moments, HorvitzThompsonMoments)
     for group in range(outcomes):
         assert found.estimate(group).value == pytest.approx(moments.sums[power, group], abs=1e-9)
-    return zip(moments.sums[power], moments._squared(2 * power), strict=True)
+    return zip(moments.sums[power], moments._pool(2 * power), strict=True)
 
 
 def _check(chances: list[Fraction], found: Iterable[tuple[float, float]], truth: float) -> None:
@@ -169,7 +169,7 @@ def test_three_views(subtests: pytest.Subtests) -> None:
 
 def test_the_second_view_alone_in_fractions_and_what_the_paper_does() -> None:
     """The estimator of the paper for view 2 takes all true tuples to be in the first view."""
-    kept, fade, noise = TWICE.kept, TWICE.fade, TWICE.noise_of(2)
+    kept, fade, noise = TWICE.keep, TWICE.fade, TWICE.noise_of(2)
     ours = paper = Fraction(0)
     for chance, rows in all_views(CELLS, TRUE, TWICE):
         bits = [row[-1] for row in rows if row[1] == "b"]

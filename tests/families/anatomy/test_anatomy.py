@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scumble as sc
-from scumble.families.anatomy.publish import LEFT_OUT, capped, eligible
+from scumble.families.anatomy.publish import LEFT_OUT, cap_counts, eligible
 from scumble.private.sampling.source import Keystream
 from tests.support.anatomy import groups_of_records
 from tests.support.goodness import rejects
@@ -37,7 +37,7 @@ def _files(release: sc.Release) -> tuple[pa.Table, pa.Table]:
 
 def _groups(codes: list[int], least: int, seed: int = 0) -> np.ndarray:
     array = np.array(codes, np.uint8)
-    kept = capped(np.bincount(array, minlength=1), least)
+    kept = cap_counts(np.bincount(array, minlength=1), least)
     return groups_of_records(Keystream(seed), array, kept, least)
 
 
@@ -74,7 +74,7 @@ def test_the_fewest_rows_are_left_out(counts: list[int], least: int) -> None:
     """Against all ways to keep some records of each value."""
     ways = itertools.product(*(range(count + 1) for count in counts))
     best = max(sum(way) for way in ways if max(way) * least <= sum(way))
-    assert capped(np.array(counts, np.int64), least).sum() == best
+    assert cap_counts(np.array(counts, np.int64), least).sum() == best
 
 
 def test_eligible_up_to_exactly_one_in_l(subtests: pytest.Subtests) -> None:

@@ -21,10 +21,10 @@ from scumble.families.baskets.publish.meter import (
     PrivateBaskets,
     SelectedItems,
     choice_epsilon,
-    clipped_counts,
-    frequent_count,
-    item_counts,
-    pair_counts,
+    count_clipped,
+    count_frequent,
+    count_items,
+    count_pairs,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -59,8 +59,8 @@ SUBSETS = [frozenset(each) for size in range(4) for each in combinations(range(3
 
 
 def number_scores(baskets: list[Basket], k: int) -> np.ndarray:
-    counts, _ = item_counts(passes(baskets), 3)
-    last = frequent_count(passes(baskets), counts, k)
+    counts, _ = count_items(passes(baskets), 3)
+    last = count_frequent(passes(baskets), counts, k)
     return -np.abs(np.sort(counts)[::-1] - last)
 
 
@@ -77,8 +77,8 @@ def test_a_basket_moves_scores_and_counts_by_at_most_one() -> None:
                 items, pairs = (
                     f(passes(other)) - f(passes(one))
                     for f in (
-                        lambda p: item_counts(p, 3)[0],
-                        lambda p: pair_counts(p, SelectedItems(np.arange(3), 3)),
+                        lambda p: count_items(p, 3)[0],
+                        lambda p: count_pairs(p, SelectedItems(np.arange(3), 3)),
                     )
                 )
                 assert set(items.tolist()) | set(pairs.reshape(-1).tolist()) <= {0, 1}
@@ -86,7 +86,7 @@ def test_a_basket_moves_scores_and_counts_by_at_most_one() -> None:
                     design = Itemsets(tuple("abc"), longest, most, law, law)
                     # The words of the first baskets are the same in both tables.
                     a, b = (
-                        clipped_counts(
+                        count_clipped(
                             passes(each), SelectedItems(np.arange(3), 3), design, Keystream(1).words
                         )
                         for each in (one, other)
@@ -198,11 +198,11 @@ def test_a_step_that_is_not_paid_for_is_refused() -> None:
     law = DiscreteLaplace(Fraction(1))
     for measure in (
         lambda: baskets.number_of_items(3, whole),
-        lambda: baskets.top_items(3, whole),
-        lambda: baskets.clipped_items(3, 1, whole),
+        lambda: baskets.choose_items(3, whole),
+        lambda: baskets.choose_clipped_items(3, 1, whole),
         lambda: baskets.number_of_hubs(np.arange(3), 3, 1, whole),
         lambda: baskets.hub_tables(np.arange(3), HubTables(tuple("abc"), 1, 1, law, law, law)),
-        lambda: baskets.top_pairs(np.arange(3), 1, whole),
+        lambda: baskets.choose_pairs(np.arange(3), 1, whole),
         lambda: baskets.counts(np.arange(3), Itemsets(tuple("abc"), 2, 2, law, law)),
     ):
         with pytest.raises(sc.PromiseError, match="would cost"):
@@ -304,7 +304,7 @@ def test_questions_to_clipped_counts_are_sums_of_counts_of_sets() -> None:
     chosen = [int(name[16:-1]) for name in release.evidence.columns]
     law = reader.design.noise
     assert len(chosen) > 30
-    exact, clipped = clipped_counts(
+    exact, clipped = count_clipped(
         passes(baskets), SelectedItems(np.array(chosen), items), reader.design, Keystream(1).words
     )
     assert clipped == 0

@@ -18,8 +18,8 @@ from scumble.families.baskets.design import WholeBaskets
 from scumble.families.baskets.publish.meter import (
     PaidCut,
     basket_parts,
-    opened_groups,
-    smaller_groups,
+    count_openings,
+    split_group,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.meter.grow import Threshold
@@ -114,7 +114,7 @@ def test_every_way_costs_what_was_promised() -> None:
     """Steps of a part and the count of its basket: at most the whole, and all of it at the end."""
     for size, fanout in ((5, 2), (17, 4), (30, 3)):
         rest = [PaidCut(((0, size),), STEPS, fanout)]
-        assert opened_groups(size, fanout) == _inner(size, fanout)
+        assert count_openings(size, fanout) == _inner(size, fanout)
         for seed in range(20):
             part, spent, draw = rest[0], Fraction(0), np.random.default_rng(seed)
             while part.groups:
@@ -129,7 +129,7 @@ def _inner(size: int, fanout: int) -> int:
     groups, found = [(0, size)], 0
     while groups:
         group = groups.pop()
-        inside = smaller_groups(group, fanout)
+        inside = split_group(group, fanout)
         assert len(inside) <= fanout
         found += bool(inside)
         groups += inside

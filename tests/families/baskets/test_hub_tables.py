@@ -31,12 +31,12 @@ from scumble.families.baskets.design import (
 from scumble.families.baskets.publish.baskets import _Hubs, _Sets
 from scumble.families.baskets.publish.meter import (
     SelectedItems,
-    frequent_count,
-    hub_counts,
-    hub_scores,
-    item_counts,
-    kept_counts,
-    pair_counts,
+    count_frequent,
+    count_hubs,
+    count_items,
+    count_kept,
+    count_pairs,
+    score_hubs,
 )
 from scumble.families.baskets.read import HubReader
 from scumble.model.errors import ReleaseError
@@ -55,13 +55,13 @@ SCHEMA = sc.Schema(
 
 def numbers(baskets: list[Basket], hubs: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     chosen = SelectedItems(np.arange(3), 3)
-    return hub_counts(passes(baskets), chosen, hubs, most, Keystream(1).words)
+    return count_hubs(passes(baskets), chosen, hubs, most, Keystream(1).words)
 
 
 def scores(baskets: list[Basket], k: int) -> np.ndarray:
-    counts, _ = item_counts(passes(baskets), 3)
-    together = pair_counts(passes(baskets), SelectedItems(np.arange(3), 3))
-    return hub_scores(together, frequent_count(passes(baskets), counts, k), 2)
+    counts, _ = count_items(passes(baskets), 3)
+    together = count_pairs(passes(baskets), SelectedItems(np.arange(3), 3))
+    return score_hubs(together, count_frequent(passes(baskets), counts, k), 2)
 
 
 def test_a_basket_moves_tables_and_scores_by_what_is_paid_for() -> None:
@@ -74,7 +74,7 @@ def test_a_basket_moves_tables_and_scores_by_what_is_paid_for() -> None:
                     assert np.abs(scores(other, k) - scores(one, k)).max() <= 1
                 for most in (1, 2):
                     kept = [
-                        kept_counts(passes(x), 3, most, Keystream(1).words) for x in (one, other)
+                        count_kept(passes(x), 3, most, Keystream(1).words) for x in (one, other)
                     ]
                     assert (kept[1] - kept[0]).min() >= 0
                     assert (kept[1] - kept[0]).sum() <= most
@@ -144,7 +144,7 @@ def test_questions_are_sums_of_cells(delta: float | None) -> None:
     release = published(delta)
     reader, design = release._reader_with("top")._reader, release.evidence.design
     chosen = np.array([int(name[16:-1]) for name in release.evidence.columns])
-    exact, beyond = hub_counts(
+    exact, beyond = count_hubs(
         passes(BASKETS), SelectedItems(chosen, ITEMS), design.hubs, design.most, Keystream(1).words
     )
     assert not beyond.any()
@@ -251,7 +251,7 @@ def test_the_forecast_is_the_largest_error(delta: float | None) -> None:
     for hubs in range(1, MOST_HUBS + 1):
         laws = mechanism._hub_laws(hubs)
         names = tuple(f"contains(items, {item})" for item in range(40))
-        design = HubTables(names, hubs, mechanism.kept, *laws, DiscreteLaplace(Fraction(1)))
+        design = HubTables(names, hubs, mechanism.kept_items, *laws, DiscreteLaplace(Fraction(1)))
         reader = _reader(design, np.zeros(design.tables * design.cells + design.most, np.int64))
         errors.append([1.96 * reader.variance(places) ** 0.5 for places in ((0,), (hubs,))])
     hub, rarer = np.max(errors, axis=0)

@@ -16,10 +16,10 @@ from scumble.families.baskets.design import Itemsets, set_number, set_places, se
 from scumble.families.baskets.publish.meter import (
     BitBlocks,
     SelectedItems,
-    clipped_counts,
-    frequent_count,
-    item_counts,
-    pair_counts,
+    count_clipped,
+    count_frequent,
+    count_items,
+    count_pairs,
     smallest_words,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -31,20 +31,20 @@ def test_the_kth_set_is_that_of_all_sets(subtests: pytest.Subtests) -> None:
     for seed in range(6):
         with subtests.test(seed=seed):
             baskets = random_baskets(40, 7, 0.9, seed)
-            counts, rows = item_counts(passes(baskets), 7)
+            counts, rows = count_items(passes(baskets), 7)
             assert rows == 40
             assert counts.tolist() == [support(baskets, [item]) for item in range(7)]
             every = [each for size in range(1, 8) for each in combinations(range(7), size)]
             falling = sorted((support(baskets, each) for each in every), reverse=True)
             for k in (1, 2, 5, 10, 30, 100, 127, 128, 400):
                 wanted = falling[k - 1] if k <= len(falling) else 0
-                assert frequent_count(passes(baskets), counts, k) == wanted, k
+                assert count_frequent(passes(baskets), counts, k) == wanted, k
 
 
 def test_one_long_basket_is_not_enumerated() -> None:
     baskets = [frozenset(range(200))]
-    counts, _ = item_counts(passes(baskets), 200)
-    assert frequent_count(passes(baskets), counts, 1000) == 1
+    counts, _ = count_items(passes(baskets), 200)
+    assert count_frequent(passes(baskets), counts, 1000) == 1
 
 
 def test_blocks_that_do_not_fit_are_read_again(monkeypatch) -> None:
@@ -63,13 +63,13 @@ def test_counts_of_small_sets() -> None:
     """Without clipping all counts are exact; with it a basket is in as many sets as it may be."""
     baskets = random_baskets(50, 9, 1.2, 2)
     chosen = SelectedItems(np.array([0, 1, 2, 4, 7]), 9)
-    pairs = pair_counts(passes(baskets), chosen)
+    pairs = count_pairs(passes(baskets), chosen)
     for one, other in product(range(5), repeat=2):
         assert pairs[one, other] == support(baskets, chosen.items[[one, other]])
     law = DiscreteLaplace(Fraction(1))
     design = Itemsets(tuple("abcde"), 3, 5, law, law)
     words = Keystream(seed=1).words
-    counts, clipped = clipped_counts(passes(baskets), chosen, design, words)
+    counts, clipped = count_clipped(passes(baskets), chosen, design, words)
     assert clipped == 0
     every = [each for size in range(4) for each in combinations(range(5), size)]
     assert len(counts) == design.numbers == len(every) == set_number(5, 3)
@@ -83,7 +83,7 @@ def test_counts_of_small_sets() -> None:
         first = set_number(5, size - 1) if size else 0
         assert sets_at(5, size, places - first).tolist() == sets.tolist()
     narrow = Itemsets(tuple("abcde"), 2, 2, law, law)
-    counts, clipped = clipped_counts(passes(baskets), chosen, narrow, words)
+    counts, clipped = count_clipped(passes(baskets), chosen, narrow, words)
     inside = [len(each & set(chosen.items.tolist())) for each in baskets]
     assert clipped == sum(number > 2 for number in inside)
     assert counts[1:6].sum() == sum(min(number, 2) for number in inside)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.families.boxes.design.box_tree import FILE, BoxNodes, BoxTree
-from scumble.families.boxes.publish.base import halved, top
+from scumble.families.boxes.publish.base import halve, top
 from scumble.model.designs.boxes import Boxes, BoxSums, summed_area
 from scumble.model.evidence.evidence import design_from_dict
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
@@ -27,7 +27,7 @@ def _members(boxes: Boxes, shape: tuple[int, ...]) -> np.ndarray:
 def test_levels_tile_the_domain_and_refine_each_other(subtests: pytest.Subtests) -> None:
     for shape in SHAPES:
         with subtests.test(shape=shape):
-            levels = halved([top(Boxes.whole(shape))], None)
+            levels = halve([top(Boxes.whole(shape))], None)
             before = np.ones((1, int(np.prod(shape))), bool)
             for boxes, above in levels:
                 members = _members(boxes, shape)
@@ -36,14 +36,14 @@ def test_levels_tile_the_domain_and_refine_each_other(subtests: pytest.Subtests)
                 assert np.array_equal(boxes.cells, members.sum(axis=1))
                 before = members
             assert (levels[-1][0].cells == 1).all()
-            assert len(halved([top(Boxes.whole(shape))], 1)) <= 2
+            assert len(halve([top(Boxes.whole(shape))], 1)) <= 2
 
 
 def test_sums_and_norms_by_brute_force(subtests: pytest.Subtests) -> None:
     """Every row in every cell, one at a time: what it changes is what `norms` says."""
     for shape in SHAPES:
         with subtests.test(shape=shape):
-            boxes = tuple(boxes for boxes, _ in halved([top(Boxes.whole(shape))], None))
+            boxes = tuple(boxes for boxes, _ in halve([top(Boxes.whole(shape))], None))
             sums = BoxSums(shape, boxes)
             counts = np.random.default_rng(1).integers(0, 9, int(np.prod(shape)))
             before = sums.apply(counts)
@@ -81,7 +81,7 @@ def test_summed_area() -> None:
 
 def test_a_tree_on_the_disk(tmp_path) -> None:
     shape = (5, 3)
-    levels = halved([top(Boxes.whole(shape))], None)
+    levels = halve([top(Boxes.whole(shape))], None)
     noisy = [np.arange(len(boxes)) - 3 for boxes, _ in levels]
     noisy[1] = None
     tree = BoxNodes.of_levels(levels, noisy)
@@ -110,7 +110,7 @@ def test_the_design_in_a_manifest() -> None:
 
 def test_variances_follow_the_laws() -> None:
     tree = BoxNodes.of_levels(
-        halved([top(Boxes.whole((4,)))], None), [np.zeros(1), None, np.zeros(4, np.int64)]
+        halve([top(Boxes.whole((4,)))], None), [np.zeros(1), None, np.zeros(4, np.int64)]
     )
     laws = (DiscreteLaplace(Fraction(2)), DiscreteLaplace(Fraction(5)))
     variances = tree.estimator(laws).variances

@@ -14,8 +14,8 @@ import pytest
 
 import scumble as sc
 from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
-from scumble.families.boxes.publish.base import refined, regular
-from scumble.families.boxes.publish.mosaic import _asked, grouped, patch_plan
+from scumble.families.boxes.publish.base import refine, regular
+from scumble.families.boxes.publish.mosaic import _sample_boxes, choose_groups, patch_plan
 from scumble.families.boxes.read import BoxTreeReader
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -152,7 +152,7 @@ def test_the_patches_are_drawn_with_these_probabilities() -> None:
     found: Counter[Sizes] = Counter()
     for seed in range(runs):
         hidden = private_counts(np.array(counts), mechanism.promise, mechanism.unit, seed)
-        _, (patches, _), _ = mechanism.shaped(hidden, Boxes.whole((4,)))
+        _, (patches, _), _ = mechanism.shape_leaves(hidden, Boxes.whole((4,)))
         order = np.argsort(patches.low[0])
         found[tuple(patches.sizes[0][order].tolist())] += 1
     assert set(found) <= set(expected)
@@ -182,8 +182,8 @@ def test_the_error_of_a_plan(subtests: pytest.Subtests) -> None:
         with subtests.test(shape=shape, seed=seed):
             leaves = _leaves(shape, seed)
             rng = np.random.default_rng(seed)
-            patches, origin = refined(leaves, rng.integers(1, 4, len(leaves)))
-            plan, error = grouped(Boxes.whole(shape), leaves, patches, origin)
+            patches, origin = refine(leaves, rng.integers(1, 4, len(leaves)))
+            plan, error = choose_groups(Boxes.whole(shape), leaves, patches, origin)
             assert sum(plan.shares) == 1
             for boxes, _ in plan.levels:
                 assert (members(boxes, shape).sum(axis=0) == 1).all()
@@ -197,7 +197,7 @@ def test_the_error_of_a_plan(subtests: pytest.Subtests) -> None:
             names = domain(shape).names
             reader = BoxTreeReader.of_tree(tree, names, BoxTree(laws))
             variances = []
-            for low, high in _asked(patches):
+            for low, high in _sample_boxes(patches):
                 parts = []
                 for name, size, first, last in zip(names, shape, low, high, strict=True):
                     codes = np.arange(size)
@@ -212,10 +212,10 @@ def test_many_patches_are_counted_in_groups_too() -> None:
     """All 64 × 64 cells, of which a box takes as many as it has, one variance each."""
     whole = Boxes.whole((64, 64))
     boxes, _ = regular(whole, None)[-1]
-    plan, error = grouped(whole, boxes, boxes, np.arange(len(boxes)))
+    plan, error = choose_groups(whole, boxes, boxes, np.arange(len(boxes)))
     assert [len(level) for level, _ in plan.levels] == [64, 64**2]
     assert patch_plan(whole, boxes, boxes, np.arange(len(boxes))).shares == plan.shares
-    alone = np.mean([(high - low + 1).prod() for low, high in _asked(boxes)])
+    alone = np.mean([(high - low + 1).prod() for low, high in _sample_boxes(boxes)])
     assert error < 0.6 * alone
 
 

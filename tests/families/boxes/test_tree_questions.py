@@ -10,7 +10,7 @@ import pytest
 
 from scumble.families.boxes import read as tree_questions
 from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree, TreeEstimator, TreeNoise
-from scumble.families.boxes.read import BoxTreeReader, LeafQuestions, grouped
+from scumble.families.boxes.read import BoxTreeReader, LeafQuestions, limit_children
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.readings import Part, Reading, Weights
@@ -99,7 +99,7 @@ def test_nodes_that_were_not_measured_change_no_estimate() -> None:
     parents = np.concatenate([np.full(11, -1), rng.integers(0, 3, 150), rng.integers(11, 14, 90)])
     forest = TreeEstimator(parents, rng.uniform(1, 9, len(parents)))
     wide = TreeNoise(forest, forest.variances, forest.variances)
-    narrow, places = grouped(wide, rng.permutation(len(parents)))
+    narrow, places = limit_children(wide, rng.permutation(len(parents)))
     children = np.bincount(narrow.estimator.parents + 1)
     assert np.bincount(parents + 1).max() > 40
     assert children.max() <= 8
@@ -109,7 +109,7 @@ def test_nodes_that_were_not_measured_change_no_estimate() -> None:
     given[places] = noisy
     estimates = narrow.estimator.estimates(given)[places]
     np.testing.assert_allclose(estimates, forest.estimates(noisy), rtol=1e-12)
-    assert grouped(narrow, np.arange(len(given)))[0] is narrow
+    assert limit_children(narrow, np.arange(len(given)))[0] is narrow
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 3), (2, 1), (0, 4)])

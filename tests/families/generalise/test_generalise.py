@@ -147,7 +147,7 @@ def test_every_group_of_a_local_recoding_satisfies_the_criteria(subtests: pytest
             cut = 0
             for seed in range(40):
                 table = coded(seed)
-                if not lattice.judge(table, table.top, CRITERIA[name]).kept.all():
+                if not lattice.judge(table, table.top, CRITERIA[name]).published.all():
                     continue
                 local = LocalRecoding(table, CRITERIA[name])
                 local.run()

@@ -19,7 +19,7 @@ from scumble.families.generalise.check import (
     Risk,
     intersection,
     minimality,
-    planted,
+    plant_table,
     table_exposure,
 )
 from scumble.model.schema.hierarchies import read_rule
@@ -48,7 +48,7 @@ def test_minimality_is_certain_where_the_group_alone_is_not() -> None:
     """Only two people with the same illness in place a can have made it necessary to join it with
     place b, and only one illness occurs twice.
     """
-    schema, table = planted()
+    schema, table = plant_table()
     for recoding in ("local", "global"):
         found = minimality(sc.Generalise(k=2, l=2, recoding=recoding), schema, table)
         assert (found.within_group, found.with_algorithm) == (0.4, 1.0)

@@ -11,7 +11,7 @@ import pytest
 import scumble as sc
 from scumble.families.histogram.read.cells import (
     common_reach,
-    fitted_counts,
+    fit_counts,
 )
 from scumble.model.laws.distributions import DiscreteLaplace
 
@@ -58,17 +58,17 @@ def test_the_fit_is_nearer_than_sorting(truth, share):
         errors = rng.geometric(1 - a, len(truth)) - rng.geometric(1 - a, len(truth))
         noisy = np.sort(truth + errors)[::-1]
         plain += np.square(np.maximum(noisy, 0) - falling).sum()
-        fitted += np.square(fitted_counts(noisy, noise) - falling).sum()
+        fitted += np.square(fit_counts(noisy, noise) - falling).sum()
     assert fitted < share * plain
 
 
 def test_without_noise_the_fit_is_the_counts():
     sharp = DiscreteLaplace(Fraction(1, 20))
     counts = np.array([9, 7, 7, 2, 0])
-    assert fitted_counts(counts, sharp).tolist() == counts.tolist()
-    assert fitted_counts(np.empty(0, np.int64), sharp).tolist() == []
+    assert fit_counts(counts, sharp).tolist() == counts.tolist()
+    assert fit_counts(np.empty(0, np.int64), sharp).tolist() == []
     many = np.arange(20_000)[::-1] * 3
-    assert fitted_counts(many, sharp).tolist() == many.tolist()
+    assert fit_counts(many, sharp).tolist() == many.tolist()
 
 
 def test_a_release_tells_its_sorted_counts(tmp_path):

@@ -82,10 +82,10 @@ def test_a_look_that_is_not_paid_for_is_refused_before_the_rows_are_read() -> No
     cheap = DiscreteLaplace(Fraction(99, 100))
     for look in (
         lambda: cells.total(cheap),
-        lambda: cells.filtered(cheap, 3),
-        lambda: cells.sampled(cheap, 3),
-        lambda: cells.drawn(cheap, 3),
-        lambda: cells.filtered_drawn(cheap, 3, 3),
+        lambda: cells.filter(cheap, 3),
+        lambda: cells.sample(cheap, 3),
+        lambda: cells.draw_priority(cheap, 3),
+        lambda: cells.filter_and_draw(cheap, 3, 3),
     ):
         with pytest.raises(sc.PromiseError):
             look()
@@ -136,10 +136,10 @@ def test_noise_is_as_wide_as_it_says(given: dict) -> None:
     law = DiscreteLaplace(Fraction(3))
     cells = behind_the_meter(counts, Keystream(8))
     found = {
-        "filter": lambda: cells.filtered(law, 50),
-        "threshold": lambda: cells.sampled(law, 50),
-        "priority": lambda: cells.drawn(law, 400),
-        "filter priority": lambda: cells.filtered_drawn(law, 50, 400),
+        "filter": lambda: cells.filter(law, 50),
+        "threshold": lambda: cells.sample(law, 50),
+        "priority": lambda: cells.draw_priority(law, 400),
+        "filter priority": lambda: cells.filter_and_draw(law, 50, 400),
     }[given["rule"]]()
     assert len(found.counts) == 400
     squares = (found.counts - 10**7.0) ** 2
@@ -286,5 +286,9 @@ def test_thresholds_from_the_number_of_false_cells() -> None:
         tails = NoiseTails(noise)
         theta, tau = mechanism._theta(cells, noise), mechanism._tau(cells, noise)
         assert cells * tails.chance(theta) <= wanted < cells * tails.chance(theta - 1)
-        assert cells * tails.kept(tau) <= wanted < cells * tails.kept(tau * (1 - 2**-50) - 1)
+        assert (
+            cells * tails.keep_chance(tau)
+            <= wanted
+            < cells * tails.keep_chance(tau * (1 - 2**-50) - 1)
+        )
     assert mechanism._theta(2, noise) == tails.least_theta

@@ -64,14 +64,14 @@ RULES: list[Rule] = ["filter", "threshold", "priority", "filter priority"]
 def published(rule: Rule, source: Keystream) -> tuple[Sparse, PublishedCells]:
     cells = behind_the_meter(COUNTS, source)
     if rule == "filter":
-        return design(rule, LAW, theta=THETA), cells.filtered(LAW, THETA)
+        return design(rule, LAW, theta=THETA), cells.filter(LAW, THETA)
     if rule == "threshold":
-        found = cells.sampled(LAW, 15)
+        found = cells.sample(LAW, 15)
         return design(rule, LAW, tau=15), found
     if rule == "priority":
-        found = cells.drawn(LAW, 120)
+        found = cells.draw_priority(LAW, 120)
         return design(rule, LAW, tau=found.tau), found
-    found = cells.filtered_drawn(LAW, THETA, 30)
+    found = cells.filter_and_draw(LAW, THETA, 30)
     return design(rule, LAW, theta=THETA, tau=found.tau), found
 
 
@@ -259,7 +259,7 @@ def test_a_filters_values_are_within_their_limits(rule: Rule) -> None:
     grew = 0
     for law, counts, sums in trials(rule):
         for spread in (each.spread() for each in (*counts, *sums)):
-            value, estimate = law.expected(spread), total_law(law, spread)
+            value, estimate = law.estimate(spread), total_law(law, spread)
             if not law.left(spread):
                 assert value == spread.value
                 continue
@@ -417,9 +417,9 @@ def test_tables_with_all_mass_at_the_threshold_are_covered(rule: Rule, height: i
     for _ in range(releases):
         cells = behind_the_meter(counts, source)
         if rule == "filter":
-            made, found = design(rule, LAW, theta=THETA), cells.filtered(LAW, THETA)
+            made, found = design(rule, LAW, theta=THETA), cells.filter(LAW, THETA)
         else:
-            found = cells.filtered_drawn(LAW, THETA, 40)
+            found = cells.filter_and_draw(LAW, THETA, 40)
             made = design(rule, LAW, theta=THETA, tau=found.tau)
         total = int(counts.sum()) + int(discrete_laplace(source, made.total_noise.scale, 1)[0])
         law = error(made, found, len(counts), total)

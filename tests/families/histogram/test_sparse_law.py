@@ -40,10 +40,12 @@ def test_tails_are_sums(subtests: pytest.Subtests) -> None:
                 for tau in (1, 2.5, 30):
                     some = use & (values <= tau)
                     by_hand = (values * (tau - values) * shares)[some].sum()
-                    assert tails.sampled(tau, start) == pytest.approx(by_hand, rel=1e-6, abs=1e-9)
+                    assert tails.sampling_variance(tau, start) == pytest.approx(
+                        by_hand, rel=1e-6, abs=1e-9
+                    )
             for tau in (1, 5, 60):
                 by_hand = 2 * (np.minimum(values / tau, 1) * shares).sum()
-                assert tails.kept(tau) == pytest.approx(by_hand, rel=1e-9)
+                assert tails.keep_chance(tau) == pytest.approx(by_hand, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -102,7 +104,7 @@ def test_the_law_of_a_small_table(rule: str, limit: int) -> None:
     found: Counter = Counter()
     for _ in range(releases):
         cells = behind_the_meter(counts, source)
-        made = cells.filtered(law, limit) if rule == "filter" else cells.sampled(law, limit)
+        made = cells.filter(law, limit) if rule == "filter" else cells.sample(law, limit)
         found[outcome(made)] += 1
 
     def rejected(scale: float) -> bool:
@@ -145,7 +147,7 @@ def test_priority_sampling_has_the_law_of_a_dense_table(theta: int) -> None:
     found: list[Counter] = [Counter(), Counter()]
     for _ in range(2000):
         cells = behind_the_meter(counts, lazy)
-        made = cells.filtered_drawn(law, theta, size) if theta else cells.drawn(law, size)
+        made = cells.filter_and_draw(law, theta, size) if theta else cells.draw_priority(law, size)
         for which, each in enumerate((made, dense(counts, law.scale, size, theta, slow))):
             true = tuple(np.minimum(each.counts[each.keys < 2], 11).tolist())
             empty = int(np.sum(each.keys > 1))
@@ -168,7 +170,7 @@ def test_levels_are_gone_down_until_there_are_enough(monkeypatch: pytest.MonkeyP
 
     def empties(seed: int) -> np.ndarray:
         source = Keystream(seed)
-        made = [behind_the_meter(counts, source).drawn(law, 6) for _ in range(300)]
+        made = [behind_the_meter(counts, source).draw_priority(law, 6) for _ in range(300)]
         assert all(len(each.keys) == 6 for each in made)
         return np.array([[np.sum(each.keys > 0), min(float(each.tau), 400)] for each in made])
 

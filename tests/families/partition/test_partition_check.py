@@ -36,8 +36,8 @@ def histories(
 
     def present(before):
         if true:
-            return law.kept + (relative - 1) * law.noise
-        return law.kept * law.fade if any(before) else law.noise_of(len(before) + 1) * relative
+            return law.keep + (relative - 1) * law.noise
+        return law.keep * law.fade if any(before) else law.noise_of(len(before) + 1) * relative
 
     def chance(shown):
         each = [present(shown[:place]) for place in range(law.views)]
@@ -103,7 +103,7 @@ def test_views_that_show_all_true_tuples_are_refuted():
     rows = pa.table({"who": np.arange(10), "job": np.arange(10) % 3})
     release = sc.publish(rows, schema, sc.AlphaBeta(alpha=0.5, beta=0.25), seed=1)
     assert next(claims(release)).verdict == "exact"
-    law = replace(release.evidence.presence, kept=Fraction(1))
+    law = replace(release.evidence.presence, keep=Fraction(1))
     evidence = replace(release.evidence, presence=law)
     release.manifest = replace(release.manifest, evidence=evidence)
     assert {each.verdict for each in claims(release)} == {"refuted"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scumble.families.partition.publish import (
     MOST_GROUPS,
     Merging,
+    balance_groups,
     balance_level,
-    balanced,
     best_order,
     bound_part,
     error_bound,
@@ -40,14 +40,14 @@ def _joined(groups) -> dict[int, int]:
 
 
 def _merging() -> tuple[list[dict[int, int]], Merging]:
-    groups = balanced(WORKED, {})
+    groups = balance_groups(WORKED, {})
     return groups, Merging(groups, WORKED, float(TWO_THIRDS))
 
 
 def test_worked_example_balance() -> None:
     """specs/input-perturbation.md: θ = 3 and all five groups."""
     assert balance_level(WORKED) == 3
-    assert balanced(WORKED, {}) == [
+    assert balance_groups(WORKED, {}) == [
         {0: 6, 1: 6, 2: 6},
         {0: 4, 3: 4, 4: 4},
         {0: 2, 1: 2, 5: 2},
@@ -97,7 +97,7 @@ def test_worked_example_as_one_table() -> None:
 @given(tables)
 def test_balance_uses_every_row_once_and_every_group_is_balanced(counts: dict[int, int]) -> None:
     theta = balance_level(counts)
-    groups = balanced(counts, {})
+    groups = balance_groups(counts, {})
     assert _joined(groups) == counts
     for group in groups:
         assert min(group.values()) > 0
@@ -111,7 +111,7 @@ def test_balance_uses_every_row_once_and_every_group_is_balanced(counts: dict[in
 def test_the_height_of_each_round_is_the_largest_that_leaves_the_rest_balanced(counts) -> None:
     theta = balance_level(counts)
     rest = dict(counts)
-    for group in balanced(counts, {})[:-1]:
+    for group in balance_groups(counts, {})[:-1]:
         height = next(iter(group.values()))
         assert _leaves_balance(rest, group, height, theta)
         assert not _leaves_balance(rest, group, height + 1, theta)
@@ -126,7 +126,7 @@ def _leaves_balance(rest: dict[int, int], values, height: int, theta: int) -> bo
 @given(tables, tables)
 def test_frequent_values_are_spread_in_proportion(rare, frequent) -> None:
     frequent = {100 + value: count for value, count in frequent.items()}
-    before, after = balanced(rare, {}), balanced(rare, frequent)
+    before, after = balance_groups(rare, {}), balance_groups(rare, frequent)
     assert _joined(after) == rare | frequent
     total, extra = sum(rare.values()), sum(frequent.values())
     for place, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -139,7 +139,7 @@ def test_frequent_values_are_spread_in_proportion(rare, frequent) -> None:
 def test_many_groups_are_bounded() -> None:
     counts = {value: 1 + 3000 // (1 + value) for value in range(3000)}
     theta = balance_level(counts)
-    groups = balanced(counts, {})
+    groups = balance_groups(counts, {})
     assert len(groups) == MOST_GROUPS
     assert _joined(groups) == counts
     assert all(max(group.values()) * theta <= sum(group.values()) for group in groups)

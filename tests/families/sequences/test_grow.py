@@ -15,7 +15,12 @@ import pytest
 
 import scumble as sc
 from scumble.families.sequences.design import StringTree, leaves_of, suffix_rows
-from scumble.families.sequences.publish.meter import UNIT, PrivateStrings, _select_children, weighed
+from scumble.families.sequences.publish.meter import (
+    UNIT,
+    PrivateStrings,
+    _select_children,
+    weigh_unit,
+)
 from scumble.model.errors import PromiseError
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -237,8 +242,8 @@ def test_trees_of_contexts_lose_at_most_what_is_charged(subtests: pytest.Subtest
             length = 2
             mass = unit if unit > 1 else length
             epsilon = Fraction(1, 2)
-            rule = split_rule(epsilon, 3, weighed(ADD, mass))
-            assert rule.loss(weighed(ADD, mass)) <= epsilon
+            rule = split_rule(epsilon, 3, weigh_unit(ADD, mass))
+            assert rule.loss(weigh_unit(ADD, mass)) <= epsilon
             kinds = ["", "a", "b", "aa", "ab", "ba", "bb"]
             worst = 0.0
             tables = [(), ("aa",) * 9, ("ab", "ba") * 7, ("bb",) * 20 + ("ab",) * 6, tuple(kinds)]
@@ -317,7 +322,7 @@ def test_counts_of_runs_are_those_of_the_definition(subtests: pytest.Subtests) -
 
 def test_growing_is_charged_before_the_records_are_read() -> None:
     strings = strings_of(["ab"] * 3, "ab", length=4, epsilon=1)
-    rule = split_rule(Fraction(1), 3, weighed(ADD, 4))
+    rule = split_rule(Fraction(1), 3, weigh_unit(ADD, 4))
     with pytest.raises(PromiseError, match="splits of x would cost"):
         strings.contexts(SplitRule(rule.scale / 2, rule.decay), 0, None)
     strings.contexts(rule, 0, None)

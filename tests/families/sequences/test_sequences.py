@@ -200,7 +200,7 @@ def test_the_number_of_measured_strings_is_that_of_the_tree(model: str) -> None:
     for lengths in (range(1, 2), range(1, 4), range(2, 6)):
         strings = (s for length in lengths for s in itertools.product(range(3), repeat=length))
         known = sum(reader.model.known(string) is not None for string in strings)
-        assert reader.model.measured(lengths) == known > 0
+        assert reader.model.count_measured(lengths) == known > 0
 
 
 def test_simplex_projection_is_the_nearest_point() -> None:

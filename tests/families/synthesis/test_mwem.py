@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.families.synthesis.design import fitted
+from scumble.families.synthesis.design import fit_model
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.source import Keystream
@@ -53,7 +53,7 @@ def test_the_loss_of_two_rounds_by_enumeration():
         found = -abs(total - sum(counts)) * float(epsilon) / 20
         for done, (place, number) in enumerate(zip(picks, numbers, strict=True)):
             known = [sets[p] for p in picks[:done]]
-            model = fitted(sizes, float(total), known, list(map(float, numbers[:done])))
+            model = fit_model(sizes, float(total), known, list(map(float, numbers[:done])))
             scores = np.abs(answers - np.rint([model[s].sum() for s in sets]))
             weighted = each * scores / 2
             found += weighted[place] - np.logaddexp.reduce(weighted)
@@ -149,10 +149,10 @@ def test_a_count_is_read_from_its_first_measurement():
 
 def test_the_model_fits_what_was_measured():
     sets = [np.array([0, 1]), np.array([1, 2])]
-    model = fitted(np.array([1.0, 1.0, 2.0, 4.0]), 100.0, sets, [30.0, 50.0])
+    model = fit_model(np.array([1.0, 1.0, 2.0, 4.0]), 100.0, sets, [30.0, 50.0])
     assert model.sum() == pytest.approx(100)
     assert [model[each].sum() for each in sets] == pytest.approx([30, 50], abs=1)
-    assert fitted(np.ones(2), -5.0, [], []).tolist() == [0.5, 0.5]
+    assert fit_model(np.ones(2), -5.0, [], []).tolist() == [0.5, 0.5]
 
 
 def test_more_rounds_than_counts_and_few_people():

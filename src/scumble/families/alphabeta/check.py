@@ -58,9 +58,9 @@ def find_exposure(manifest: Manifest) -> Exposure | None:
         return None
     presence, values = evidence.presence, schema.size(sensitive)
     success = (
-        included_exposure(presence, schema, evidence.columns)
+        find_inclusion_exposure(presence, schema, evidence.columns)
         if isinstance(presence, InclusionProbabilities)
-        else replaced_exposure(presence, schema.size(evidence.columns), values)
+        else find_replacement_exposure(presence, schema.size(evidence.columns), values)
     )
     return None if success is None else Exposure(values, *success)
 
@@ -105,7 +105,7 @@ def guess_values(release: Release, target: str, rng: np.random.Generator) -> Cod
         if name in law.sources:
             weights = np.array([float(share) for share in law.sources[name]]) * schema[name].size
             noise *= weights[:, None] if axis == 0 else weights
-    alpha = float(law.kept - law.noise)
+    alpha = float(law.keep - law.noise)
     likelihood: Floats = np.where(shown > 0, 1 + alpha / noise, 1 - alpha / (1 - noise))
     return guess_likeliest(likelihood, rng)
 
@@ -145,9 +145,9 @@ def find_row_law(evidence: Evidence, schema: Schema, epsilon: float) -> RowLaw:
 def _delta_of_tuples(law: InclusionProbabilities, epsilon: float) -> float:
     """One tuple is true and another false, or the other way round; each shows its own pattern."""
     every = list(patterns(law))
-    times = np.array([float(each.times) for each in every])
-    true = np.array([float(each.true) for each in every]) * times
-    false = np.array([float(each.false) for each in every]) * times
+    times = np.array([float(pattern.times) for pattern in every])
+    true = np.array([float(pattern.true) for pattern in every]) * times
+    false = np.array([float(pattern.false) for pattern in every]) * times
     excess = np.multiply.outer(true, false) - math.exp(epsilon) * np.multiply.outer(false, true)
     return float(np.maximum(excess, 0.0).sum())
 
@@ -164,7 +164,7 @@ _TAIL = 1e-14
 Success = tuple[float, float]  # the success, and the success if the release shows a tuple
 
 
-def included_exposure(
+def find_inclusion_exposure(
     presence: InclusionProbabilities, schema: Schema, columns: Sequence[str]
 ) -> Success | None:
     """Return the exposure of tuples that are included with some probability.
@@ -176,36 +176,36 @@ def included_exposure(
     known = [name for name in columns if name not in sensitive]
     if presence.sources and presence.views > 1:
         return None
-    own, others = (noise_factors(presence, schema, names) for names in (sensitive, known))
+    own, others = (find_noise_factors(presence, schema, names) for names in (sensitive, known))
     if own is None or others is None or len(own) * len(others) > MOST_LAWS:
         return None
     return max(
         _tuple_exposure(
-            [(list(patterns(presence, each * other)), times) for each, times in own.items()]
+            [(list(patterns(presence, factor * other)), times) for factor, times in own.items()]
         )
         for other in others
     )
 
 
-def noise_factors(
+def find_noise_factors(
     presence: InclusionProbabilities, schema: Schema, names: Iterable[str]
 ) -> Mapping[Fraction, int] | None:
     """Return by which factors false tuples are likelier than in the mean, because of their values
     of the attributes `names`, and for how many combinations of values; None if there are too many.
     """
-    found = Counter({Fraction(1): 1})
+    factors = Counter({Fraction(1): 1})
     for name in names:
         shares = (presence.sources or {}).get(name)
         size = schema[name].size
-        each = Counter({Fraction(1): size} if shares is None else [size * p for p in shares])
-        if len(found) * len(each) > MOST_LAWS:
+        own = Counter({Fraction(1): size} if shares is None else [size * p for p in shares])
+        if len(factors) * len(own) > MOST_LAWS:
             return None
         more: Counter[Fraction] = Counter()
-        for factor, times in found.items():
-            for other, again in each.items():
+        for factor, times in factors.items():
+            for other, again in own.items():
                 more[factor * other] += times * again
-        found = more
-    return found
+        factors = more
+    return factors
 
 
 def _tuple_exposure(laws: Sequence[tuple[Sequence[Pattern], int]]) -> Success:
@@ -218,19 +218,24 @@ def _tuple_exposure(laws: Sequence[tuple[Sequence[Pattern], int]]) -> Success:
     show identifies it.
     """
     values = sum(times for _, times in laws)
-    success = (_given_away(laws) + _mean_of_largest(laws)) / values
-    ratios = [(float(each[-1].true / each[-1].false), times) for each, times in laws]
-    nothing = math.exp(math.fsum(times * _log(each[-1].false) for each, times in laws))
+    success = (_sum_given_away(laws) + _mean_of_largest(laws)) / values
+    ratios = [
+        (float(own_patterns[-1].true / own_patterns[-1].false), times)
+        for own_patterns, times in laws
+    ]
+    nothing = math.exp(
+        math.fsum(times * _log(own_patterns[-1].false) for own_patterns, times in laws)
+    )
     guessed = nothing * max(ratio for ratio, _ in ratios) / values
     missed = nothing * math.fsum(ratio * times for ratio, times in ratios) / values
     return success, (success - guessed) / (1 - missed)
 
 
-def _given_away(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
+def _sum_given_away(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
     return math.fsum(
         float(pattern.true * pattern.times * times)
-        for each, times in laws
-        for pattern in each
+        for own_patterns, times in laws
+        for pattern in own_patterns
         if not pattern.false
     )
 
@@ -243,21 +248,21 @@ def _mean_of_largest(laws: Sequence[tuple[Sequence[Pattern], int]]) -> float:
     """
     ratios = sorted(
         (
-            (float(pattern.true / pattern.false), float(pattern.false * pattern.times), place)
-            for place, (each, _) in enumerate(laws)
-            for pattern in each
+            (float(pattern.true / pattern.false), float(pattern.false * pattern.times), index)
+            for index, (own_patterns, _) in enumerate(laws)
+            for pattern in own_patterns
             if pattern.false
         ),
         reverse=True,
     )
     above = [0.0] * len(laws)
     none = total = 0.0  # `none`: log of the probability that no tuple has a ratio this high
-    for (ratio, chance, place), (lower, _, _) in zip(
+    for (ratio, chance, index), (lower, _, _) in zip(
         ratios, [*ratios[1:], (0.0, 0, 0)], strict=True
     ):
-        none -= laws[place][1] * _log1p(-above[place])
-        above[place] += chance
-        none += laws[place][1] * _log1p(-above[place])
+        none -= laws[index][1] * _log1p(-above[index])
+        above[index] += chance
+        none += laws[index][1] * _log1p(-above[index])
         total += (ratio - lower) * -math.expm1(none)
     return total
 
@@ -271,7 +276,7 @@ def _log1p(number: float) -> float:
     return math.log1p(number) if number > -1 + 1e-15 else -800.0
 
 
-def replaced_exposure(presence: ReplacedTuples, domain: int, values: int) -> Success | None:
+def find_replacement_exposure(presence: ReplacedTuples, domain: int, values: int) -> Success | None:
     """Return the exposure of rows that are kept, or replaced by any row of the domain.
 
     The adversary names the value whose tuple is shown most often. If the target's row was kept, it
@@ -281,27 +286,27 @@ def replaced_exposure(presence: ReplacedTuples, domain: int, values: int) -> Suc
     """
     if values == domain or not presence.rows:
         return None
-    keep, each = float(presence.keep), float((1 - presence.keep) / domain)
-    hit = _most(presence.rows - 1, values, each)
+    keep, chance = float(presence.keep), float((1 - presence.keep) / domain)
+    hit = _most(presence.rows - 1, values, chance)
     if hit is None:
         return None
     success = (1 - keep) / values + keep * hit
-    nothing = (1 - keep - values * each) * math.exp(
-        (presence.rows - 1) * math.log1p(-values * each)
+    nothing = (1 - keep - values * chance) * math.exp(
+        (presence.rows - 1) * math.log1p(-values * chance)
     )
     return success, (success - nothing / values) / (1 - nothing)
 
 
-def _most(others: int, values: int, each: float) -> float | None:
+def _most(others: int, values: int, chance: float) -> float | None:
     """Return the mean share of the most frequent tuple among the rows that show one of some tuples.
 
     These rows are the target's and those of the others that fall on the tuples.
     """
-    fewest, most = binomial_range(others, values * each, _TAIL)
+    fewest, most = binomial_range(others, values * chance, _TAIL)
     if most > MOST_BALLS:
         return None
     balls = np.arange(1, most + 2)
-    mean = others * values * each + 1
+    mean = others * values * chance + 1
     whole = poisson_masses(balls, mean)
     largest = np.ones(len(balls))
     for least in range(1, most + 2):  # at most this many rows show the same tuple
@@ -310,15 +315,15 @@ def _most(others: int, values: int, each: float) -> float | None:
         largest += np.clip(over, 0, 1)
         if over[fewest:].max() < _TAIL:
             break
-    chances = binomial_masses(balls - 1, others, values * each)
+    chances = binomial_masses(balls - 1, others, values * chance)
     return float((chances * largest / balls).sum())
 
 
 def _power(series: Floats, times: int, size: int) -> Floats:
     """Return the first `size` coefficients of a power of a polynomial."""
-    found = np.ones(1)
+    product = np.ones(1)
     while times:
         if times & 1:
-            found = np.convolve(found, series)[:size]
+            product = np.convolve(product, series)[:size]
         series, times = np.convolve(series, series)[:size], times >> 1
-    return np.pad(found, (0, size - len(found)))
+    return np.pad(product, (0, size - len(product)))

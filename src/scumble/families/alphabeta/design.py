@@ -61,20 +61,20 @@ class ReplacedTuples:
 
 @dataclass(frozen=True)
 class InclusionProbabilities:
-    """The law of a published set: a true tuple is in the view with probability `kept`, a false one
+    """The law of a published set: a true tuple is in the view with probability `keep`, a false one
     with probability `noise`.
 
     `sources` maps attributes to weights p_j that add up to 1; attributes without weights are
     uniform. Then a false tuple t is present with probability noise · |D| · Π p_j(t_j), and a true
-    one with `kept - noise` more. The mean over the domain D is `noise` in either case.
+    one with `keep - noise` more. The mean over the domain D is `noise` in either case.
 
     Up to `multiplicity` copies of a tuple count as different tuples, which the column `occurrence`
     of the file tells apart. The file has this column only if `multiplicity` is above 1.
 
     With `most` views, a row of the file is a tuple that is in at least one of the `views` made so
     far. Bit i - 1 of its column `views` tells whether view i has it. The file has this column only
-    if `most` is above 1. In view i > 1 a true tuple is present with probability `kept`, a false one
-    that an earlier view has with kept · `fade`, any other with noise · (1 - kept)^(i - 1).
+    if `most` is above 1. In view i > 1 a true tuple is present with probability `keep`, a false one
+    that an earlier view has with keep · `fade`, any other with noise · (1 - keep)^(i - 1).
     """
 
     kind: ClassVar[str] = "included"
@@ -83,7 +83,7 @@ class InclusionProbabilities:
     views_column: ClassVar[str] = "views"
 
     rows: int
-    kept: Fraction
+    keep: Fraction
     noise: Fraction
     multiplicity: int = 1
     sources: Mapping[str, tuple[Fraction, ...]] | None = None
@@ -96,7 +96,7 @@ class InclusionProbabilities:
         """Return the probability of a false tuple in the given view (from 1 on), if no earlier
         view has it.
         """
-        return self.noise * (1 - self.kept) ** (view - 1)
+        return self.noise * (1 - self.keep) ** (view - 1)
 
     def amplifications(self, columns: tuple[str, ...], schema: Schema) -> list[Fraction | None]:
         """Return nothing: no row is perturbed by itself."""
@@ -114,7 +114,7 @@ class InclusionProbabilities:
         return {
             "kind": self.kind,
             "rows": self.rows,
-            "kept": str(self.kept),
+            "kept": str(self.keep),
             "noise": str(self.noise),
             "multiplicity": self.multiplicity,
             "sources": sources or None,
@@ -132,11 +132,11 @@ class InclusionProbabilities:
             raise ValueError("more views than a release can have")
         return cls(
             rows=stored.whole(data["rows"]),
-            kept=stored.share(data["kept"]),
+            keep=stored.share(data["kept"]),
             noise=stored.share(data["noise"]),
             multiplicity=stored.whole(data["multiplicity"], 1),
             sources=given
-            and {name: stored.items(stored.share, each) for name, each in given.items()},
+            and {name: stored.items(stored.share, shares) for name, shares in given.items()},
             most=most,
             views=views,
             fade=stored.share(data["fade"]),
@@ -150,8 +150,8 @@ _KINDS: Mapping[str, Any] = {kind.kind: kind for kind in (ReplacedTuples, Inclus
 
 def presence_from_dict(data: Mapping[str, Any]) -> Presence:
     """Return the law that a manifest holds as `data`."""
-    found: Presence = _KINDS[data["kind"]].from_dict(data)
-    return found
+    presence: Presence = _KINDS[data["kind"]].from_dict(data)
+    return presence
 
 
 @dataclass(frozen=True)
@@ -230,14 +230,14 @@ def patterns(
     Sources make false tuples more or less likely than in the mean, by the factor `relative`; then
     there is only one view.
     """
-    kept, faded = presence.kept, presence.kept * presence.fade
-    own = kept + (relative - 1) * presence.noise
+    keep, faded = presence.keep, presence.keep * presence.fade
+    own = keep + (relative - 1) * presence.noise
     true = false = Fraction(1)  # no view so far
     for view in range(1, presence.views + 1):
         noise, later = presence.noise_of(view) * relative, presence.views - view
         for again in range(later + 1):
             yield Pattern(
-                true * own * kept**again * (1 - kept) ** (later - again),
+                true * own * keep**again * (1 - keep) ** (later - again),
                 false * noise * faded**again * (1 - faded) ** (later - again),
                 comb(later, again),
             )
@@ -262,7 +262,7 @@ class TupleOdds:
         """The share of a tuple in the sources, and each pattern of positive probability."""
         sources = list((self.law.sources or {}).values())
         ends = [
-            prod((len(each) * end(each) for each in sources), start=Fraction(1))
+            prod((len(shares) * end(shares) for shares in sources), start=Fraction(1))
             for end in (min, max)
         ]
         return [
@@ -275,25 +275,25 @@ class TupleOdds:
     @cached_property
     def least(self) -> Fraction:
         """The smallest ratio: the factor by which a prior near 0 can fall; others fall by less."""
-        return min(each.true / each.false for _, each in self._seen if each.false)
+        return min(pattern.true / pattern.false for _, pattern in self._seen if pattern.false)
 
     @cached_property
     def most(self) -> Fraction | None:
         """The largest ratio; None if it is unbounded."""
-        if any(not each.false for _, each in self._seen):
+        if any(not pattern.false for _, pattern in self._seen):
             return None
-        return max(each.true / each.false for _, each in self._seen)
+        return max(pattern.true / pattern.false for _, pattern in self._seen)
 
     def end(self, prior: Fraction) -> Fraction:
         """Return the highest posterior of a tuple with this prior, if tuples are independent."""
-        return max(_bayes(prior, each.true, each.false) for _, each in self._seen)
+        return max(_bayes(prior, pattern.true, pattern.false) for _, pattern in self._seen)
 
     def end_by_share(self, k: Fraction) -> Fraction:
         """Return the highest posterior for a prior of k · rows · (share in the sources)."""
         rows = max(self.law.rows, 1)
         return max(
-            _bayes(min(k * rows * share, Fraction(1)), each.true, each.false)
-            for share, each in self._seen
+            _bayes(min(k * rows * share, Fraction(1)), pattern.true, pattern.false)
+            for share, pattern in self._seen
         )
 
     def end_of_one(self, prior: Fraction) -> Fraction:
@@ -388,7 +388,7 @@ class Counts:
         odds = prior / (1 - prior) * self.ratio(times)
         return odds / (1 + odds)
 
-    def expected(self, times: int) -> Fraction:
+    def bound_repeats(self, times: int) -> Fraction:
         """Return an upper bound on the mean number of different tuples published `times` times or
         more, in a table whose rows all differ; also a bound on the probability that there is any.
 
@@ -417,7 +417,9 @@ def _compute_seen(counts: Counts, promise: Guarantee) -> Computed:
         (
             at_most(promise, "once", once, "the posterior of a row that is published once"),
             at_most(promise, "twice", twice, "the posterior of a row that is published twice"),
-            at_most(promise, "repeated", float(counts.expected(2)), "the rows published twice"),
+            at_most(
+                promise, "repeated", float(counts.bound_repeats(2)), "the rows published twice"
+            ),
             about,
         )
     )

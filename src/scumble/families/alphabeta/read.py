@@ -65,8 +65,8 @@ def _groups(question: TupleQuestion) -> Iterator[tuple[Key, Estimate]]:
         yield (), question.estimate(0)
         return
     places = np.flatnonzero(question.possible).tolist()
-    for place, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
-        yield key, question.estimate(place)
+    for group, key in zip(told(places), schema.cell_values(query.groups, places), strict=True):
+        yield key, question.estimate(group)
 
 
 def answer_together(
@@ -74,14 +74,14 @@ def answer_together(
 ) -> dict[int, list[tuple[Key, Estimate]]]:
     """Return the answers to the counts among `queries` that share contingency tables.
 
-    Keys are places in `queries`. The numbers are those of asking one by one.
+    Keys are positions in `queries`. The answers equal those of asking one by one.
     """
     presence = evidence.presence
     if isinstance(presence, InclusionProbabilities) and (presence.views > 1 or presence.sources):
         return {}  # a tuple's probability depends on more than whether it satisfies the question
     return {
-        place: list(_groups(TupleQuestion(evidence, schema, queries[place], engine, both)))
-        for place, both in counted(schema, queries, engine).items()
+        index: list(_groups(TupleQuestion(evidence, schema, queries[index], engine, both)))
+        for index, both in count_together(schema, queries, engine).items()
     }
 
 
@@ -89,14 +89,14 @@ def answer_together(
 class TupleQuestion:
     """One question to published tuples: counts over the domain, and counts of the view.
 
-    `counted` has both, if they were counted before.
+    `counts` has both, if they were counted before.
     """
 
     evidence: Tuples
     schema: Schema
     query: Query
     engine: Sandbox
-    counted: Counted | None = None
+    counts: BothCounts | None = None
 
     def estimate(self, group: int) -> Estimate:
         make = {"count": self._count, "sum": self._sum, "mean": self._mean}
@@ -105,8 +105,8 @@ class TupleQuestion:
     @cached_property
     def possible(self) -> npt.NDArray[np.object_]:
         """The number of tuples of the domain that satisfy the question, by group."""
-        if self.counted is not None:
-            return np.array([number * self._copies for number in self.counted[0]], object)
+        if self.counts is not None:
+            return np.array([number * self._copies for number in self.counts[0]], object)
         return self._domain.count(self.query.clauses, self.query.groups).reshape(-1) * self._copies
 
     def _count(self, group: int) -> Estimate:
@@ -117,14 +117,14 @@ class TupleQuestion:
         law = self.moments.count_law(group, possible)
         if isinstance(law, RandomizedCount):
             return Estimate(law.value, law, BINOMIAL if law.exact else MANY, self._notes)
-        return self._weighted(0, group)
+        return self._estimate_sum(0, group)
 
     def _sum(self, group: int) -> Estimate:
         if not self.possible[group]:
             return Estimate(0.0, Exact(), EXACT, self._notes)
-        return self._weighted(1, group)
+        return self._estimate_sum(1, group)
 
-    def _weighted(self, power: int, group: int) -> Estimate:
+    def _estimate_sum(self, power: int, group: int) -> Estimate:
         """Return the estimated count (power 0) or sum (1), its interval cut to what n rows have."""
         variance, largest = self._variances[power][group], self._largest[power][group]
         law = WeightedSum(float(variance), float(largest))
@@ -160,7 +160,7 @@ class TupleQuestion:
 
     def _ratio_largest(self, group: int) -> tuple[float, float, float]:
         """Return the largest change of `total - r * count` by one tuple, for three ratios r."""
-        low, middle, high = (float(each[group]) for each in self._ratio_deviations)
+        low, middle, high = (float(deviation[group]) for deviation in self._ratio_deviations)
         return low, middle, high
 
     @cached_property
@@ -192,28 +192,30 @@ class TupleQuestion:
             mean = self._over_domain(Fraction(1, self._domain.size))
             return ReplacedMoments(presence, self._published, mean)
         if presence.sources:
-            return HorvitzThompsonMoments(presence, ((self._sourced(presence),),), (1.0,))
+            return HorvitzThompsonMoments(presence, ((self._build_stratum(presence),),), (1.0,))
         false = self._over_domain(presence.noise)
         if presence.views == 1:
-            stratum = Stratum(self._published, false, presence.kept, presence.noise)
+            stratum = Stratum(self._published, false, presence.keep, presence.noise)
             return HorvitzThompsonMoments(presence, ((stratum,),), (1.0,))
         size = self._domain.size * presence.multiplicity
         views = strata(presence, self._tuple_counts(views=presence.views_column), false)
         return HorvitzThompsonMoments(presence, views, weights(presence, size))
 
-    def _sourced(self, presence: InclusionProbabilities) -> SourcedStratum:
+    def _build_stratum(self, presence: InclusionProbabilities) -> SourcedStratum:
         """Return the stratum of β(t) = noise · Π size · share, over attributes with a source."""
         sources = presence.sources or {}
-        factors = {n: [len(each) * share for share in each] for n, each in sources.items()}
+        factors = {n: [len(shares) * share for share in shares] for n, shares in sources.items()}
         shown = self._tuple_counts(tuple(sources))
         rate = np.full(len(shown.group), float(presence.noise))
-        for name, each in factors.items():
-            rate = rate * np.array([float(factor) for factor in each])[shown.column[name]]
-        squares = {name: [factor**2 for factor in each] for name, each in factors.items()}
+        for name, multipliers in factors.items():
+            rate = rate * np.array([float(factor) for factor in multipliers])[shown.column[name]]
+        squares = {
+            name: [factor**2 for factor in multipliers] for name, multipliers in factors.items()
+        }
         highest = presence.noise
-        for each in factors.values():
-            highest *= max(each)
-        gap = presence.kept - presence.noise
+        for multipliers in factors.values():
+            highest *= max(multipliers)
+        gap = presence.keep - presence.noise
         return SourcedStratum(
             shown.sums(),
             shown.sums(rate),
@@ -226,8 +228,8 @@ class TupleQuestion:
     @property
     def _published(self) -> Floats:
         """The sums over published tuples that satisfy the question."""
-        if self.counted is not None:
-            return np.array([self.counted[1]] * 3, np.float64)
+        if self.counts is not None:
+            return np.array([self.counts[1]] * 3, np.float64)
         return self._tuple_counts().sums()
 
     def _tuple_counts(self, by: Sequence[str] = (), views: str | None = None) -> TupleCounts:
@@ -273,27 +275,29 @@ class TupleQuestion:
 # Counts of many questions, from one pass over the published tuples.
 
 # By group: the tuples of the domain, and the published ones, that satisfy a question.
-Counted = tuple[Sequence[int], Sequence[int]]
+BothCounts = tuple[Sequence[int], Sequence[int]]
 
 
-def counted(schema: Schema, queries: Sequence[Query], engine: Sandbox) -> dict[int, Counted]:
-    """Return both counts of every count over few attributes, by its place in `queries`."""
+def count_together(
+    schema: Schema, queries: Sequence[Query], engine: Sandbox
+) -> dict[int, BothCounts]:
+    """Return both counts of every count over few attributes, by its position in `queries`."""
     names: dict[int, frozenset[str]] = {}
     for places in same_shape(queries).values():
         names |= dict.fromkeys(places, frozenset(queries[places[0]].attributes))
-    for place in grouped(queries):
-        if schema.size(queries[place].groups) <= MOST_GROUPS:  # others are refused one by one
-            names[place] = frozenset(queries[place].attributes)
+    for index in grouped(queries):
+        if schema.size(queries[index].groups) <= MOST_GROUPS:  # others are refused one by one
+            names[index] = frozenset(queries[index].attributes)
     rows = RowTables(cast(Path, engine.view), schema)  # the engine of a release has a view
-    found: dict[int, Counted] = {}
+    counts: dict[int, BothCounts] = {}
     for sets, tables, clauses in tables_in_rounds(schema, queries, names, engine, rows.count):
-        for each in sets:
-            places = [place for place, named in names.items() if named == each]
-            both = TableCounts(schema, each, tables.table(each), clauses).of(
+        for attributes in sets:
+            places = [index for index, wanted in names.items() if wanted == attributes]
+            both = TableCounts(schema, attributes, tables.table(attributes), clauses).of(
                 [queries[p] for p in places]
             )
-            found |= dict(zip(places, both, strict=True))
-    return found
+            counts |= dict(zip(places, both, strict=True))
+    return counts
 
 
 class TableCounts:
@@ -304,21 +308,21 @@ class TableCounts:
     ) -> None:
         self._schema, self._table, self._clauses = schema, table, clauses
         self._order = [name for name in schema.names if name in names]
-        rest = [each.name for each in schema.published if each.name not in names]
+        rest = [attribute.name for attribute in schema.published if attribute.name not in names]
         self._others = schema.size(rest)
 
-    def of(self, queries: Sequence[Query]) -> Iterator[Counted]:
+    def of(self, queries: Sequence[Query]) -> Iterator[BothCounts]:
         code_sets = CodeSets(self._schema, self._clauses)
-        found = [None if q.groups else code_sets.of(q, self._order) for q in queries]
-        boxes = [each for each in found if each]
+        code_boxes = [None if q.groups else code_sets.of(q, self._order) for q in queries]
+        boxes = [codes for codes in code_boxes if codes]
         shown = iter(BoxSums(self._table, self._table.ndim).of(boxes).tolist() if boxes else [])
-        for query, each in zip(queries, found, strict=True):
-            if each:
-                yield [prod(codes.size for codes in each) * self._others], [next(shown)]
+        for query, codes in zip(queries, code_boxes, strict=True):
+            if codes:
+                yield [prod(axis.size for axis in codes) * self._others], [next(shown)]
             else:
                 yield self._by_cells(query)
 
-    def _by_cells(self, query: Query) -> Counted:
+    def _by_cells(self, query: Query) -> BothCounts:
         """Return the counts of a question with groups, with a clause on several attributes, or with
         many boxes.
         """
@@ -417,7 +421,7 @@ def tuple_counts(
     codes = {name: known_codes(schema[name], table[f"c{i}"]) for i, name in enumerate(names)}
     if views:
         codes[views] = table[f"c{len(names)}"].to_numpy()
-    count, *amounts = (floats(table[f"c{len(columns) + place}"]) for place in range(len(sums)))
+    count, *amounts = (floats(table[f"c{len(columns) + index}"]) for index in range(len(sums)))
     powers = np.array([count, *(amounts or [count, count])])
     group = np.zeros(table.num_rows, np.intp)
     if query.groups:
@@ -441,17 +445,17 @@ def strata(
     true.
     """
     bits = shown.column[presence.views_column].astype(np.int64)
-    kept, faded = presence.kept, presence.kept * presence.fade
+    keep, faded = presence.keep, presence.keep * presence.fade
     views = []
     for view in range(1, presence.views + 1):
         noise = presence.noise_of(view)
         there = (bits >> (view - 1)) % 2 == 1
         earlier = bits % (1 << (view - 1)) > 0
         known = shown.sums(earlier)
-        fresh = false * float((1 - kept) ** (view - 1)) - float(noise) * known
-        parts = [Stratum(shown.sums(there & ~earlier), fresh, kept, noise)]
+        fresh = false * float((1 - keep) ** (view - 1)) - float(noise) * known
+        parts = [Stratum(shown.sums(there & ~earlier), fresh, keep, noise)]
         if view > 1:
-            parts.append(Stratum(shown.sums(there & earlier), float(faded) * known, kept, faded))
+            parts.append(Stratum(shown.sums(there & earlier), float(faded) * known, keep, faded))
         views.append(tuple(parts))
     return tuple(views)
 
@@ -474,16 +478,16 @@ def weights(presence: InclusionProbabilities, size: int) -> tuple[float, ...]:
 
 
 def _expected_variance(presence: InclusionProbabilities, size: int, view: int) -> float:
-    kept, faded, noise = presence.kept, presence.kept * presence.fade, presence.noise_of(view)
-    unseen = float((1 - kept) ** (view - 1))
+    keep, faded, noise = presence.keep, presence.keep * presence.fade, presence.noise_of(view)
+    unseen = float((1 - keep) ** (view - 1))
     spared = prod((1 - presence.noise_of(other) for other in range(1, view)), start=Fraction(1))
-    true = presence.rows * float(kept * (1 - kept))
+    true = presence.rows * float(keep * (1 - keep))
     fresh = float(size * spared * noise * (1 - noise))
     known = float(size * (1 - spared))  # false tuples in earlier views
-    variance = (true * unseen + fresh) / float(kept - noise) ** 2
+    variance = (true * unseen + fresh) / float(keep - noise) ** 2
     if view > 1:
         inside = true * (1 - unseen) + known * float(faded * (1 - faded))
-        variance += inside / float(kept - faded) ** 2
+        variance += inside / float(keep - faded) ** 2
     return variance
 
 
@@ -513,15 +517,15 @@ class Stratum:
         """Return an unbiased estimate of the covariance of two sums whose powers add to `power`."""
         excess = self._gap * float(1 - self.high - self.low)
         noise = float(1 - self.low) * self.false[power]
-        found: Floats = (noise + excess * self.sums[power]) / self._gap**2
-        return found
+        covariance: Floats = (noise + excess * self.sums[power]) / self._gap**2
+        return covariance
 
     def least(self, power: int) -> Floats:
         """Return a lower bound of the variance, whatever is true."""
         if not self.low:
             return np.zeros_like(self.false[power])
-        each = min(self.high * (1 - self.high) / self.low, 1 - self.low)
-        least: Floats = float(each) * self.false[power] / self._gap**2
+        factor = min(self.high * (1 - self.high) / self.low, 1 - self.low)
+        least: Floats = float(factor) * self.false[power] / self._gap**2
         return least
 
     @property
@@ -559,8 +563,8 @@ class SourcedStratum:
     def covariance(self, power: int) -> Floats:
         faded = (self.faded[power] - self.squared[power]) / self.gap
         excess = self.gap * ((1 - self.gap) * self.sums[power] - 2 * faded)
-        found: Floats = (self.false[power] - self.squared[power] + excess) / self.gap**2
-        return found
+        covariance: Floats = (self.false[power] - self.squared[power] + excess) / self.gap**2
+        return covariance
 
     def least(self, power: int) -> Floats:
         noise = (self.false[power] - self.squared[power]) / self.gap**2
@@ -588,14 +592,14 @@ class HorvitzThompsonMoments:
     @cached_property
     def sums(self) -> Floats:
         pairs = zip(self.weights, self.views, strict=True)
-        return _added(weight * stratum.sums for weight, view in pairs for stratum in view)
+        return _add_up(weight * stratum.sums for weight, view in pairs for stratum in view)
 
     def variance(self, power: int) -> Floats:
-        return np.maximum(self._squared(2 * power), self._squared(2 * power, least=True))
+        return np.maximum(self._pool(2 * power), self._pool(2 * power, least=True))
 
     @property
     def covariance(self) -> Floats:
-        return self._squared(1)
+        return self._pool(1)
 
     def deviation(self, low: float, high: float, shift: float = 0.0) -> Floats:
         amount = max(abs(low - shift), abs(high - shift))
@@ -616,17 +620,17 @@ class HorvitzThompsonMoments:
             expected=float(stratum.false[0, group]),
         )
 
-    def _squared(self, power: int, *, least: bool = False) -> Floats:
-        return _added(
+    def _pool(self, power: int, *, least: bool = False) -> Floats:
+        return _add_up(
             weight**2 * (stratum.least(power) if least else stratum.covariance(power))
             for weight, view in zip(self.weights, self.views, strict=True)
             for stratum in view
         )
 
 
-def _added(terms: Iterable[Floats]) -> Floats:
-    found: Floats = np.add.reduce(list(terms))
-    return found
+def _add_up(terms: Iterable[Floats]) -> Floats:
+    total: Floats = np.add.reduce(list(terms))
+    return total
 
 
 # Tuples that were kept, or replaced by a uniform one.
@@ -687,12 +691,12 @@ class ReplacedMoments:
         f, h, rows = self.mean[one], self.mean[other], self.presence.rows
         products = self.sums[one + other] - h * self.sums[one] - f * self.sums[other] + rows * f * h
         odds = self._replaced / float(self.presence.keep)
-        found: Floats = odds * products + self._certain(one, other)
-        return found
+        covariance: Floats = odds * products + self._certain(one, other)
+        return covariance
 
     def _certain(self, one: int, other: int) -> Floats:
         """Return the term of the covariance that does not depend on the true tuples."""
         covariance = self.mean[one + other] - self.mean[one] * self.mean[other]
         factor = self.presence.rows * self._replaced / float(self.presence.keep) ** 2
-        found: Floats = factor * covariance
-        return found
+        term: Floats = factor * covariance
+        return term

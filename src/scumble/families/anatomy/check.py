@@ -151,10 +151,10 @@ def guess_rows(release: Release) -> Guesses | None:
     done = 0
     for rows, slots in _blocks(held, fitted):
         tell(done := done + rows.size, held.rows.lines)
-        found = _marginals(np.take_along_axis(likelihood[rows], slots[:, None, :], axis=2))
-        best = found.argmax(axis=2)
+        marginals = _marginals(np.take_along_axis(likelihood[rows], slots[:, None, :], axis=2))
+        best = marginals.argmax(axis=2)
         values[rows] = np.take_along_axis(slots, best, axis=1)
-        beliefs[rows] = found.max(axis=2)
+        beliefs[rows] = marginals.max(axis=2)
     return Guesses(values, beliefs, 1 / np.repeat(held.sizes, held.sizes))
 
 
@@ -165,8 +165,8 @@ def _shares(fitted: Regression, codes: Integers, size: int) -> Floats:
     even = met / fitted.unit
     counts = even + weight * (fitted.shares(met) * fitted.numbers - even)
     shares = np.maximum(counts, 0.5) / fitted.numbers
-    found: Floats = shares / shares.sum(axis=0)
-    return found
+    normalised: Floats = shares / shares.sum(axis=0)
+    return normalised
 
 
 def _blocks(held: GroupLayout, fitted: Regression) -> Iterator[tuple[Integers, Integers]]:
@@ -195,23 +195,23 @@ def _marginals(logs: Floats) -> Floats:
             weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
             weights /= np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
         return weights
-    found = np.zeros_like(weights)
+    sums = np.zeros_like(weights)
     rows = np.arange(size)
     for order in permutations(range(size)):
         chance = np.prod(weights[:, rows, order], axis=1)
-        found[:, rows, order] += chance[:, None]
-    whole = np.maximum(found.sum(axis=2, keepdims=True), 1e-300)
-    marginals: Floats = found / whole
+        sums[:, rows, order] += chance[:, None]
+    whole = np.maximum(sums.sum(axis=2, keepdims=True), 1e-300)
+    marginals: Floats = sums / whole
     return marginals
 
 
 def release_findings(release: Release) -> Iterator[Finding]:
     """Yield what the attack gains on a release of groups, by the attacker's own account."""
-    found = guess_rows(release)
-    if found is None:
+    guesses = guess_rows(release)
+    if guesses is None:
         return
-    mean, even = float(found.beliefs.mean()), float(found.even.mean())
-    sure = float((found.beliefs > 0.9).mean())
+    mean, even = float(guesses.beliefs.mean()), float(guesses.even.mean())
+    sure = float((guesses.beliefs > 0.9).mean())
     sentence = (
         f"An attacker who knows the published columns, and learns from all groups which values go "
         f"with them, names the value of a row with a belief of {100 * mean:.1f} % on average (by "

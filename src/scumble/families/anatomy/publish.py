@@ -161,7 +161,7 @@ class Anatomy(Publisher):
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
         promises = self.guarantee(schema, evidence.rows)
         if isinstance(evidence, Groups) and not evidence.complete:
-            return tuple(replace(each, limits=(ABSENT, *each.limits)) for each in promises)
+            return tuple(replace(promise, limits=(ABSENT, *promise.limits)) for promise in promises)
         return promises
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
@@ -182,10 +182,10 @@ class Anatomy(Publisher):
         others = [name for name in names if name not in sensitive]
         units = engine.units(sensitive, others if rows.outside == "drop" else ())
         values = merged([Occupied(np.empty(0, np.uint64), np.empty(0, np.int64)), *units.values()])
-        counts = kept = values.counts
+        counts = allowed = values.counts
         if not eligible(counts, self._least):
-            kept = self._capped(rows, counts)
-        lists, groups = grouped(noise, counts, kept, self._least)
+            allowed = self._cap(rows, counts)
+        lists, groups = group_records(noise, counts, allowed, self._least)
         group, count = _numbers(schema)
         evidence = Groups(
             file=_ROWS,
@@ -194,18 +194,18 @@ class Anatomy(Publisher):
             sensitive=tuple(sensitive),
             group=group,
             count=count,
-            rows=int(kept.sum()),
-            complete=kept is counts,
-            left_out=None if kept is counts else int(counts.sum() - kept.sum()),
+            rows=int(allowed.sum()),
+            complete=allowed is counts,
+            left_out=None if allowed is counts else int(counts.sum() - allowed.sum()),
         )
-        kernel = _Deal(schema.cell_keys(sensitive), tuple(map(names.index, sensitive)))
+        kernel = _Assignment(schema.cell_keys(sensitive), tuple(map(names.index, sensitive)))
         outputs = _outputs(folder, schema, evidence, groups)
         engine.map(names, kernel, outputs, _Shares(values, units, lists).of_unit)
         for output in outputs:
             engine.sort(output)
         return evidence
 
-    def _capped(self, rows: Rows, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _cap(self, rows: Rows, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of records to keep of each value, with a remark for the owner about the
         loss. Raise PromiseError without `suppress`.
         """
@@ -217,14 +217,14 @@ class Anatomy(Publisher):
                 f"{setting('suppress', True)} to leave out as few rows with too frequent values as "
                 "possible."
             )
-        kept = capped(counts, self._least)
-        lost, whole = int(counts.sum() - kept.sum()), int(counts.sum())
+        allowed = cap_counts(counts, self._least)
+        lost, whole = int(counts.sum() - allowed.sum()), int(counts.sum())
         share = f"{100 * lost / whole:.0f} %" if 100 * lost >= whole else "less than 1 %"
         part = f"{lost} rows" if rows.reveal else f"{share} of the rows"
         loss = f"{part} were left out"
         large = f"{MANY_LEFT_OUT} " if 10 * lost >= whole else ""
         rows.remark(f"{large}Because a value of {names} is too frequent, {loss}.")
-        return kept
+        return allowed
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
@@ -293,7 +293,7 @@ class _Shares:
 
 
 @dataclass(frozen=True)
-class _Deal:
+class _Assignment:
     """Gives every row of a unit the next group of its value, and splits it into both tables."""
 
     radix: CellKeys
@@ -306,7 +306,7 @@ class _Deal:
         for columns in pieces:
             if given is None or free is None:
                 raise ChangedError(CHANGED)
-            keys = self.radix.pack([columns[place] for place in self.places])
+            keys = self.radix.pack([columns[axis] for axis in self.places])
             codes = np.searchsorted(given.values, keys)
             if not np.array_equal(given.values[np.minimum(codes, len(given.values) - 1)], keys):
                 raise ChangedError(CHANGED)
@@ -320,8 +320,8 @@ class _Deal:
         keep = numbers != LEFT_OUT
         if not keep.all():
             columns, numbers = [column[keep] for column in columns], numbers[keep]
-        sensitive = [columns[place] for place in self.places]
-        others = [each for place, each in enumerate(columns) if place not in self.places]
+        sensitive = [columns[axis] for axis in self.places]
+        others = [column for axis, column in enumerate(columns) if axis not in self.places]
         once = np.zeros(len(numbers), np.uint8)
         return [[*others, numbers], [*sensitive, numbers, once]]
 
@@ -334,7 +334,7 @@ def eligible(counts: Counts, least: int) -> bool:
     return int(counts.max(initial=0)) * least <= int(counts.sum())
 
 
-def capped(counts: Counts, least: int) -> Counts:
+def cap_counts(counts: Counts, least: int) -> Counts:
     """Return the largest number of records of each value that can be kept so that the rest is
     eligible.
 
@@ -352,24 +352,26 @@ def capped(counts: Counts, least: int) -> Counts:
     return np.minimum(counts, low)
 
 
-def grouped(source: Keystream, counts: Counts, kept: Counts, least: int) -> tuple[Numbers, int]:
+def group_records(
+    source: Keystream, counts: Counts, allowed: Counts, least: int
+) -> tuple[Numbers, int]:
     """Return the groups of the records, value by value (`LEFT_OUT` for those that are not kept),
     and the number of groups.
 
     While `least` values have records left, a group takes one record of each of the `least` most
-    frequent ones; ties are broken at random. If `kept` is eligible, this makes ⌊records / least⌋
+    frequent ones; ties are broken at random. If `allowed` is eligible, this makes ⌊records / least⌋
     groups and leaves at most `least - 1` records, all of different values. Each of these goes to a
     random group that lacks its value (Xiao and Tao, VLDB 2006, properties 1 to 3). Which record of
     a value goes to which group is decided last, by a shuffle for each value, so that it depends on
     nothing else: the records of a value get its groups in any order, such as that of the table.
     """
-    number = int(kept.sum()) // least
+    number = int(allowed.sum()) // least
     starts = np.concatenate([[0], np.cumsum(counts)])
     groups: Numbers = np.full(starts[-1], LEFT_OUT, np.int32)
     if number:
-        order = np.argsort(-kept, kind="stable")
-        left = kept[order]
-        members = _formed(source, order, left, number, least)
+        order = np.argsort(-allowed, kind="stable")
+        left = allowed[order]
+        members = _form_groups(source, order, left, number, least)
         free = starts[:-1].copy()
         list_groups(members, free, groups)
         for value in order[left > 0]:
@@ -378,7 +380,7 @@ def grouped(source: Keystream, counts: Counts, kept: Counts, least: int) -> tupl
     return groups, number
 
 
-def _formed(
+def _form_groups(
     source: Keystream, order: Counts, left: Counts, number: int, least: int
 ) -> npt.NDArray[Any]:
     """Return the values of each group. On return, `left` is the number of records that no group
@@ -423,14 +425,14 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
     end inside a group, the next call begins it again with new words.
     """
     size = members.shape[1]
-    place = 0
+    word = 0
     while made < len(members):
         start, end = _tie(left, size - 1)
         taken = size - start
         for pick in range(taken):
             last = end - 1 - pick
-            offset, place = uniform_below(words, place, np.uint64(last - start + 1))
-            if place < 0:
+            offset, word = uniform_below(words, word, np.uint64(last - start + 1))
+            if word < 0:
                 return made
             other = start + np.int64(offset)
             order[last], order[other] = order[other], order[last]
@@ -443,10 +445,10 @@ def form(words: Array, order: Array, left: Array, members: Array, made: int) -> 
 
 
 @kernel
-def _tie(left: Array, place: int) -> tuple[int, int]:
-    """Return the limits of the run of numbers equal to `left[place]`, in a descending sequence."""
-    number = left[place]
-    low, high = 0, place
+def _tie(left: Array, index: int) -> tuple[int, int]:
+    """Return the limits of the run of numbers equal to `left[index]`, in a descending sequence."""
+    number = left[index]
+    low, high = 0, index
     while low < high:
         middle = (low + high) // 2
         if left[middle] > number:
@@ -454,7 +456,7 @@ def _tie(left: Array, place: int) -> tuple[int, int]:
         else:
             high = middle
     start = low
-    low, high = place + 1, len(left)
+    low, high = index + 1, len(left)
     while low < high:
         middle = (low + high) // 2
         if left[middle] < number:

@@ -77,12 +77,12 @@ class AxisSummary(WithDelta):
         return Taxonomy.of(attribute.levels.nested())
 
     @abstractmethod
-    def planned(self, schema: Schema, name: str) -> AxisPlan:
+    def plan_axis(self, schema: Schema, name: str) -> AxisPlan:
         """Return what to measure along an attribute, from parameters and schema alone."""
 
     def design(self, schema: Schema) -> Product:
         """Return what is measured, and with which noise."""
-        plans = [self.planned(schema, name) for name in self.names]
+        plans = [self.plan_axis(schema, name) for name in self.names]
         axes = tuple(plan.axis for plan in plans)
         nonnegative_gram = all(self._has_nonnegative_gram(plan) for plan in plans)
         shares = [
@@ -118,7 +118,7 @@ class AxisSummary(WithDelta):
         owner = type(self).__name__
         cells = schema.size(self.names)
         if cells <= MOST_NUMBERS:
-            cells = prod(sum(self.planned(schema, n).axis.lengths) for n in self.names)
+            cells = prod(sum(self.plan_axis(schema, n).axis.lengths) for n in self.names)
         if cells > MOST_NUMBERS:
             raise ParameterError(
                 f"{owner} would measure {large(cells)} sums of cells of {', '.join(self.names)}; "
@@ -302,7 +302,7 @@ class Hierarchy(AxisSummary):
             self.fanout = whole("Hierarchy", "fanout", self.fanout, least=2, most=LARGEST_FANOUT)
         flag("Hierarchy", "root", self.root)
 
-    def planned(self, schema: Schema, name: str) -> AxisPlan:
+    def plan_axis(self, schema: Schema, name: str) -> AxisPlan:
         if (tree := self.tree(schema, name)) is not None:
             return self._plan_taxonomy(tree)
         size = schema[name].size
@@ -371,7 +371,7 @@ class Wavelet(AxisSummary):
         if self.transform not in ("large", "all"):
             raise ParameterError.of("Wavelet", "transform", "'large' or 'all'", self.transform)
 
-    def planned(self, schema: Schema, name: str) -> AxisPlan:
+    def plan_axis(self, schema: Schema, name: str) -> AxisPlan:
         axis = self._choose_axis(schema, name)
         groups = len(axis.lengths)
         return AxisPlan(axis, (Fraction(1, groups),) * groups)

@@ -234,7 +234,7 @@ class Itemsets(Design):
         )
 
     def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
-        touched = 1 + touched_sets(min(self.most, len(self.attributes)), self.longest)
+        touched = 1 + count_touched(min(self.most, len(self.attributes)), self.longest)
         return counts_loss(self.noise, unit, touched) + counts_loss(self.beyond, unit)
 
 
@@ -243,7 +243,7 @@ def set_number(items: int, longest: int) -> int:
     return sum(comb(items, size) for size in range(longest + 1))
 
 
-def touched_sets(most: int, longest: int) -> int:
+def count_touched(most: int, longest: int) -> int:
     """Return the number of counted sets that one basket is in at most, without the empty one."""
     return set_number(most, longest) - 1
 

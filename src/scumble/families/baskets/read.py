@@ -102,7 +102,7 @@ class ItemsetReader:
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Itemsets, evidence.design)
-        numbers = measured_counts(engine, design.count)
+        numbers = read_counts(engine, design.count)
         if len(numbers) != design.numbers + 1:
             raise ValueError("the number of sets does not fit the design")
         self.design = design
@@ -121,7 +121,7 @@ class ItemsetReader:
         variance, fourth = law.variance * squares.sum(), law.fourth * (squares @ squares)
         largest = float(np.abs(noisy).max(initial=0.0))
 
-        def moved(by: float) -> Reading:
+        def move(by: float) -> Reading:
             return Reading(
                 value + by * self._beyond,
                 float(variance + by**2 * beyond.variance),
@@ -138,8 +138,8 @@ class ItemsetReader:
             float(fourth),
             largest,
             (note,),
-            moved(-set_sum.down),
-            moved(set_sum.up),
+            move(-set_sum.down),
+            move(set_sum.up),
         )
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
@@ -172,7 +172,7 @@ class ItemsetReader:
         return set_sum.coefficients * (set_sum.places > 0) if self._known else set_sum.coefficients
 
     def _expand_question(self, weights: Weights) -> _SetSum:
-        names, whole = tied(weights)
+        names, whole = tie_columns(weights)
         coefficients = whole.copy()
         for axis in range(len(names)):
             lead = np.moveaxis(coefficients, axis, 0)
@@ -202,7 +202,7 @@ class ItemsetReader:
         return len(names) <= self.design.longest
 
 
-def measured_counts(engine: Sandbox, column: str) -> Tensor:
+def read_counts(engine: Sandbox, column: str) -> Tensor:
     """Return the column of noisy counts of a release; raise `ReleaseError` if there is none."""
     try:
         return counts(engine.rows(f"SELECT {quoted(column)} FROM view").column(0))
@@ -210,7 +210,7 @@ def measured_counts(engine: Sandbox, column: str) -> Tensor:
         raise ReleaseError(DAMAGED) from None
 
 
-def tied(weights: Weights) -> tuple[list[str], Tensor]:
+def tie_columns(weights: Weights) -> tuple[list[str], Tensor]:
     """Return the columns that a question depends on, and the weight of all their combinations."""
     factor, parts = 1.0, []
     for part in weights.parts:
@@ -372,7 +372,7 @@ class HubReader:
         design = cast(HubTables, evidence.design)
         if design.attributes != evidence.columns:
             raise ValueError("the items do not fit the manifest")
-        numbers = measured_counts(engine, design.count)
+        numbers = read_counts(engine, design.count)
         size = design.tables * design.cells
         if len(numbers) != size + design.most:
             raise ValueError("the number of cells does not fit the design")
@@ -405,7 +405,7 @@ class HubReader:
         squares, powers, largest = self._compute_moments(table_sum)
         beyond, law, bins = float(self._beyond.sum()), self.design.beyond, self.design.most
 
-        def moved(by: float) -> Reading:
+        def move(by: float) -> Reading:
             return Reading(
                 raw + by * beyond,
                 squares + by**2 * bins * law.variance,
@@ -420,7 +420,7 @@ class HubReader:
         note = CLIPPED_OTHERS.format(
             most=self.design.most, more=self.raised, beyond=max(beyond, 0.0)
         )
-        low, high = moved(-table_sum.down), moved(table_sum.up)
+        low, high = move(-table_sum.down), move(table_sum.up)
         return Reading(value, squares, powers, largest, (note,), low, high)
 
     def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
@@ -487,7 +487,7 @@ class HubReader:
         return weights if self.design.by_cells else walsh(weights) / self.design.cells
 
     def _expand_question(self, weights: Weights) -> _TableSum:
-        names, whole = tied(weights)
+        names, whole = tie_columns(weights)
         places = [self.design.attributes.index(name) for name in names]
         others = [axis for axis, item in enumerate(places) if item >= self.design.hubs]
         ordered = np.moveaxis(whole, others, range(len(others)))
@@ -565,8 +565,8 @@ class FrequentSets:
             return None
         if "sets" not in engine.derived:
             engine.derived["sets"] = cls(evidence, schema, engine)
-        kept: FrequentSets = engine.derived["sets"]
-        return kept
+        sets: FrequentSets = engine.derived["sets"]
+        return sets
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
         """Return the k sets of largest estimated counts, the largest first, with their estimates.
@@ -576,7 +576,7 @@ class FrequentSets:
         whole("top", "k", k, least=1)
         if length is not None:
             whole("top", "length", length, least=1)
-        sets = self.ranked(length)
+        sets = self.rank(length)
         rows = [((self.labels(places),), self.count(places)) for places in sets.places[:k]]
         return SelectedEstimates([("items", pa.list_(self.item_type))], rows, len(sets))
 
@@ -627,7 +627,7 @@ class FrequentSets:
     def _reader(self) -> SetReader:
         return cast(SetReader, reader_of(self.evidence, self.schema, self.engine))
 
-    def ranked(self, length: int | None) -> RankedSets:
+    def rank(self, length: int | None) -> RankedSets:
         """Return all measured sets, of this number of items if it is given."""
         sets = self._ranked
         if length is None:

@@ -60,7 +60,7 @@ class BoxTreeReader:
         design = cast(BoxTree, evidence.design)
         tree = BoxNodes.read(engine.rows("SELECT * FROM view"), evidence.columns)
         shape = [schema[name].size for name in evidence.columns]
-        tree.checked(shape, len(design.laws))
+        tree.check(shape, len(design.laws))
         self._start(tree, evidence.columns, design, evidence.rows)
 
     @classmethod
@@ -87,7 +87,7 @@ class BoxTreeReader:
         self._leaves = self._unpruned = leaves(fit.forest.leaves)
         if design.prune is not None:
             own = np.arange(len(fit.noisy)) >= fit.offset  # nodes that have a box
-            self._leaves = leaves(_pruned(fit.forest, (fitted < design.prune) & own))
+            self._leaves = leaves(_prune(fit.forest, (fitted < design.prune) & own))
 
     @property
     def leaves(self) -> Boxes:
@@ -105,8 +105,8 @@ class BoxTreeReader:
     def read_many(self, several: Sequence[Weights]) -> list[Reading]:
         """Return the reading of each question."""
         products = [weights for weights in several if weights.separate]
-        found = iter(self._read_products(products))
-        return [next(found) if weights.separate else self._read(weights) for weights in several]
+        readings = iter(self._read_products(products))
+        return [next(readings) if weights.separate else self._read(weights) for weights in several]
 
     def _read_products(self, several: Sequence[Weights]) -> list[Reading]:
         """Return the readings of questions whose parts have at most one attribute each."""
@@ -123,15 +123,19 @@ class BoxTreeReader:
 
     def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
         some = overlaps(self._leaves.boxes, grouping)
-        found = Readings.joined([self._leaves.readings(each, weights) for each in some])
-        return self._with_limits(found, weights, grouping)
+        readings = Readings.joined(
+            [self._leaves.readings(leaf_boxes, weights) for leaf_boxes in some]
+        )
+        return self._with_limits(readings, weights, grouping)
 
     def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
         some = overlaps(self._leaves.boxes, grouping)
-        found = AverageReadings.joined([self._leaves.averages(each, average) for each in some])
-        totals = self._with_limits(found.totals, average.weighted, grouping)
-        counts = self._with_limits(found.counts, average.condition, grouping)
-        return replace(found, totals=totals, counts=counts)
+        averages = AverageReadings.joined(
+            [self._leaves.averages(leaf_boxes, average) for leaf_boxes in some]
+        )
+        totals = self._with_limits(averages.totals, average.weighted, grouping)
+        counts = self._with_limits(averages.counts, average.condition, grouping)
+        return replace(averages, totals=totals, counts=counts)
 
     def spread(self, weights: Weights) -> float:
         """Return the variance of the answer around an even spread, by a model of typical tables.
@@ -149,14 +153,14 @@ class BoxTreeReader:
         together = sum(float(terms[face].sum()) ** 2 for face in leaves.boxes.faces(weights))
         return (together + _dot(leaves.fit.variances[leaves.nodes], deviations**2)) / 3
 
-    def _with_limits(self, found: Readings, weights: Weights, grouping: Grouping) -> Readings:
+    def _with_limits(self, readings: Readings, weights: Weights, grouping: Grouping) -> Readings:
         """Return readings of groups with the limits of the leaves before pruning."""
         certain = self._unpruned
         if certain is self._leaves:
-            return found
+            return readings
         some = overlaps(certain.boxes, grouping)
-        limits = Readings.joined([certain.readings(each, weights) for each in some])
-        return replace(found, low=limits.low or limits, high=limits.high or limits)
+        limits = Readings.joined([certain.readings(leaf_boxes, weights) for leaf_boxes in some])
+        return replace(readings, low=limits.low or limits, high=limits.high or limits)
 
     def _read(self, weights: Weights) -> Reading:
         """Return the reading of any weights, with limits where leaves are cut.
@@ -164,15 +168,15 @@ class BoxTreeReader:
         Pruning chose the leaves by the noise that they are read with, so that limits are read off
         the leaves before it. Where none is cut, both read the same: the fit is consistent.
         """
-        found, certain = self._leaves.boxes.weigh(weights), self._unpruned
-        reading = self._leaves.reading(found.means)
-        if not found.cut.any():
+        box_weights, certain = self._leaves.boxes.weigh(weights), self._unpruned
+        reading = self._leaves.reading(box_weights.means)
+        if not box_weights.cut.any():
             return reading
         if certain is not self._leaves:
-            found = certain.boxes.weigh(weights)
-        low = high = certain.reading(found.least)
-        if found.most is not found.least:
-            high = certain.reading(found.most)
+            box_weights = certain.boxes.weigh(weights)
+        low = high = certain.reading(box_weights.least)
+        if box_weights.most is not box_weights.least:
+            high = certain.reading(box_weights.most)
         return replace(reading, low=low, high=high)
 
 
@@ -181,10 +185,10 @@ def _dot(one: Floats, other: Floats) -> float:
     return float((one * other).sum())
 
 
-def _pruned(forest: TreeEstimator, small: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _prune(forest: TreeEstimator, small: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return the leaves after pruning: the topmost `small` nodes replace their descendants."""
-    found: npt.NDArray[np.bool_] = (small | forest.leaves) & ~forest.under(small)
-    return found
+    leaves: npt.NDArray[np.bool_] = (small | forest.leaves) & ~forest.under(small)
+    return leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,11 +292,11 @@ class FittedLeaves:
         centred = weighted.means - ratios * condition.means
         return AverageReadings(totals, counts, covariances, self._sums(some, centred))
 
-    def _readings(self, some: Overlaps, found: BoxWeights) -> Readings:
-        readings = self._sums(some, found.means)
-        if not found.cut.any():
+    def _readings(self, some: Overlaps, weights: BoxWeights) -> Readings:
+        readings = self._sums(some, weights.means)
+        if not weights.cut.any():
             return readings
-        low, high = (self._sums(some, weights) for weights in found.ends)
+        low, high = (self._sums(some, end) for end in weights.ends)
         return replace(readings, low=low, high=high)
 
     def _sums(self, some: Overlaps, weights: Floats) -> Readings:
@@ -403,10 +407,10 @@ class WeighedBoxes:
 
     def weigh(self, weights: Weights) -> BoxWeights:
         """Return the weights of a question over every box."""
-        found = BoxWeights.ones(len(self.boxes))
+        product = BoxWeights.ones(len(self.boxes))
         for part in weights.parts:
-            found = found.times(self.part(part))
-        return found
+            product = product.times(self.part(part))
+        return product
 
     def part(self, part: Part) -> BoxWeights:
         """Return the weights of one part."""
@@ -430,7 +434,7 @@ class WeighedBoxes:
                 yield cut
 
     def _different(self, names: tuple[str, ...]) -> tuple[Boxes, Places]:
-        """Return the boxes over some attributes, and the place of each box among them.
+        """Return the boxes over some attributes, and the index of each box among them.
 
         For a single attribute, each interval is listed once.
         """
@@ -475,7 +479,7 @@ def _extremes(
     """Return the least and the largest entry of each box."""
     if len(boxes.low) == 1:
         start = np.ravel_multi_index((*before, boxes.low[0]), values.shape)
-        # Pairs of a first place and the place after the last one; what is between pairs is unused.
+        # Pairs of a first index and the index after the last one; what is between pairs is unused.
         ends = np.stack([start, start + boxes.sizes[0]], axis=1).reshape(-1)
         padded = np.append(values.reshape(-1), values.reshape(-1)[-1:])
         return (
@@ -483,27 +487,29 @@ def _extremes(
             np.maximum.reduceat(padded, ends)[::2],
         )
     inner = []
-    for place in range(len(boxes)):
-        table = values[tuple(int(codes[place]) for codes in before)]
-        inner.append(table[_slices(boxes, place)])
-    return np.array([each.min() for each in inner]), np.array([each.max() for each in inner])
+    for box in range(len(boxes)):
+        table = values[tuple(int(codes[box]) for codes in before)]
+        inner.append(table[_slices(boxes, box)])
+    least = np.array([entries.min() for entries in inner])
+    largest = np.array([entries.max() for entries in inner])
+    return least, largest
 
 
-def _slices(boxes: Boxes, place: int) -> tuple[slice, ...]:
+def _slices(boxes: Boxes, box: int) -> tuple[slice, ...]:
     """Return the entries of one box along each attribute."""
-    ends = zip(boxes.low[:, place].tolist(), boxes.high[:, place].tolist(), strict=True)
+    ends = zip(boxes.low[:, box].tolist(), boxes.high[:, box].tolist(), strict=True)
     return tuple(slice(low, high + 1) for low, high in ends)
 
 
 def _changes(boxes: Boxes, values: Tensor, before: tuple[npt.NDArray[np.int64], ...]) -> Truths:
     """Return whether the weights change from one code to the next anywhere in a box."""
-    found = np.zeros(len(boxes), bool)
+    changed = np.zeros(len(boxes), bool)
     for axis in range(len(boxes.low)):
         steps = np.diff(values, axis=len(before) + axis, prepend=np.nan) != 0
         inner = boxes.low.copy()
         inner[axis] += 1  # a step onto the first code of a box is not inside it
-        found |= _counts(Boxes(inner, boxes.high), steps, before) > 0
-    return found
+        changed |= _counts(Boxes(inner, boxes.high), steps, before) > 0
+    return changed
 
 
 def _counts(
@@ -541,18 +547,18 @@ class Overlaps:
 
     def weigh(self, weights: Weights) -> BoxWeights:
         """Return the weights over each leaf, with weight 0 for all cells of other groups."""
-        found = BoxWeights.ones(len(self.leaves))
+        product = BoxWeights.ones(len(self.leaves))
         for part in weights.parts:
-            found = found.times(self._part(part))
+            product = product.times(self._part(part))
         # A leaf with several codes of a grouped attribute has cells of other groups.
         inside = self.weighed.along(list(self.codes)).take(self.leaves)
-        own = [place for place, name in enumerate(self.codes) if name not in weights.names]
+        own = [axis for axis, name in enumerate(self.codes) if name not in weights.names]
         several = np.asarray((inside.high > inside.low).any(axis=0))
         if not several.any():
-            return found
+            return product
         shares = 1 / inside.sizes[own].prod(axis=0)
         ones = np.ones(len(shares))
-        return found.times(BoxWeights(shares, ones - several, ones, several, ones > 0))
+        return product.times(BoxWeights(shares, ones - several, ones, several, ones > 0))
 
     def _part(self, part: Part) -> BoxWeights:
         """Return the weights of one part over the cells of each leaf that lie in the group."""
@@ -563,10 +569,10 @@ class Overlaps:
         order = [part.names.index(name) for name in (*grouped, *others)]
         before = tuple(self.codes[name] for name in grouped)
         inside = self.weighed.along(others).take(self.leaves)
-        found = tensor_weights(part.values.transpose(order), inside, before)
+        tensor = tensor_weights(part.values.transpose(order), inside, before)
         of_all = self.weighed.along(grouped).take(self.leaves).cells
-        means = found.means / of_all
-        return BoxWeights(means, found.least, found.most, found.uneven, found.used)
+        means = tensor.means / of_all
+        return BoxWeights(means, tensor.least, tensor.most, tensor.uneven, tensor.used)
 
 
 def overlaps(weighed: WeighedBoxes, grouping: Grouping) -> Iterator[Overlaps]:
@@ -612,10 +618,10 @@ def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
         return np.arange(len(boxes)), boxes.low
     cells = boxes.cells
     which = np.repeat(np.arange(len(boxes)), cells)
-    place = np.arange(len(which)) - np.repeat(np.cumsum(cells) - cells, cells)
+    offset = np.arange(len(which)) - np.repeat(np.cumsum(cells) - cells, cells)
     codes = np.empty((len(boxes.low), len(which)), np.int64)
     for axis in reversed(range(len(codes))):
-        place, within = np.divmod(place, boxes.sizes[axis][which])
+        offset, within = np.divmod(offset, boxes.sizes[axis][which])
         codes[axis] = boxes.low[axis][which] + within
     return which, codes
 
@@ -625,7 +631,7 @@ def _cells(boxes: Boxes) -> tuple[Integers, Integers]:
 # Many questions to the leaves of a fitted tree, read from its top.
 #
 # The weights of a question are a product of one factor for each attribute. Where they are equal in
-# all of a node's box, the node is read in place of its leaves, so that a question visits the nodes
+# all of a node's box, the node is read instead of its leaves, so that a question visits the nodes
 # along its border only. Where a node has many children, nodes that were not measured are put
 # between: they change no estimate.
 
@@ -661,13 +667,13 @@ class LeafQuestions:
         Every part of the weights has at most one attribute. Limits are read off the leaves
         `certain` if they are given, else off these.
         """
-        found: list[Reading] = []
+        readings: list[Reading] = []
         for some in self._portions(several):
-            found += self._read(_Packed(self.names, some), limits, certain)
-        return found
+            readings += self._read(_Packed(self.names, some), limits, certain)
+        return readings
 
     def _portions(self, several: Sequence[Weights]) -> Iterator[Sequence[Weights]]:
-        size = max((part.values.size for each in several for part in each.parts), default=1)
+        size = max((part.values.size for weights in several for part in weights.parts), default=1)
         step = max(_MOST_NUMBERS // (size * len(self.names)), 1)
         return (several[begin : begin + step] for begin in range(0, len(several), step))
 
@@ -714,8 +720,8 @@ class LeafQuestions:
     @cached_property
     def _last(self) -> npt.NDArray[np.int64]:
         """The highest code of each attribute in a box."""
-        found: npt.NDArray[np.int64] = self.boxes.high.max(axis=1)
-        return found
+        highest: npt.NDArray[np.int64] = self.boxes.high.max(axis=1)
+        return highest
 
     @cached_property
     def _search(self) -> tuple[Floats, Arrays]:
@@ -726,7 +732,9 @@ class LeafQuestions:
         if (self.boxes.low < 0).any() or (self.boxes.high < self.boxes.low).any():
             raise IndexError("a box begins outside of the domain")
         low, high, ends, counts = self._nodes(self.noise, self.leaves)
-        noise, places = grouped(self.noise, _interleaved(np.minimum(low, self._last[:, None])))
+        noise, places = limit_children(
+            self.noise, _interleave_bits(np.minimum(low, self._last[:, None]))
+        )
         if noise is not self.noise:
             low, high, ends, counts = self._nodes(noise, places[self.leaves])
         parents, starts, children, own, below = noise.tree
@@ -738,7 +746,7 @@ class LeafQuestions:
             sums[row] = np.bincount(above, even[row, inner], len(parents))
         np.maximum.at(sums[2], above, even[2, inner])
         facts = np.stack([passed, own, below, shares, variances, fourths], axis=1)
-        low, high, even, sums = (np.ascontiguousarray(each.T) for each in (low, high, even, sums))
+        low, high, even, sums = (np.ascontiguousarray(array.T) for array in (low, high, even, sums))
         roots = children[: starts[0]]
         return facts, (roots, starts, children, low, high, ends, counts, even, sums)
 
@@ -754,8 +762,8 @@ class LeafQuestions:
         return low, high, ends, counts
 
 
-def grouped(noise: TreeNoise, order: Integers) -> tuple[TreeNoise, Integers]:
-    """Return a tree in which no node has many children, and the place of each node in it.
+def limit_children(noise: TreeNoise, order: Integers) -> tuple[TreeNoise, Integers]:
+    """Return a tree in which no node has many children, and the index of each node in it.
 
     Children that follow each other in `order` are put below new nodes, which are not measured.
     """
@@ -767,11 +775,11 @@ def grouped(noise: TreeNoise, order: Integers) -> tuple[TreeNoise, Integers]:
         first = np.append(True, np.diff(above[some]) != 0)
         start = np.maximum.accumulate(np.where(first, np.arange(len(some)), 0))
         children = np.bincount(np.cumsum(first) - 1)[np.cumsum(first) - 1]
-        place = (np.arange(len(some)) - start)[children > _MOST_CHILDREN]
-        if not len(place):
+        rank_below = (np.arange(len(some)) - start)[children > _MOST_CHILDREN]
+        if not len(rank_below):
             break
         some = some[children > _MOST_CHILDREN]
-        begins = place % _MOST_CHILDREN == 0
+        begins = rank_below % _MOST_CHILDREN == 0
         heads, new = some[begins], len(above) + np.arange(int(begins.sum()))
         above = np.concatenate([above, above[heads]])
         above[some] = len(level) + np.cumsum(begins) - 1
@@ -787,23 +795,23 @@ def grouped(noise: TreeNoise, order: Integers) -> tuple[TreeNoise, Integers]:
     places[rank] = np.arange(len(rank))
     parents = np.where(above < 0, -1, places[above])[rank]
 
-    def filled(numbers: Floats, value: float) -> Floats:
+    def fill(numbers: Floats, value: float) -> Floats:
         return np.append(numbers, np.full(len(rank) - len(numbers), value))[rank]
 
-    forest = TreeEstimator(parents, filled(noise.estimator.variances, np.inf))
-    found = TreeNoise(forest, filled(noise.variances, 0.0), filled(noise.fourths, 0.0))
-    return found, places[: len(noise.variances)]
+    forest = TreeEstimator(parents, fill(noise.estimator.variances, np.inf))
+    grouped_noise = TreeNoise(forest, fill(noise.variances, 0.0), fill(noise.fourths, 0.0))
+    return grouped_noise, places[: len(noise.variances)]
 
 
-def _interleaved(codes: Integers) -> Integers:
+def _interleave_bits(codes: Integers) -> Integers:
     """Return numbers whose order keeps neighbours together: the bits of all codes in turn."""
-    bits = [int(each.max()).bit_length() for each in codes]
-    found = np.zeros(codes.shape[1], np.int64)
+    bits = [int(code.max()).bit_length() for code in codes]
+    numbers = np.zeros(codes.shape[1], np.int64)
     for step in range(max(bits)):
         for own, many in zip(codes, bits, strict=True):
             if step < many:
-                found = found << 1 | own >> (many - 1 - step) & 1
-    return found
+                numbers = numbers << 1 | own >> (many - 1 - step) & 1
+    return numbers
 
 
 def _reading(numbers: list[list[float]], limits: bool) -> Reading:
@@ -819,22 +827,22 @@ class _Packed:
         values: list[Floats] = []
         self.sizes = np.full(len(names), np.iinfo(np.int64).max)
         self.parts = np.full((len(several), len(names)), -1)
-        self.factors = np.array([each.factor for each in several], np.float64)
-        for place, weights in enumerate(several):
+        self.factors = np.array([weights.factor for weights in several], np.float64)
+        for row, weights in enumerate(several):
             for part in weights.parts:
                 if part.names:
                     axis = names.index(part.names[0])
-                    self.parts[place, axis] = len(values)
+                    self.parts[row, axis] = len(values)
                     self.sizes[axis] = len(part.values)
                     values.append(part.values)
         self.values = np.zeros((len(values), max(map(len, values), default=1)))
-        for row, each in enumerate(values):
-            self.values[row, : len(each)] = each
+        for row, numbers in enumerate(values):
+            self.values[row, : len(numbers)] = numbers
 
     def of(self, places: npt.NDArray[np.intp]) -> _Packed:
         """Return the questions at `places`."""
         if len(places) == len(self.parts):
             return self
-        found = copy(self)
-        found.parts, found.factors = self.parts[places], self.factors[places]
-        return found
+        chosen = copy(self)
+        chosen.parts, chosen.factors = self.parts[places], self.factors[places]
+        return chosen

@@ -104,12 +104,12 @@ def exact_disclosure(
     for counts in compositions(people, values):
         law = urn_law(counts, prior, rows)
         near = [urn_law(other, prior, rows) for other in neighbours(counts)]
-        told = (
+        chances = (
             chance
             for drawn, chance in law.items()
             if any(max(chance / n[drawn], n[drawn] / chance) > gamma for n in near)
         )
-        worst = max(worst, sum(told, Fraction(0)))
+        worst = max(worst, sum(chances, Fraction(0)))
     return worst
 
 
@@ -179,10 +179,10 @@ def _check_disclosure(
 ) -> Finding:
     values, strata = claim.schema.size(mechanism.target), claim.schema.size(mechanism.given)
     epsilon = Fraction(str(claim.epsilon))
-    told = max(
+    worst = max(
         exact_disclosure(people, values, prior, rows, epsilon) for people, rows, prior in settings
     )
-    chance = 1 - (1 - float(told)) ** strata
+    chance = 1 - (1 - float(worst)) ** strata
     sentence = (
         f"In strata of up to {_PEOPLE} people, rows that change the odds by more than e^ε have a "
         f"probability of {chance:.4g} at most; promised is {claim.delta:.4g}."
@@ -250,7 +250,7 @@ def drawn_runs(claim: Claim, mechanism: Dirichlet, runs: int, noise: Keystream) 
         counter = TensorCounter(schema, [_STRATUM, _VALUE], counts)
         table = PrivateTable(counter, BudgetAccount(mechanism.promise), noise)
         strata = PrivateStrata(table, [_STRATUM], [_VALUE])
-        drawn = strata.drawn(lambda n: mechanism.sizes(claim.schema, n), mechanism.promise)
+        drawn = strata.draw(lambda n: mechanism.sizes(claim.schema, n), mechanism.promise)
         shown = np.zeros((runs, values))
         np.add.at(shown, (drawn.stratum, drawn.value), 1)
         outputs.append(shown)

@@ -298,7 +298,7 @@ class Dirichlet(Summary):
     def measure(self, table: PrivateTable, folder: Path) -> Synthetic:
         schema = table.schema
         strata = PrivateStrata(table, self.given, self.target)
-        drawn = strata.drawn(lambda people: self.sizes(schema, people), self.promise)
+        drawn = strata.draw(lambda people: self.sizes(schema, people), self.promise)
         evidence = Synthetic(
             _ROWS,
             _STRATA,
@@ -384,7 +384,7 @@ class PrivateStrata:
         self._names = (*given, *target)
         self._values = table.schema.size(target)
 
-    def drawn(self, sizes: Sizes, loss: PrivacyLoss) -> DrawnRows:
+    def draw(self, sizes: Sizes, loss: PrivacyLoss) -> DrawnRows:
         """Charge `loss` and draw rows from a Pólya urn for each stratum.
 
         `sizes` gives the rows and the prior of strata from the numbers of their people.

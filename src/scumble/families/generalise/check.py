@@ -215,7 +215,7 @@ def table_exposure(release: Release, table: TrueTable) -> GroupExposure:
     """
     rows = GeneralisedRows.read(release.schema, release.evidence, release.folder)
     names = [attribute.name for attribute in release.schema.sensitive]
-    group = rows.grouped(tuple(name for name in rows.codes if name not in names))
+    group = rows.group_by(tuple(name for name in rows.codes if name not in names))
     codes = np.zeros(len(group), np.int64)
     for name in names:
         codes = codes * table.schema[name].size + rows.codes[name]
@@ -315,18 +315,18 @@ def _link_values(release: Release, groups: PublishedGroups) -> Iterator[Finding]
         counts = groups.counts(rows.group, [attribute.name])
         prior = float(counts.sum(axis=0).max()) / rows.evidence.rows
         alone = (counts > 0).sum(axis=1) == 1
-        told = int(groups.sizes[alone].sum())
+        revealed = int(groups.sizes[alone].sum())
         success = float(counts.max(axis=1).sum()) / rows.evidence.rows
         sentence = (
             f"Who knows the quasi-identifiers names {attribute.name} rightly for "
             f"{percent_at_least(round(success, 12))} of the rows, against "
             f"{percent_at_least(round(prior, 12))} blindly; in {int(alone.sum()):,} groups "
-            f"({told:,} rows) everybody has the same value."
+            f"({revealed:,} rows) everybody has the same value."
         )
         auxiliary = tuple(a.name for a in release.schema.insensitive)
-        numbers = {"success": success, "prior": prior, "rows told": float(told)}
+        numbers = {"success": success, "prior": prior, "rows told": float(revealed)}
         if auxiliary:
-            finer = groups.counts(rows.grouped(auxiliary), [attribute.name])
+            finer = groups.counts(rows.group_by(auxiliary), [attribute.name])
             more = float(finer.max(axis=1).sum()) / rows.evidence.rows
             single = int((finer.sum(axis=1) == 1).sum())
             sentence += (
@@ -518,7 +518,7 @@ def _publish_rows(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list
     return rows
 
 
-def planted() -> tuple[Schema, pa.Table]:
+def plant_table() -> tuple[Schema, pa.Table]:
     """Return a table of five people on which a method that generalises for l = 2 only where needed
     gives away who made it necessary: only two people with the same value in place a did.
     """
@@ -534,7 +534,7 @@ def planted() -> tuple[Schema, pa.Table]:
 
 def minimality_finding(mechanism: Mechanism) -> Finding:
     """Return what the minimality attack tells of the planted table."""
-    schema, table = planted()
+    schema, table = plant_table()
     result = minimality(mechanism, schema, table)
     sentence = (
         "On a made-up table of five people an attacker who knows everybody's quasi-identifiers and "

@@ -155,7 +155,7 @@ def nodes_of(attribute: Attribute, *, generalised: bool = True) -> Nodes:
 
 @lru_cache(maxsize=256)
 def _number_nodes(attribute: Attribute) -> Nodes:
-    return numbered_nodes(attribute.levels)
+    return number_nodes(attribute.levels)
 
 
 @lru_cache(maxsize=64)
@@ -163,11 +163,11 @@ def _number_flat(size: int) -> Nodes:
     codes = np.arange(size)
     labels = tuple(map(str, range(size)))
     if size == 1:
-        return numbered_nodes(Levels((codes,), (labels,)))
-    return numbered_nodes(Levels((codes, np.zeros(size, np.int64)), (labels, ("*",))))
+        return number_nodes(Levels((codes,), (labels,)))
+    return number_nodes(Levels((codes, np.zeros(size, np.int64)), (labels, ("*",))))
 
 
-def numbered_nodes(levels: Levels) -> Nodes:
+def number_nodes(levels: Levels) -> Nodes:
     """Return the nodes of a hierarchy."""
     order = np.lexsort(levels.groups)  # the highest level is the first key
     known: dict[tuple[int, int], int] = {}

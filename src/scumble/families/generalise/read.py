@@ -464,9 +464,9 @@ class GeneralisedRows:
     @cached_property
     def group(self) -> Integers:
         """The group of each row: rows with equal nodes. Groups are numbered from 0."""
-        return self.grouped(())
+        return self.group_by(())
 
-    def grouped(self, more: tuple[str, ...]) -> Integers:
+    def group_by(self, more: tuple[str, ...]) -> Integers:
         """Return a number for each row: equal for rows with equal nodes and equal `more` values."""
         group = np.zeros(self.evidence.rows, np.int64)
         for column in (*self.nodes.values(), *(self.codes[name] for name in more)):

@@ -139,7 +139,7 @@ class NoiseTails:
         rest = self.mean * (1 + 2 * self.mean)  # the second moment of a geometric variable
         return self.chance(start) * (start * start + 2 * start * self.mean + rest)
 
-    def sampled(self, tau: float, start: float = 1.0) -> float:
+    def sampling_variance(self, tau: float, start: float = 1.0) -> float:
         """E[z(tau - z); start ≤ z ≤ tau]: the variance that sampling adds to a positive noise."""
         end = math.floor(tau) + 1.0
         if end <= start:
@@ -148,7 +148,7 @@ class NoiseTails:
         second = self.second(start) - self.second(end)
         return max(tau * first - second, 0.0)
 
-    def kept(self, tau: float) -> float:
+    def keep_chance(self, tau: float) -> float:
         """Return the probability that threshold sampling with an integer tau keeps an empty
         cell.
         """
@@ -201,7 +201,7 @@ def filtered_empty_cell(tails: NoiseTails, theta: int, tau: float = 0.0) -> Empt
     chance, first = tails.chance(theta), tails.first(theta)
     shift = first / (1 - chance)
     second = tails.second(theta) + 2 * shift * first + shift * shift * chance
-    sampling = tails.sampled(tau, theta) * (1 + shift / theta) ** 2
+    sampling = tails.sampling_variance(tau, theta) * (1 + shift / theta) ** 2
     return EmptyCell(chance, shift, second - shift * shift + sampling, sampling)
 
 
@@ -209,8 +209,8 @@ def sampled_empty_cell(tails: NoiseTails, tau: float) -> EmptyCell:
     """Return the moments of an empty cell under threshold sampling with `tau`; with a `tau` of 0
     all nonzero noise is published.
     """
-    sampling = 2 * tails.sampled(tau)
-    chance = tails.kept(tau) if tau >= 1 else 2 * tails.chance(1)
+    sampling = 2 * tails.sampling_variance(tau)
+    chance = tails.keep_chance(tau) if tau >= 1 else 2 * tails.chance(1)
     return EmptyCell(chance, 0.0, tails.noise.variance + sampling, sampling)
 
 

@@ -241,13 +241,13 @@ class Sparse(AttributeSummary):
             return {}
         cells, tails = schema.size(self.names), NoiseTails(design.noise)
         rows = "rows" if design.total_noise is None else "rows, noisy"
-        told: dict[str, Any] = {"cells of the domain": cells, rows: design.total}
+        facts: dict[str, Any] = {"cells of the domain": cells, rows: design.total}
         if design.theta:
             expected = cells * tails.chance(design.theta)
-            told |= {"smallest published": design.theta, "empty cells that pass": expected}
+            facts |= {"smallest published": design.theta, "empty cells that pass": expected}
         if design.tau:
-            told["sampled below"] = float(design.tau)
-        return told
+            facts["sampled below"] = float(design.tau)
+        return facts
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """Return the size from which a cell is published, and the size below which it is not."""
@@ -256,10 +256,10 @@ class Sparse(AttributeSummary):
         noise, _ = self._laws(self.unit.keeps_rows)
         theta, tails = self._theta(schema.size(self.names), noise), NoiseTails(noise)
         far = max(math.ceil(float(noise.scale) * math.log(tails.chance(0) / _SELDOM)), 1)
-        kept = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
+        published = f"one that {theta + far - 1} people or more have will be there {OFTEN}"
         lost = f", one that {theta - far} or fewer have will be left out as often"
         rule = f"a combination of values is published if its noisy count is at least {theta}"
-        return (f"To expect: {rule}; {kept}{lost if theta > far else ''}.",)
+        return (f"To expect: {rule}; {published}{lost if theta > far else ''}.",)
 
     def noticed(self, schema: Schema, evidence: Evidence, folder: Path) -> tuple[str, ...]:
         """Say how much the filter has left, from what is published: all cells, and the noisy
@@ -312,13 +312,13 @@ class Sparse(AttributeSummary):
         self, cells: PrivateCells, noise: DiscreteLaplace, theta: int
     ) -> PublishedCells:
         if self.rule == "filter":
-            return cells.filtered(noise, theta)
+            return cells.filter(noise, theta)
         if self.rule == "threshold":
-            return cells.sampled(noise, self._tau(cells.cell_keys.size, noise))
+            return cells.sample(noise, self._tau(cells.cell_keys.size, noise))
         size = self.size or 0
         if self.rule == "priority":
-            return cells.drawn(noise, size)
-        return cells.filtered_drawn(noise, theta, size)
+            return cells.draw_priority(noise, size)
+        return cells.filter_and_draw(noise, theta, size)
 
     def _theta(self, cells: int, noise: DiscreteLaplace) -> int:
         """Return the least threshold that at most `false_cells` empty cells pass in the mean."""
@@ -331,11 +331,11 @@ class Sparse(AttributeSummary):
         """Return the least tau, to 53 bits, that keeps at most `false_cells` empty cells."""
         tails = NoiseTails(noise)
         below, above = 0, 1
-        while cells * tails.kept(float(above)) > self._false_cells:
+        while cells * tails.keep_chance(float(above)) > self._false_cells:
             below, above = above, 2 * above
         while above - below > max(1, above >> 52):
             middle = (below + above) // 2
-            keeps = cells * tails.kept(float(middle)) > self._false_cells
+            keeps = cells * tails.keep_chance(float(middle)) > self._false_cells
             below, above = (middle, above) if keeps else (below, middle)
         return above
 
@@ -426,21 +426,21 @@ class PrivateCells:
         self._noise.add(rows, law)
         return int(rows[0])
 
-    def filtered(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
+    def filter(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
         """Return the cells whose noisy counts are at least `theta`."""
         self._charge("filtered cells", law, self.unit.sensitivity)
         keys, counts = self._filter_cells(law, theta)
         return PublishedCells(keys, counts, counts.astype(float), Fraction(0))
 
-    def sampled(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
+    def sample(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
         """Return each cell of noisy count v with probability min(|v|/tau, 1)."""
         self._charge("sampled cells", law, self.unit.sensitivity)
         counts = self._add_noise(law)
-        kept = np.flatnonzero(integers(self._source, tau, len(counts)) < np.abs(counts))
-        keys, counts = self._join_cells(kept, counts, SampleRule(law.scale, tau))
+        chosen = np.flatnonzero(integers(self._source, tau, len(counts)) < np.abs(counts))
+        keys, counts = self._join_cells(chosen, counts, SampleRule(law.scale, tau))
         return _weigh_cells(keys, counts, Fraction(tau))
 
-    def drawn(self, law: DiscreteLaplace, size: int) -> PublishedCells:
+    def draw_priority(self, law: DiscreteLaplace, size: int) -> PublishedCells:
         """Return a priority sample of `size` cells."""
         self._charge("drawn cells", law, self.unit.sensitivity)
         level = _find_first_level(self.cell_keys.size, law, size)
@@ -461,7 +461,7 @@ class PrivateCells:
         cells = _sort_cells(own.only(own.passing(level, bits)) + empty)
         return _draw_priority_sample(cells, size, bits)
 
-    def filtered_drawn(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
+    def filter_and_draw(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
         """Return a priority sample of `size` of the cells whose noisy counts are at least
         `theta`.
         """
@@ -491,7 +491,7 @@ class PrivateCells:
         )
 
     def _join_cells(
-        self, kept: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: EmptyCellRule
+        self, chosen: npt.NDArray[np.intp], counts: npt.NDArray[np.int64], rule: EmptyCellRule
     ) -> tuple[Keys, npt.NDArray[np.int64]]:
         """Return the occupied cells that passed and the empty cells that pass, with their noisy
         counts, in the order of their keys, which does not tell the two apart.
@@ -499,9 +499,9 @@ class PrivateCells:
         keys = passing_cells(self._source, self.cell_keys.capacities, rule)
         keys = keys[~isin_sorted(keys, self._cells.keys)]
         values = rule.draw(self._source, len(keys))
-        together = np.concatenate([self._cells.keys[kept], keys])
+        together = np.concatenate([self._cells.keys[chosen], keys])
         order = _order(together)
-        return together[order], np.concatenate([counts[kept], values])[order]
+        return together[order], np.concatenate([counts[chosen], values])[order]
 
 
 def _find_first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
@@ -510,7 +510,7 @@ def _find_first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
     """
     wanted, tails = 1.5 * (size + 1) + 20, NoiseTails(law)
     level = max(0, math.ceil(math.log2(cells / wanted * (1 + tails.mean))))
-    while level and cells * tails.kept(2.0**level) < wanted:
+    while level and cells * tails.keep_chance(2.0**level) < wanted:
         level -= 1
     return level
 

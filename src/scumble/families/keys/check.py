@@ -16,8 +16,8 @@ def check_summary(release: Release, mechanism: Keys, promise: Guarantee) -> Find
     claim, given = f"{promise.statement} of {mechanism.name}", promise.parameters
     design = getattr(release.evidence, "design", None)
     fits = isinstance(design, OpenKeys) and design.levels == mechanism.levels()
-    kept = Fraction(given["epsilon"]) >= mechanism.promise.epsilon
-    if fits and kept and Fraction(given.get("delta", 0)) >= mechanism.promise.delta:
+    promised = Fraction(given["epsilon"]) >= mechanism.promise.epsilon
+    if fits and promised and Fraction(given.get("delta", 0)) >= mechanism.promise.delta:
         sentence = "The noise and the thresholds that it states are those that its promise needs."
         return Finding("keys", claim, "stands", sentence)
     sentence = "It states other noise or other thresholds than its promise needs."

@@ -234,8 +234,8 @@ class Keys(AttributeSummary):
             return ()
         most = level.most_unseen(_SELDOM)
         few = max(2 * level.threshold - most, 0)
-        kept = f"a key that {most + 1:,.0f} people or more keep is named {OFTEN}"
-        return (f"To expect: {kept}; one that {few:,.0f} or fewer keep is left out as often.",)
+        named = f"a key that {most + 1:,.0f} people or more keep is named {OFTEN}"
+        return (f"To expect: {named}; one that {few:,.0f} or fewer keep is left out as often.",)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         return {"rule": self.chosen_rule}

@@ -199,11 +199,11 @@ class OpenKeysReader:
         table = engine.rows(f"SELECT {', '.join(listed)} FROM view WHERE {' AND '.join(filters)}")
         *groups, counts, amounts = (column.combine_chunks() for column in table.columns)
         known = amounts.is_valid().to_numpy(zero_copy_only=False)
-        kept = pa.array(known)
+        valid = pa.array(known)
         return (
-            [_decode(group.filter(kept)) for group in groups],
-            counts.filter(kept).to_numpy(),
-            amounts.filter(kept).to_numpy(),
+            [_decode(group.filter(valid)) for group in groups],
+            counts.filter(valid).to_numpy(),
+            amounts.filter(valid).to_numpy(),
         )
 
 
@@ -264,8 +264,8 @@ class KeyQuestion:
             return notes
         most = self.design.keys
         keys = "one key, drawn" if most == 1 else f"up to {most} keys, drawn"
-        kept = f"counts people who kept the key: each keeps {keys} at random if there are more"
-        return (*notes, f"{kept}, so the table may have any number more")
+        counted = f"counts people who kept the key: each keeps {keys} at random if there are more"
+        return (*notes, f"{counted}, so the table may have any number more")
 
     def _note_unseen(self, unseen: float) -> tuple[str, ...]:
         if not unseen:
@@ -311,16 +311,16 @@ class KeyQuestion:
         return cells // math.prod(attribute.size for attribute in others)
 
 
-def _add_dropped_rows(value: float, kept: Law, amounts: Sequence[float]) -> Bounded:
+def _add_dropped_rows(value: float, law: Law, amounts: Sequence[float]) -> Bounded:
     """Return the law of a sum over all rows of the table, given that of the rows that were kept;
     the others add any number of the `amounts`.
     """
-    low, high = Limit(value, kept), Limit(value, kept)
+    low, high = Limit(value, law), Limit(value, law)
     if min(amounts) < 0:
         low = Limit(-math.inf, Exact())
     if max(amounts) > 0:
         high = Limit(math.inf, Exact())
-    return Bounded(kept, low, high, spread=lambda: math.inf)
+    return Bounded(law, low, high, spread=lambda: math.inf)
 
 
 def _allow_for_choice(law: Law, many: int) -> Law:

@@ -41,8 +41,10 @@ def find_published(mechanism: TableSummary, schema: Schema) -> Floats | None:
         cells = int(np.prod(shape)) if table.form != "contrast" else 1
         unit = np.eye(cells)
         if table.form == "residual":
-            kept = [differences(row.reshape(shape)).reshape(-1) for row in unit.astype(np.int64)]
-            blocks.append(np.array(kept, np.float64).T)
+            residuals = [
+                differences(row.reshape(shape)).reshape(-1) for row in unit.astype(np.int64)
+            ]
+            blocks.append(np.array(residuals, np.float64).T)
         else:
             blocks.append(unit)
     return _join_blocks(blocks)

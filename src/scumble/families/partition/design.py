@@ -15,9 +15,9 @@ def compute_promise(promise: Guarantee, channels: Sequence[PartitionChannel]) ->
     """Return the posterior of a value that is shown as it is, unless the promise says so; None for
     any other promise.
     """
-    told = promise.statement != "restricted (ρ1, ρ2)-privacy" or promise.sentence.startswith(
+    stated = promise.statement != "restricted (ρ1, ρ2)-privacy" or promise.sentence.startswith(
         NOTHING
     )
-    if told or not any(1 in channel.keeps for channel in channels):
+    if stated or not any(1 in channel.keeps for channel in channels):
         return None
     return at_most(promise, "rho2", 1.0, "the posterior of a value that is shown as it is")

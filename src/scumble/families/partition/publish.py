@@ -144,7 +144,7 @@ class Partition(Publisher):
             )
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
-        return (restricted(_list_sensitive(schema), self._rho1, self._rho2),)
+        return (promise_restricted(_list_sensitive(schema), self._rho1, self._rho2),)
 
     def achieved(self, schema: Schema, evidence: Evidence) -> tuple[Guarantee, ...]:
         names = ", ".join(_list_sensitive(schema))
@@ -153,7 +153,7 @@ class Partition(Publisher):
             return (nothing(names, self._rho1, self._rho2),)
         gammas = _compute_gammas(channel)
         return (
-            restricted(_list_sensitive(schema), self._rho1, self._rho2, gammas),
+            promise_restricted(_list_sensitive(schema), self._rho1, self._rho2, gammas),
             amplification(names, max(gammas)),
         )
 
@@ -251,11 +251,11 @@ class Partition(Publisher):
         """Return a remark for the owner about what the split gains."""
         if len(parts) == 1:
             return "Sub-tables would not lower the error bound: this is uniform perturbation."
-        kept = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
+        mean = sum(part.rows * part.keep for part in parts) / sum(part.rows for part in parts)
         alone = self._keep_alone([part.domain for part in parts])
         return (
             f"The {len(parts)} sub-tables keep a sensitive value with probability "
-            f"{float(kept):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
+            f"{float(mean):.2g} on average; one table with rho1 would keep it with {alone:.2g}."
         )
 
     @classmethod
@@ -336,7 +336,7 @@ COMBINED = (
 SEEN = "Everybody can see who is in the table: other columns are published as they are."
 
 
-def restricted(
+def promise_restricted(
     names: Sequence[str], rho1: Fraction, rho2: Fraction, gammas: Sequence[Fraction] = ()
 ) -> Guarantee:
     """Return restricted (ρ1, ρ2)-privacy: the posterior after a prior that is the frequency in the
@@ -447,7 +447,7 @@ def split(counts: Mapping[int, int], rho1: Fraction, rho2: Fraction) -> list[Sub
     if not rare:
         return None
     frequent = {value: count for value, count in counts.items() if value not in rare}
-    groups = balanced(rare, frequent)
+    groups = balance_groups(rare, frequent)
     merging = Merging(groups, rare, float(rho2))
     order = best_order(groups, merging.cost, max(1, _WORK // merging.work))
     return [
@@ -497,7 +497,7 @@ Counts = dict[int, int]
 MOST_GROUPS = 200
 
 
-def balanced(rare: Mapping[int, int], frequent: Mapping[int, int]) -> list[Counts]:
+def balance_groups(rare: Mapping[int, int], frequent: Mapping[int, int]) -> list[Counts]:
     """Return groups as numbers of rows by value: rare values balanced, frequent ones spread."""
     groups = _balance(rare)
     _spread(frequent, groups)
@@ -852,8 +852,8 @@ class Assignment:
         ends = np.cumsum(np.bincount(numbers, minlength=len(self._parts)))
         for part, rows in zip(self._parts, np.split(order, ends[:-1]), strict=True):
             domain = np.array(part.domain, np.uint64)
-            kept = keep_or_replace(noise, places[rows], len(domain), part.keep)
-            shown[rows] = domain[kept]
+            values = keep_or_replace(noise, places[rows], len(domain), part.keep)
+            shown[rows] = domain[values]
         return numbers, shown
 
 

@@ -61,8 +61,8 @@ def find_likelihood(channel: Perturbed, table: pa.Table, sensitive: Attribute) -
     if isinstance(channel, UniformChannel):
         codes = known_codes(sensitive, table[sensitive.name]).astype(np.int64)
         alone: Floats = np.eye(sensitive.size)[codes]
-        kept = float(channel.keep)
-        return kept * alone + (1 - kept) / sensitive.size
+        keep = float(channel.keep)
+        return keep * alone + (1 - keep) / sensitive.size
     law = _read_law(channel)
     inside = float(law.inclusion) / law.size
     outside = float(1 - law.inclusion) / (law.values - law.size)

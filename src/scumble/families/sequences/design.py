@@ -117,7 +117,7 @@ class StringTree:
             node = int(self.parents[node])
         return tuple(reversed(codes))
 
-    def checked(self) -> StringTree:
+    def check(self) -> StringTree:
         """Return the tree; ValueError if these arrays are no tree."""
         whole = len(self) and self.parents[0] == self.symbols[0] == -1
         inside = (self.symbols[1:] >= 0) & (self.symbols[1:] < self.fanout)

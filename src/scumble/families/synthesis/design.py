@@ -88,11 +88,11 @@ class ChosenTables(Design):
         pairs = zip(self.sizes, self.merged, strict=True)
         return tuple(size - max(len(codes) - 1, 0) for size, codes in pairs)
 
-    def classes(self, place: int) -> Integers:
+    def classes(self, index: int) -> Integers:
         """Return the class of each code of an attribute: the merged values are the last class, all
         others are in the order of their codes.
         """
-        return class_of_code(self.sizes[place], self.merged[place])
+        return class_of_code(self.sizes[index], self.merged[index])
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the numbers of values, or of classes, along the axes of a table."""
@@ -149,10 +149,10 @@ def class_of_code(size: int, merged: tuple[int, ...]) -> Integers:
     """Return the class of each of `size` codes: see `ChosenTables.classes`."""
     if not merged:
         return np.arange(size)
-    kept = np.ones(size, bool)
-    kept[list(merged)] = False
-    classes = np.cumsum(kept) - 1
-    classes[~kept] = int(kept.sum())
+    unmerged = np.ones(size, bool)
+    unmerged[list(merged)] = False
+    classes = np.cumsum(unmerged) - 1
+    classes[~unmerged] = int(unmerged.sum())
     return classes
 
 
@@ -238,7 +238,7 @@ def _read_laplace(data: Mapping[str, Any]) -> DiscreteLaplace:
     return law
 
 
-def fitted(sizes: Floats, rows: float, sets: Sequence[Cells], noisy: Sequence[float]) -> Floats:
+def fit_model(sizes: Floats, rows: float, sets: Sequence[Cells], noisy: Sequence[float]) -> Floats:
     """Return the modelled number of rows of every merged cell, `rows` in all.
 
     A cell of a measured set is multiplied by exp((noisy - modelled) / 2 rows), set after set, and

@@ -23,7 +23,7 @@ from scumble.families.synthesis.design import (
     Integers,
     QueryRounds,
     by_class,
-    fitted,
+    fit_model,
 )
 from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
 from scumble.model.errors import ReleaseError
@@ -71,7 +71,7 @@ class RoundsReader:
         self._measured: dict[bytes, float] = {}
         for places, number in zip(sets, numbers, strict=True):
             self._measured.setdefault(self._make_mask(places, cells).tobytes(), number)
-        self._model = fitted(self._by_cell.sizes, self._total[0], sets, numbers)
+        self._model = fit_model(self._by_cell.sizes, self._total[0], sets, numbers)
 
     @staticmethod
     def _make_mask(places: npt.NDArray[np.int64], cells: int) -> npt.NDArray[np.bool_]:
@@ -260,8 +260,8 @@ class ChosenReader:
         where = " AND ".join(f"({clause.sql})" for clause in query.clauses) or "true"
         keys = ", ".join(map(quoted, query.groups))
         amount = "1" if query.argument is None else f"({query.argument.sql})"
-        told = {"count": "count(*)", "sum": f"sum({amount})", "mean": f"avg({amount})"}
-        selected = f"{keys}, {told[query.aggregate]}" if keys else told[query.aggregate]
+        functions = {"count": "count(*)", "sum": f"sum({amount})", "mean": f"avg({amount})"}
+        selected = f"{keys}, {functions[query.aggregate]}" if keys else functions[query.aggregate]
         grouped = f" GROUP BY {keys} ORDER BY {keys}" if keys else ""
         sql = f"SELECT {selected} FROM {quoted(_ROWS)} WHERE {where}{grouped}"
         notes = (*query.notes, _UNKNOWN, *((_NO_GROUP,) if keys else ()))

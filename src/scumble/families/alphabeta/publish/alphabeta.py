@@ -167,7 +167,7 @@ class AlphaBeta(Publisher):
         keep = {} if self._keep is None else {"keep": self._keep}
         written = parameters.plain({**self._given, **keep})
         if self._sources is not None:
-            written["sources"] = {name: _plain(each) for name, each in self._sources.items()}
+            written["sources"] = {name: _plain(weights) for name, weights in self._sources.items()}
         return {
             **written,
             "adversary": self._adversary,
@@ -210,32 +210,32 @@ class AlphaBeta(Publisher):
             raise ParameterError(str(error)) from None
 
     def size(self, schema: Schema) -> int:
-        """How many tuples there can be, copies of one included."""
+        """Return how many tuples there can be, copies of one included."""
         return schema.size() * self._multiplicity
 
     def presence(self, schema: Schema, rows: int) -> InclusionProbabilities:
-        """The probabilities for a table with this number of different tuples."""
-        found = self._asked.presence(self.size(schema), rows)
+        """Return the probabilities for a table with this number of different tuples."""
+        presence = self._asked.presence(self.size(schema), rows)
         collapsed = self._duplicates == "collapse"  # as a rule: whether it happened is private
-        return replace(found, multiplicity=self._multiplicity, collapsed=collapsed)
+        return replace(presence, multiplicity=self._multiplicity, collapsed=collapsed)
 
     def expected_error(self, schema: Schema, rows: int) -> float:
-        """That of the first view: true rows are kept with probability a, false ones inserted with
-        c, and the variance is (n/10·a(1−a) + |D|/10·c(1−c))/(a−c)².
+        """Return the error of the first view. It keeps true rows with probability a and inserts
+        false ones with c, so the variance is (n/10·a(1−a) + |D|/10·c(1−c))/(a−c)².
         """
         if rows > self.size(schema):
             raise PromiseError(f"The domain has fewer than {rows} different rows.")
-        found = self.presence(schema, rows)
-        kept, noise = found.kept, found.noise
-        spread = rows * kept * (1 - kept) + self.size(schema) * noise * (1 - noise)
-        return sqrt(spread / 10) / float(kept - noise)
+        presence = self.presence(schema, rows)
+        keep, noise = presence.keep, presence.noise
+        spread = rows * keep * (1 - keep) + self.size(schema) * noise * (1 - noise)
+        return sqrt(spread / 10) / float(keep - noise)
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         asked = self._asked
         if rows is None and asked.k is not None and asked.gamma is not None:
             return (in_shares(asked.k, asked.gamma, self._views),)
-        found = self.presence(schema, rows or 0)
-        promise = Promise(asked, found, self.size(schema), self._duplicates)
+        presence = self.presence(schema, rows or 0)
+        promise = Promise(asked, presence, self.size(schema), self._duplicates)
         return promise.all(rows=rows is not None)
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
@@ -268,8 +268,8 @@ class AlphaBeta(Publisher):
         book: Path | None,
         folder: Path,
     ) -> Tuples:
-        """The next view of the same table, written into `folder` beside those in `published`. It is
-        counted in the private record `book`.
+        """Write the next view of the same table into `folder`, beside those in `published`. The
+        private record `book` counts it.
         """
         law = evidence.presence
         if not isinstance(law, InclusionProbabilities) or law.views == law.most:
@@ -325,20 +325,22 @@ def _one_of(name: str, value: object, *allowed: str) -> None:
 
 
 def _shares(sources: Mapping[str, Sequence[float]]) -> dict[str, tuple[Fraction, ...]]:
-    """Weights as shares that add up to 1."""
+    """Return the weights as shares that add up to 1."""
     if not isinstance(sources, Mapping) or not sources or not all(map(len, sources.values())):
         allowed = "a mapping from columns to a list of weights for their values"
         raise ParameterError.of("AlphaBeta", "sources", allowed, sources)
-    found = {}
+    shares = {}
     for name, given in sources.items():
         weights = [read_positive("AlphaBeta", "sources", weight) for weight in given]
-        found[name] = tuple(weight / sum(weights) for weight in weights)
-    return found
+        shares[name] = tuple(weight / sum(weights) for weight in weights)
+    return shares
 
 
 def _plain(weights: Sequence[float]) -> list[Any]:
-    """Weights as JSON holds them."""
-    return list(parameters.plain({str(place): each for place, each in enumerate(weights)}).values())
+    """Return the weights as JSON holds them."""
+    return list(
+        parameters.plain({str(index): weight for index, weight in enumerate(weights)}).values()
+    )
 
 
 # What to expect of an AlphaBeta release: how many tuples of each kind, and how far answers are
@@ -348,15 +350,15 @@ FAILURE = 0.05
 
 
 def report(asked: PrivacyParameters, law: InclusionProbabilities, size: int) -> dict[str, Any]:
-    """Facts for the manifest; all follow from the published probabilities. Bounds are rounded up,
-    the rest to the nearest.
+    """Return facts for the manifest; all follow from the published probabilities. Bounds are
+    rounded up, the rest to the nearest.
     """
     missed = prod(1 - law.noise_of(view) for view in range(1, law.views + 1))
     facts = {
         "domain": size,
-        "alpha": _short(law.kept - law.noise),
+        "alpha": _short(law.keep - law.noise),
         "beta": _short(law.noise),
-        "true tuples expected": round((1 - (1 - law.kept) ** law.views) * law.rows),
+        "true tuples expected": round((1 - (1 - law.keep) ** law.views) * law.rows),
         "false tuples expected": round((1 - missed) * (size - law.rows)),
     }
     if law.views > 1:  # what follows is proved of one view, and several are pooled
@@ -374,26 +376,26 @@ def report(asked: PrivacyParameters, law: InclusionProbabilities, size: int) -> 
 
 
 def rho(asked: PrivacyParameters, law: InclusionProbabilities, size: int) -> float:
-    """ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own choice of a, else theorem 4.4."""
+    """Return ρ of the paper: 2·sqrt(2·k(1−γ)/γ·ln(2/ε)) for its own a, else by theorem 4.4."""
     rows = max(law.rows, 1)
     plain = not asked.exclusive and law.most == 1 and not law.sources
-    if asked.gamma is not None and law.kept == Fraction(1, 2) and plain:
+    if asked.gamma is not None and law.keep == Fraction(1, 2) and plain:
         gamma = asked.gamma
         factor = asked.prior(size, rows) * size / rows * (1 - gamma) / gamma
         return 2 * sqrt(2 * float(factor) * log(2 / FAILURE))
-    alpha = law.kept - law.noise
+    alpha = law.keep - law.noise
     ratio = law.noise * size / (alpha**2 * rows)
     return sqrt(2 * (float(ratio) + 1) * log(2 / FAILURE))
 
 
 def reach(law: InclusionProbabilities, size: int) -> float:
-    """How far any one count can be off, but with probability ε, in one view: Bernstein's inequality
-    for a sum of independent presences of variance at most n/4 + β·m.
+    """Return how far one count can be off in one view, except with probability ε: Bernstein's
+    inequality for a sum of independent presences of variance at most n/4 + β·m.
     """
     variance = law.rows / 4 + float(law.noise * size)
     third = log(2 / FAILURE) / 3
     total = third + sqrt(third**2 + 6 * third * variance)
-    return total / float(law.kept - law.noise)
+    return total / float(law.keep - law.noise)
 
 
 def _short(number: Fraction) -> float:

@@ -137,7 +137,7 @@ class Frapp(Publisher):
             parameters.require_privacy("Frapp", self.gamma(schema), less)
 
     def keep(self, schema: Schema) -> Fraction:
-        """The probability p that a row is kept."""
+        """Return the probability p that a row is kept."""
         numbers = self._numbers
         if "keep" in numbers:
             return numbers["keep"]
@@ -152,7 +152,7 @@ class Frapp(Publisher):
         return (gamma - 1) / (schema.size() - 1 + gamma)
 
     def gamma(self, schema: Schema) -> Fraction:
-        """The amplification g of a whole row."""
+        """Return the amplification g of a whole row."""
         keep = self.keep(schema)
         return 1 + keep * schema.size() / (1 - keep)
 
@@ -166,7 +166,7 @@ class Frapp(Publisher):
                 ROW.exposure(gamma / (gamma + size - 1), size, REACHED),
             )
         counts = None if rows is None else self._counts(schema, rows)
-        seen = published(self._numbers["k"], self._posterior(schema), counts)
+        seen = promise_published(self._numbers["k"], self._posterior(schema), counts)
         known = "Even to an attacker who knows which row is whose"
         return seen, ROW.amplification(gamma, RATIO, known)
 
@@ -176,8 +176,8 @@ class Frapp(Publisher):
         return k * keep / (1 - keep + k * keep)
 
     def _counts(self, schema: Schema, rows: int) -> Counts:
-        """The law of how often a row of a table of `rows` rows is published. Raise PromiseError if
-        it breaks the promise.
+        """Return the law of how often a row of a table of `rows` rows is published. Raise
+        PromiseError if it breaks the promise.
         """
         counts = Counts(rows, schema.size(), self.keep(schema))
         require(self._numbers["k"], self._posterior(schema), counts)
@@ -195,7 +195,7 @@ class Frapp(Publisher):
         counts = Counts(rows, size, keep)
         times = range(1, min(rows, MOST_TIMES) + 1)
         posteriors = {str(c): float(counts.posterior(k * rows / size, c)) for c in times}
-        expected = {str(c): float(counts.expected(c)) for c in times}
+        expected = {str(c): float(counts.bound_repeats(c)) for c in times}
         # k(1-γ)/γ is (1-p)/p: the paper's bound on the error of a count, in units of root n.
         rho = 2 * float((1 - keep) / keep) * sqrt(log(2 / _FAILURE))
         return {
@@ -273,12 +273,12 @@ class FrappKernel(RowKernel):
         import numpy as np
 
         lost = np.flatnonzero(bernoulli(stream, 1 - self.keep, len(columns[0])))
-        found = []
+        perturbed = []
         for column, attribute in zip(columns, self.schema.published, strict=True):
             changed = column.copy()
             changed[lost] = integers(stream, attribute.size, len(lost)).astype(column.dtype)
-            found.append(changed)
-        return (found,)
+            perturbed.append(changed)
+        return (perturbed,)
 
 
 # The guarantees of Frapp: against an attacker who sees a person's own row (local), and against one
@@ -334,7 +334,7 @@ def _advice() -> str:
     return f"Use a smaller k, publish more attributes, or use {setting('reading', 'local')}."
 
 
-def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
+def promise_published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
     """Return the guarantee on the posterior of a tuple by how often it is published, for priors of
     at most k·n/m.
     """
@@ -348,7 +348,7 @@ def published(k: Fraction, gamma: Fraction, counts: Counts | None) -> Guarantee:
     else:
         prior = k * counts.rows / counts.size
         once, twice = (counts.posterior(prior, times) for times in (1, 2))
-        many = counts.expected(2)
+        many = counts.bound_repeats(2)
         parameters |= {"d": float_at_most(prior), "once": float_at_least(once)}
         parameters |= {"twice": float_at_least(twice), "repeated": float_at_least(many)}
         sentence = (

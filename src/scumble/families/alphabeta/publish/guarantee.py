@@ -50,51 +50,51 @@ class Promise:
     """The probabilities of a release, and what they were made for."""
 
     asked: PrivacyParameters
-    found: InclusionProbabilities
+    presence: InclusionProbabilities
     size: int
     duplicates: str
 
     @property
     def _odds(self) -> Odds:
-        return odds_of(self.found)
+        return odds_of(self.presence)
 
     @property
     def _shown(self) -> str:
-        return "the view" if self.found.most == 1 else f"all {self.found.most} views"
+        return "the view" if self.presence.most == 1 else f"all {self.presence.most} views"
 
     @property
     def _given(self) -> str:
         """A condition: with collapsed rows, replacing one may change the number of rows."""
-        made_one = self.found.multiplicity == 1 and self.duplicates == "collapse"
+        made_one = self.presence.multiplicity == 1 and self.duplicates == "collapse"
         return ", given the published probabilities," if made_one else ""
 
     def _limits(self, *first: str) -> tuple[str, ...]:
-        equal = "numbered" if self.found.multiplicity > 1 else self.duplicates
+        equal = "numbered" if self.presence.multiplicity > 1 else self.duplicates
         views = (
             "Other releases of the same table add up."
-            if self.found.most == 1
-            else f"Only if the {self.found.most} views are made one after the other, each from the "
-            "last, and of one unchanged table, of which only the number of rows is checked; other "
-            "releases of it add up."
+            if self.presence.most == 1
+            else f"Only if the {self.presence.most} views are made one after the other, each from "
+            "the last, and of one unchanged table, of which only the number of rows is checked; "
+            "other releases of it add up."
         )
         public = "The sources are published: they must not come from the private table."
-        sources = (public,) if self.found.sources else ()
+        sources = (public,) if self.presence.sources else ()
         return (*first, *_COMMON, _DUPLICATES[equal], views, *sources)
 
     def all(self, *, rows: bool) -> tuple[Guarantee, ...]:
         """Return all guarantees, or without `rows` those that need no number of rows."""
         if not rows and self.asked.d is None:
             return self.losses()
-        joined = () if self.found.sources else (self.of_one(),)
+        joined = () if self.presence.sources else (self.of_one(),)
         ends = (self.posterior(), *joined)
         asked_first = self.asked.epsilon is not None
         return (*self.losses(), *ends) if asked_first else (*ends, *self.losses())
 
     def posterior(self) -> Guarantee:
         """Return (d, γ)-privacy."""
-        prior = self.asked.prior(self.size, self.found.rows)
+        prior = self.asked.prior(self.size, self.presence.rows)
         odds = self._odds
-        by_share = self.asked.k is not None and self.found.sources is not None
+        by_share = self.asked.k is not None and self.presence.sources is not None
         end = self.asked.gamma if by_share and self.asked.gamma else odds.end(prior)
         before = f"gave a row at most {percent_at_least(prior)} to be in the table"
         if by_share:
@@ -127,7 +127,7 @@ class Promise:
 
     def of_one(self) -> Guarantee:
         """Return the guarantee if an attacker knows that exactly one of some rows is true."""
-        prior = self.asked.prior(self.size, self.found.rows)
+        prior = self.asked.prior(self.size, self.presence.rows)
         end = self._odds.end_of_one(prior)
         return Guarantee(
             statement="(d, γ), d-exclusive attackers",
@@ -248,8 +248,8 @@ def odds_of(presence: InclusionProbabilities) -> Odds:
 def extremes(presence: InclusionProbabilities) -> tuple[Fraction, Fraction]:
     """Return the smallest and the largest probability of a false tuple in the first view."""
     shares = (presence.sources or {}).values()
-    low = prod((len(each) * min(each) for each in shares), start=presence.noise)
-    high = prod((len(each) * max(each) for each in shares), start=presence.noise)
+    low = prod((len(weights) * min(weights) for weights in shares), start=presence.noise)
+    high = prod((len(weights) * max(weights) for weights in shares), start=presence.noise)
     return Fraction(low), Fraction(high)
 
 
@@ -258,7 +258,7 @@ def _of_sources(presence: InclusionProbabilities) -> Odds:
     where β(t) is smallest; one that is not seen (1 − α − β(t)) / (1 − β(t)), smallest where β(t) is
     largest.
     """
-    alpha = presence.kept - presence.noise
+    alpha = presence.keep - presence.noise
     low, high = extremes(presence)
     return Odds((alpha + low) / low, (1 - alpha - high) / (1 - high))
 
@@ -267,22 +267,22 @@ def _of_views(presence: InclusionProbabilities) -> Iterator[Fraction]:
     """Yield the ratios of the histories that can be extreme.
 
     In a history a tuple is in no view, or first in view j and then in s of the v − j later ones.
-    With a = `kept`, f = `fade` and c_i the noise of view i, its ratio is
+    With a = `keep`, f = `fade` and c_i the noise of view i, its ratio is
 
         (1−a)^v / Π(1−c_i)       or       (1−a)^(j−1) a / (Π_{i<j}(1−c_i) c_j) · x^s · y^(v−j−s)
 
     with x = 1/f ≥ 1 for every later view that has the tuple, and y = (1−a)/(1−af) ≤ 1 for every
     later view that lacks it. So for each j, s = 0 and s = v − j are the extremes.
     """
-    kept, fade, views = presence.kept, presence.fade, presence.most
-    again, away = 1 / fade, (1 - kept) / (1 - kept * fade)
+    keep, fade, views = presence.keep, presence.fade, presence.most
+    again, away = 1 / fade, (1 - keep) / (1 - keep * fade)
     unseen = Fraction(1)  # the ratio of a tuple that is in no view so far
     for view in range(1, views + 1):
         noise = presence.noise_of(view)
-        first = unseen * kept / noise
+        first = unseen * keep / noise
         yield first * again ** (views - view)
         yield first * away ** (views - view)
-        unseen *= (1 - kept) / (1 - noise)
+        unseen *= (1 - keep) / (1 - noise)
     yield unseen
 
 
@@ -355,23 +355,23 @@ class PrivacyParameters:
         return f"{where} k may be at most {at_least(_two_digits(low), 2)}."
 
     def _presence(self, size: int, rows: int) -> InclusionProbabilities:
-        found = self._chosen(size, rows)
+        presence = self._chosen(size, rows)
         if self.beta is None:
-            self._require(found, size, rows)
-        _, high = extremes(found)
-        if found.kept - found.noise + high >= 1:
+            self._require(presence, size, rows)
+        _, high = extremes(presence)
+        if presence.keep - presence.noise + high >= 1:
             raise PromiseError(
                 "With these sources some tuple would be present for certain: ask for less, or give "
                 "sources that are more even."
             )
-        draws = found.noise * size / (1 - high)  # as many as TupleNoise makes
+        draws = presence.noise * size / (1 - high)  # as many as TupleNoise makes
         if draws > MOST_NOISE:
             raise PromiseError(
                 f"What is asked of AlphaBeta takes about {large(draws)} draws of false "
                 f"tuples, and it makes at most {large(MOST_NOISE)}: ask for less, or publish fewer "
                 "attributes."
             )
-        return found
+        return presence
 
     def _chosen(self, size: int, rows: int) -> InclusionProbabilities:
         """Return the probabilities with the smallest noise that the proof for one tuple allows."""
@@ -438,7 +438,7 @@ class PrivacyParameters:
                 "k or a larger gamma, or publish more attributes."
             )
 
-    def _require(self, found: InclusionProbabilities, size: int, rows: int) -> None:
+    def _require(self, presence: InclusionProbabilities, size: int, rows: int) -> None:
         """Raise PromiseError if no noise meets the parameters."""
         prior = self.prior(size, rows)
         factor = self.k if self.k is not None else prior * size / max(rows, 1)
@@ -453,7 +453,7 @@ class PrivacyParameters:
                 "that nobody knows, and scumble takes 1. Ask for a smaller k or d, or a larger "
                 "gamma."
             )
-        if not self._kept(odds_of(found), prior):
+        if not self._kept(odds_of(presence), prior):
             raise PromiseError(self._broken(size, rows, prior))
 
     def _kept(self, odds: Odds, prior: Fraction) -> bool:
@@ -491,9 +491,9 @@ class PrivacyParameters:
         return "Not even one view holds what is asked of AlphaBeta: ask for less."
 
 
-def _two_digits(place: int) -> Fraction:
+def _two_digits(index: int) -> Fraction:
     """Return the number at `place` of 1, 1.1, ... 9.9, 10, 11, ... 99, 100, 110, ..."""
-    magnitude, digits = divmod(place, _TWO_DIGITS)
+    magnitude, digits = divmod(index, _TWO_DIGITS)
     return (10 + digits) * Fraction(10) ** (magnitude - 1)
 
 

@@ -108,10 +108,10 @@ class TupleNoise:
 
     def _columns(self, source: Keystream, count: int) -> Columns:
         return [
-            Categorical(self._sources[place]).draw(source, count)
-            if place in self._sources
+            Categorical(self._sources[index]).draw(source, count)
+            if index in self._sources
             else integers(source, size, count)
-            for place, size in enumerate(self._radix.sizes)
+            for index, size in enumerate(self._radix.sizes)
         ]
 
     def _staying(self, source: Keystream, count: int, columns: Columns) -> Mask:
@@ -133,15 +133,15 @@ class TupleNoise:
     def relative(self, source: Keystream, columns: Columns, count: int) -> Mask:
         """Return for each of these tuples a Bernoulli variable with probability b(t)/B."""
         yes = np.ones(count, bool)
-        for place, coins in self._coins.items():
-            yes &= coins.throw(source, columns[place])
+        for index, coins in self._coins.items():
+            yes &= coins.throw(source, columns[index])
         return yes
 
     @cached_property
     def _coins(self) -> dict[int, Any]:
         return {
-            place: Coins([share / max(shares) for share in shares])
-            for place, shares in self._sources.items()
+            index: Coins([share / max(shares) for share in shares])
+            for index, shares in self._sources.items()
         }
 
 
@@ -183,8 +183,8 @@ class TupleViews:
         part, own = content
         noise = self._noise(self._law.noise)
         false = noise.draw(stream, part)
-        kept = own[self._kept(own, noise, stream)]
-        return self._columns(np.concatenate([kept, _without(false, own)]))
+        published = own[self._kept(own, noise, stream)]
+        return self._columns(np.concatenate([published, _without(false, own)]))
 
     def ranges(self, rows: int) -> list[KeyRange]:
         """Return ranges of equal width that cover the domain, such that each has about
@@ -193,7 +193,7 @@ class TupleViews:
         first = self.radix.capacities[0]
         expected = rows + self._law.noise * self.radix.size
         number = 1 if self._sources else min(first, ceil(expected / RANGE_TUPLES))
-        cuts = [first * place // max(number, 1) for place in range(max(number, 1) + 1)]
+        cuts = [first * index // max(number, 1) for index in range(max(number, 1) + 1)]
         return [KeyRange(begin, end) for begin, end in pairwise(cuts)]
 
     def _noise(self, mean: Fraction) -> TupleNoise:
@@ -202,8 +202,8 @@ class TupleViews:
     def _kept(self, true: Keys, noise: TupleNoise, source: Keystream) -> Mask:
         """Return a mask of the true tuples in the view. Each is in it with probability α + β(t)."""
         if not self._sources:
-            return bernoulli(source, self._law.kept, len(true))
-        alpha = self._law.kept - self._law.noise
+            return bernoulli(source, self._law.keep, len(true))
+        alpha = self._law.keep - self._law.noise
         like_noise = bernoulli(source, noise.largest / (1 - alpha), len(true))
         like_noise &= noise.relative(source, self.radix.unpack(true), len(true))
         return bernoulli(source, alpha, len(true)) | like_noise
@@ -215,10 +215,10 @@ class TupleViews:
         views that have them. `seen` and `masks` are those of the views before.
         """
         law = self._law
-        picked = true[bernoulli(source, law.kept, len(true))]
+        picked = true[bernoulli(source, law.keep, len(true))]
         again = isin_sorted(seen, picked)
         false = np.flatnonzero(~isin_sorted(seen, true))
-        again[false] = bernoulli(source, law.kept * law.fade, len(false))
+        again[false] = bernoulli(source, law.keep * law.fade, len(false))
         noise = self._noise(law.noise_of(view)).draw(source)
         added = np.concatenate([_without(picked, seen), _without(_without(noise, true), seen)])
         bit = np.uint64(1 << (view - 1))
@@ -250,7 +250,9 @@ class TupleViews:
         masks = [np.empty(0, np.uint64)]
         with pq.ParquetFile(path, read_dictionary=text) as file:
             for table in map(file.read_row_group, range(file.num_row_groups)):
-                codes = [each.encode(table[each.name])[0] for each in self._attributes]
+                codes = [
+                    attribute.encode(table[attribute.name])[0] for attribute in self._attributes
+                ]
                 keys.append(self.radix.pack(codes))
                 views = table[InclusionProbabilities.views_column]
                 masks.append(views.to_numpy().astype(np.uint64))

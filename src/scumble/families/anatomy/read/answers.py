@@ -150,7 +150,7 @@ class DealtAverage:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        return self._widened(*self.certain)
+        return self._widen(*self.certain)
 
     @property
     def stderr(self) -> float:
@@ -170,12 +170,12 @@ class DealtAverage:
         inside = min(max(value, low), high)
         if (centred := self.centred) is not None:
 
-            def excluded(ratio: float) -> bool:
-                found = centred(ratio)
-                return abs(found.value) > found.half_width(level)
+            def excludes(ratio: float) -> bool:
+                law = centred(ratio)
+                return abs(law.value) > law.half_width(level)
 
-            low, high = (_edge(excluded, end, inside) for end in (low, high))
-        return self._widened(min(low, inside), max(high, inside))
+            low, high = (_edge(excludes, end, inside) for end in (low, high))
+        return self._widen(min(low, inside), max(high, inside))
 
     def noise_interval(self, value: float, level: float) -> tuple[float, float]:
         """Return the interval: nothing but the groups is between the estimate and the truth."""
@@ -183,7 +183,7 @@ class DealtAverage:
 
     typical_interval = noise_interval
 
-    def _widened(self, low: float, high: float) -> tuple[float, float]:
+    def _widen(self, low: float, high: float) -> tuple[float, float]:
         """Return limits of the average with the rows that were left out."""
         if not self.missing:
             return low, high
@@ -197,20 +197,20 @@ class DealtAverage:
         )
 
 
-def _edge(excluded: Callable[[float], bool], outside: float, inside: float) -> float:
+def _edge(excludes: Callable[[float], bool], outside: float, inside: float) -> float:
     """Return the end of what is not excluded, searched from `outside` to `inside`."""
-    if not excluded(outside):
+    if not excludes(outside):
         return outside
     start = outside
     for step in range(1, _SCAN + 1):
-        place = start + (inside - start) * step / _SCAN
-        if not excluded(place):
-            inside = place
+        ratio = start + (inside - start) * step / _SCAN
+        if not excludes(ratio):
+            inside = ratio
             break
-        outside = place
+        outside = ratio
     for _ in range(_STEPS):
         middle = (outside + inside) / 2
-        if excluded(middle):
+        if excludes(middle):
             outside = middle
         else:
             inside = middle
@@ -261,10 +261,10 @@ class DealtSums:
         known = low == high
         if known and missing[0] == missing[1]:
             return low + missing[0], None
-        found = self._sum(at) if count or not known else None
-        tells = found is not None and not known and isfinite(found[1].largest)
-        law = DealtSum((low, high), found[1] if found and tells else None, missing)
-        return law.clip(found[0] if found else even), law
+        reading = self._sum(at) if count or not known else None
+        tells = reading is not None and not known and isfinite(reading[1].largest)
+        law = DealtSum((low, high), reading[1] if reading and tells else None, missing)
+        return law.clip(reading[0] if reading else even), law
 
     def _sum(self, at: Place) -> Reading | None:
         """Return the regression estimate of a count, or of a sum of the amounts."""
@@ -275,18 +275,18 @@ class DealtSums:
         if self._limits.kind == BY_VALUE:
             return self._read_values(at, self._value_amounts)
         mean, whole = self._means(at[0])
-        found = self._read_amounts(at, 0.0 if whole else -mean)
+        reading = self._read_amounts(at, 0.0 if whole else -mean)
         if not whole:
-            return found
-        known = mean * float(self._fitted.numbers @ self._asked(at[1]))
-        value, law = found
+            return reading
+        known = mean * float(self._fitted.numbers @ self._weigh_key(at[1]))
+        value, law = reading
         moved = Unbiased(law.value + known, law.variance, law.largest, law.reach)
         return value + known, moved
 
     def _count(self, at: Place) -> Reading:
         """Return the regression estimate of a count; all keys of rows are read together."""
         if at[1] not in self._known:
-            target = self._fitted.target(self._asked(at[1]))
+            target = self._fitted.target(self._weigh_key(at[1]))
             self._known[at[1]] = target, self._fitted.read(target, *self._counts)
         return _reading(*self._known[at[1]], at[0])
 
@@ -299,7 +299,7 @@ class DealtSums:
         known = line[1] == line[2] and line[4] == line[5]
         if known and not missing:
             return even, None
-        centred, counted = (None, None) if known else (self._centred(at), self._counted(at))
+        centred, counted = (None, None) if known else (self._read_centred(at), self._read_count(at))
         certain = (even, even) if known else self._possible_averages(line, even)
         value, rows = even, float(line[0])
         if centred is not None and counted is not None:
@@ -317,7 +317,7 @@ class DealtSums:
         )
         return value, law
 
-    def _centred(self, at: Place) -> Callable[[float], Reading] | None:
+    def _read_centred(self, at: Place) -> Callable[[float], Reading] | None:
         """Return the regression estimate of Σ (amount - t) as a function of t."""
         if not self._regresses:
             return None
@@ -326,7 +326,7 @@ class DealtSums:
             return lambda ratio: self._read_amounts(at, ratio - mean)
         return lambda ratio: self._read_values(at, self._value_amounts - ratio)
 
-    def _counted(self, at: Place) -> Reading | None:
+    def _read_count(self, at: Place) -> Reading | None:
         """Return the regression estimate of the number of rows that are averaged."""
         if not self._regresses:
             return None
@@ -334,7 +334,7 @@ class DealtSums:
             return self._read_values(at, np.ones(self._fitted.size))
         met = self._powers[0, at[0]][None]
         spread = self._fitted.spread_of_counts(met)
-        return self._read(self._fitted.target(self._asked(at[1])), met, spread, 1.0)
+        return self._read(self._fitted.target(self._weigh_key(at[1])), met, spread, 1.0)
 
     @staticmethod
     def _possible_averages(line: Floats, even: float) -> tuple[float, float]:
@@ -358,9 +358,9 @@ class DealtSums:
         """The key of each value of the regression."""
         return self._fitted.of_values(self._limits.keys_by_line(1))
 
-    def _asked(self, key: int) -> Floats:
-        found: Floats = (self._values == key).astype(np.float64)
-        return found
+    def _weigh_key(self, key: int) -> Floats:
+        weights: Floats = (self._values == key).astype(np.float64)
+        return weights
 
     @cached_property
     def _row_amounts(self) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -402,11 +402,11 @@ class DealtSums:
         ]
         spread = self._fitted.spread_of_amounts(met)
         width = self._width(row, mean + offset, whole=whole)
-        return self._read(self._fitted.target(self._asked(at[1])), met[1], spread, width)
+        return self._read(self._fitted.target(self._weigh_key(at[1])), met[1], spread, width)
 
     def _width(self, row: int, centre: float, *, whole: bool) -> float:
         """Return the largest difference of the amounts of two rows, less `centre`."""
-        low, high = (each[row] - centre for each in self._ends)
+        low, high = (ends[row] - centre for ends in self._ends)
         if not whole:  # other rows add 0
             low, high = min(low, 0.0), max(high, 0.0)
         return float(high - low)
@@ -439,7 +439,7 @@ class DealtSums:
         """Return the regression estimate of the sum of `amounts` of the values."""
         met = self._counts[0][at[0]][None]
         spread = self._fitted.spread_of_counts(met)
-        return self._read(self._fitted.solve(self._asked(at[1]) * amounts), met, spread, 1.0)
+        return self._read(self._fitted.solve(self._weigh_key(at[1]) * amounts), met, spread, 1.0)
 
     def _read(self, target: Target, met: Floats, spread: ValueSpread, width: float) -> Reading:
         """Return the regression's reading of one key of rows."""
@@ -475,12 +475,12 @@ class DealtSums:
         """The least and the largest amount over the domain, infinite if it is too large."""
         argument = self._plan.query.argument or Expression("1", ())
         try:
-            [found] = self._engine.evaluate(
+            [amounts] = self._engine.evaluate(
                 [Expression(number(argument), argument.attributes)], argument.attributes
             )
         except QueryError:
             return -inf, inf
-        return float(np.min(found)), float(np.max(found))
+        return float(np.min(amounts)), float(np.max(amounts))
 
 
 def _reading(target: Target, read: Regressed, row: int, width: float = 1.0) -> Reading:
@@ -551,9 +551,9 @@ def _read(engine: Sandbox, plan: AnatomyPlan) -> Iterator[tuple[Key, Mapping[str
     }
     _check(list(columns.values()))
     keys = [table[key(name)[1:-1]].to_pylist() for name in plan.query.groups]
-    names_of = zip(*keys, strict=True) if keys else iter([()])
-    for place, found in enumerate(names_of):
-        yield found, {name: float(column[place]) for name, column in columns.items()}
+    groups = zip(*keys, strict=True) if keys else iter([()])
+    for row, group in enumerate(groups):
+        yield group, {name: float(column[row]) for name, column in columns.items()}
 
 
 def _sums(plan: AnatomyPlan, schema: Schema, sums: DealtSums) -> Iterator[tuple[Key, Estimate]]:

@@ -56,11 +56,11 @@ def longest(starts: Array, first: int, last: int) -> int:
 
 
 @kernel
-def place_among(known: Array, size: int, sought: int) -> int:
-    """Return the place of `sought` among the first `size` known numbers; if absent, `size`."""
-    for place in range(size):
-        if known[place] == sought:
-            return place
+def find_index(known: Array, size: int, sought: int) -> int:
+    """Return the index of `sought` among the first `size` known numbers; if absent, `size`."""
+    for index in range(size):
+        if known[index] == sought:
+            return index
     return size
 
 
@@ -74,11 +74,11 @@ def list_keys(side: Array, group: int, weights: Array, known: Array) -> int:
     different = 0
     for line in range(starts[group], starts[group + 1]):
         if keys[line] >= 0:
-            place = place_among(known[:, 0], different, keys[line])
-            if place == different:
-                known[place, 0], known[place, 1] = keys[line], 0
+            index = find_index(known[:, 0], different, keys[line])
+            if index == different:
+                known[index, 0], known[index, 1] = keys[line], 0
                 different += 1
-            known[place, 1] += weights[line] if len(weights) else 1
+            known[index, 1] += weights[line] if len(weights) else 1
     return different
 
 
@@ -97,9 +97,9 @@ def add_counts(
     ones = np.empty(0, counts.dtype)
     for group in range(first, last):
         different = list_keys(values, group, counts, hidden)
-        kept = list_keys(rows, group, ones, shown) if different else 0
+        listed = list_keys(rows, group, ones, shown) if different else 0
         size = rows[0][group + 1] - rows[0][group]
-        for x in range(kept):
+        for x in range(listed):
             for y in range(different):
                 line = sums[shown[x, 0] * keys + hidden[y, 0]]
                 _add_count(shown[x, 1], hidden[y, 1], size, line)
@@ -107,7 +107,7 @@ def add_counts(
 
 @kernel
 def list_chosen(side: Array, group: int, weights: Array, listed: Array) -> tuple[int, int]:
-    """List the cells of the chosen lines of a group with the places of their keys, and these keys
+    """List the cells of the chosen lines of a group with the indices of their keys, and these keys
     with how often they occur.
 
     Return the numbers of both. The weights of chosen lines are moved to the front.
@@ -120,12 +120,12 @@ def list_chosen(side: Array, group: int, weights: Array, listed: Array) -> tuple
         if combination < 0:
             continue
         weight = weights[line - starts[group]]
-        place = place_among(known[:, 0], different, keys[combination])
-        if place == different:
-            known[place, 0], known[place, 1] = keys[combination], 0
+        index = find_index(known[:, 0], different, keys[combination])
+        if index == different:
+            known[index, 0], known[index, 1] = keys[combination], 0
             different += 1
-        lines[chosen, 0], lines[chosen, 1] = cells[combination], place
-        known[place, 1] += weight
+        lines[chosen, 0], lines[chosen, 1] = cells[combination], index
+        known[index, 1] += weight
         weights[chosen] = weight
         chosen += 1
     return chosen, different
@@ -180,9 +180,9 @@ def add_limits(
                 else:
                     shape = _fill(chosen, x, y, weights, table, size, block, times, line)
                     for layer in range(2):
-                        found = _dual(block[layer], shape, times)
-                        line[3 * layer + 1] += found[0]
-                        line[3 * layer + 2] += found[1]
+                        limits = _dual(block[layer], shape, times)
+                        line[3 * layer + 1] += limits[0]
+                        line[3 * layer + 2] += limits[1]
 
 
 @kernel
@@ -308,19 +308,21 @@ def _dual(block: Array, shape: tuple[int, int], times: Array) -> tuple[float, fl
 
 
 @kernel
-def add_products(starts: Array, values: Array, times: Array, weights: Array, found: Array) -> None:
+def add_products(
+    starts: Array, values: Array, times: Array, weights: Array, equations: Array
+) -> None:
     """Add w · m_u · m_v of every group to `found[u, v]`, the normal equations of the regression."""
     for group in range(len(weights)):
         first, last = starts[group], starts[group + 1]
         for one in range(first, last):
             for other in range(first, last):
                 product = weights[group] * times[one] * times[other]
-                found[values[one], values[other]] += product
+                equations[values[one], values[other]] += product
 
 
 @kernel
 def count_together(
-    rows: Array, values: Array, times: Array, weights: Array, powers: Array, found: Array
+    rows: Array, values: Array, times: Array, weights: Array, powers: Array, sums: Array
 ) -> None:
     """Add w · m_v · amount to `found[key, v]` for every row of a key and every value of its group.
 
@@ -334,13 +336,13 @@ def count_together(
                 continue
             for line in range(values[0][group], values[0][group + 1]):
                 weight = weights[group] * times[line]
-                for layer in range(found.shape[0]):
-                    found[layer, key, values[1][line]] += weight * powers[row, layer]
+                for layer in range(sums.shape[0]):
+                    sums[layer, key, values[1][line]] += weight * powers[row, layer]
 
 
 @kernel
 def count_rows_together(
-    share: Array, rows: Array, values: Array, times: Array, weights: Array, found: Array
+    share: Array, rows: Array, values: Array, times: Array, weights: Array, sums: Array
 ) -> None:
     """Add w · m_v to `found[key, v]` for every row of a key and every value of its group, over a
     range of groups.
@@ -351,7 +353,7 @@ def count_rows_together(
             if key < 0:
                 continue
             for line in range(values[0][group], values[0][group + 1]):
-                found[key, values[1][line]] += weights[group] * times[line]
+                sums[key, values[1][line]] += weights[group] * times[line]
 
 
 @kernel

@@ -81,10 +81,10 @@ class Limits:
         every = [np.arange(cells.size) for cells in self._cells]
         for first, last, used in self._blocks(0, self._layout.groups, every):
             self._add(first, last, used, parts)
-        found = np.sum(parts, axis=0)
-        found[:, 6] = np.min([part[:, 6] for part in parts], axis=0)
-        found[:, 7] = np.max([part[:, 7] for part in parts], axis=0)
-        return self._keys, found
+        sums = np.sum(parts, axis=0)
+        sums[:, 6] = np.min([part[:, 6] for part in parts], axis=0)
+        sums[:, 7] = np.max([part[:, 7] for part in parts], axis=0)
+        return self._keys, sums
 
     def amounts(self) -> Floats:
         """Return the amount of every cell of rows or of values, if it depends on one of them."""
@@ -118,9 +118,9 @@ class Limits:
             yield first, last, used
             return
         for part in pairwise((first, (first + last) // 2, last)):
-            yield from self._blocks(*part, [self._used(side, *part) for side in (0, 1)])
+            yield from self._blocks(*part, [self._list_used(side, *part) for side in (0, 1)])
 
-    def _used(self, side: int, first: int, last: int) -> Places:
+    def _list_used(self, side: int, first: int, last: int) -> Places:
         """Return the cells of one side that occur in a range of groups."""
         starts = (self._layout.rows, self._layout.values)[side].starts
         there = np.zeros(self._sides[side].size + 1, bool)
@@ -132,11 +132,11 @@ class Limits:
         layout = self._layout
         sides = []
         for side, line in enumerate((layout.rows, layout.values)):
-            place = np.zeros(self._cells[side].size, np.int64)
-            place[used[side]] = np.arange(len(used[side]))
-            cells = place[self._cells[side].of]
+            position = np.zeros(self._cells[side].size, np.int64)
+            position[used[side]] = np.arange(len(used[side]))
+            cells = position[self._cells[side].of]
             combinations, keys = (
-                each[side].of.astype(np.int32) for each in (self._sides, self._keys)
+                lists[side].of.astype(np.int32) for lists in (self._sides, self._keys)
             )
             sides.append((line.starts, combinations, keys, cells))
         rows, values = sides
@@ -162,17 +162,17 @@ class Limits:
     def _table(self, used: Sequence[Places]) -> Floats:
         """Return what a row and a value of these cells add to the answer; NaN if nothing."""
         width = len(used[1])
-        found = np.empty(len(used[0]) * width)
-        for start in range(0, len(found), _BATCH):
-            pair = np.arange(start, min(start + _BATCH, len(found)))
+        amounts = np.empty(len(used[0]) * width)
+        for start in range(0, len(amounts), _BATCH):
+            pair = np.arange(start, min(start + _BATCH, len(amounts)))
             at = (used[0][pair // width], used[1][pair % width])
             columns: dict[str, pa.Array] = {}
             for cells, places in zip(self._cells, at, strict=True):
                 columns |= cells.values(self._schema, places)
-            found[pair] = self._evaluated(pa.table(columns) if columns else None)
-        return found.reshape(len(used[0]), width)
+            amounts[pair] = self._evaluate(pa.table(columns) if columns else None)
+        return amounts.reshape(len(used[0]), width)
 
-    def _evaluated(self, frame: pa.Table | None) -> Floats:
+    def _evaluate(self, frame: pa.Table | None) -> Floats:
         """Return the amount; NaN where a clause is false, infinity where it is not finite.
 
         An infinite amount matters only where a row and a value are in the same group.
@@ -183,7 +183,7 @@ class Limits:
         guarded = Expression(f"CASE WHEN {finite} THEN {amount} END", argument.attributes)
         checked = Expression(finite, argument.attributes)
         *holds, amounts = self._engine.evaluate([*clauses, checked, guarded], (), frame)
-        found: Floats = np.where(holds.pop(), amounts, np.inf)
-        for each in holds:
-            found = np.where(each, found, np.nan)
-        return found
+        counted: Floats = np.where(holds.pop(), amounts, np.inf)
+        for holding in holds:
+            counted = np.where(holding, counted, np.nan)
+        return counted

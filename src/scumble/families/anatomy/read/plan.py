@@ -258,7 +258,7 @@ class GroupTable:
 
     def numbers(self, name: str) -> npt.NDArray[np.int32]:
         """Return a column of small numbers."""
-        return self._sorted(_numbers(_column(self._path, name)))
+        return self._sort(_numbers(_column(self._path, name)))
 
     def combinations(
         self, engine: Sandbox, names: Sequence[str], clauses: Sequence[Expression]
@@ -274,12 +274,12 @@ class GroupTable:
         if not columns:
             return Combinations({}, 1, chosen.view(np.int8) - np.int8(1))
         places = np.flatnonzero(chosen)
-        found = Combinations.among(
+        combinations = Combinations.among(
             {name: code[places] for name, code in columns.items()}, len(places)
         )
         of = np.full(self.lines, -1, np.int32)
-        of[places] = found.of
-        return Combinations(found.codes, found.size, of)
+        of[places] = combinations.of
+        return Combinations(combinations.codes, combinations.size, of)
 
     def _chosen(self, engine: Sandbox, clauses: Sequence[Expression]) -> Truths | None:
         """Return which lines satisfy all clauses; None if there are no clauses."""
@@ -292,20 +292,20 @@ class GroupTable:
                 continue
             [truth] = engine.holds([clause], clause.attributes)
             cells = self.cells(clause.attributes)
-            found = _looked_up(truth, cells) if sizes else np.full(self.lines, truth[0])
-            chosen = found if chosen is None else chosen & found
+            holds = _look_up(truth, cells) if sizes else np.full(self.lines, truth[0])
+            chosen = holds if chosen is None else chosen & holds
         if wide:
             column = engine.rows(f"SELECT coalesce({condition(wide)}, false) FROM {self._table}")
-            found = self._sorted(column.column(0).to_numpy())
-            chosen = found if chosen is None else chosen & found
+            holds = self._sort(column.column(0).to_numpy())
+            chosen = holds if chosen is None else chosen & holds
         return chosen
 
     def cells(self, names: Sequence[str]) -> Codes:
         """Return the cell of every line in the product of the domains, the last name fastest."""
         cells: Codes = np.empty(0, np.uint8)
-        for place, name in enumerate(names):
+        for axis, name in enumerate(names):
             codes, size = self._column(name), np.int32(self._schema[name].size)
-            cells = cells.astype(np.int32) * size + codes if place else codes
+            cells = cells.astype(np.int32) * size + codes if axis else codes
         return cells
 
     def _column(self, name: str) -> Codes:
@@ -313,10 +313,10 @@ class GroupTable:
             attribute = self._schema[name]
             text = [name] if pa.types.is_string(attribute.arrow_type) else []
             column = _column(self._path, name, text)
-            self._codes[name] = self._sorted(known_codes(attribute, column))
+            self._codes[name] = self._sort(known_codes(attribute, column))
         return self._codes[name]
 
-    def _sorted(self, column: Codes) -> Codes:
+    def _sort(self, column: Codes) -> Codes:
         if len(column) != self.lines:  # in a file whose metadata were changed
             raise ReleaseError(DAMAGED)
         return column[self.order]
@@ -334,10 +334,10 @@ def _in_order(
     return order, starts
 
 
-def _looked_up(truth: Truths, cells: Codes) -> Truths:
+def _look_up(truth: Truths, cells: Codes) -> Truths:
     """Return the truth of each line's cell, looked up as bytes, since Arrow packs booleans."""
-    found: Truths = lookup(truth.view(np.uint8), cells).view(np.bool_)
-    return found
+    truths: Truths = lookup(truth.view(np.uint8), cells).view(np.bool_)
+    return truths
 
 
 def _column(path: Path, name: str, text: Sequence[str] = ()) -> pa.ChunkedArray:
@@ -349,5 +349,5 @@ def _column(path: Path, name: str, text: Sequence[str] = ()) -> pa.ChunkedArray:
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = pc.cast(column, pa.int32()).to_numpy()
-    return found
+    numbers: npt.NDArray[Any] = pc.cast(column, pa.int32()).to_numpy()
+    return numbers

@@ -157,23 +157,23 @@ class Regression:
     @cached_property
     def _solution(self) -> tuple[Floats, Floats]:
         """The pseudo-inverse, and the projection of β on what the normal equations leave open."""
-        found = np.zeros((self.size, self.size))
-        add_products(*self.lines, found)
-        scale = 1 / np.sqrt(np.maximum(np.diag(found), 1e-300))
-        roots, vectors = np.linalg.eigh(found * scale[:, None] * scale)
-        kept = roots > _RANK * max(float(roots[-1]), 0.0)
-        half, rest = vectors[:, kept] * scale[:, None], vectors[:, ~kept]
-        return (half / roots[kept]) @ half.T, scale[:, None] * (rest @ rest.T) / scale
+        equations = np.zeros((self.size, self.size))
+        add_products(*self.lines, equations)
+        scale = 1 / np.sqrt(np.maximum(np.diag(equations), 1e-300))
+        roots, vectors = np.linalg.eigh(equations * scale[:, None] * scale)
+        known = roots > _RANK * max(float(roots[-1]), 0.0)
+        half, rest = vectors[:, known] * scale[:, None], vectors[:, ~known]
+        return (half / roots[known]) @ half.T, scale[:, None] * (rest @ rest.T) / scale
 
     def target(self, asked: Floats) -> Target:
         """Return what a question with the weights `asked` of all values depends on."""
         key = asked.tobytes()
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.solve(asked)
+        target = self._known.get(key)
+        if target is None:
+            target = self._known[key] = self.solve(asked)
             if len(self._known) > _MOST_TARGETS:
                 self._known.popitem(last=False)
-        return found
+        return target
 
     def solve(self, asked: Floats) -> Target:
         """Return `target(asked)`, without keeping it."""
@@ -193,14 +193,14 @@ class Regression:
         """The q of each value of the estimate of each β (first axis), and which are unbiased."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             targets = list(pool.map(self.target, np.eye(self.size)))
-        squares = np.array([each.squares for each in targets]) / self.numbers[:, None] ** 2
-        return squares, np.array([each.estimable for each in targets])
+        squares = np.array([target.squares for target in targets]) / self.numbers[:, None] ** 2
+        return squares, np.array([target.estimable for target in targets])
 
     @cached_property
     def most_frequent(self) -> npt.NDArray[np.bool_]:
         """Which values have the largest number of records. Only of these may rows be left out."""
-        found: npt.NDArray[np.bool_] = self.numbers == self.numbers.max(initial=0)
-        return found
+        frequent: npt.NDArray[np.bool_] = self.numbers == self.numbers.max(initial=0)
+        return frequent
 
     @property
     def lines(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -213,8 +213,8 @@ class Regression:
         weight = self.weights * np.diff(self._layout.rows.starts)
         groups = np.repeat(np.arange(self._layout.groups), np.diff(self._layout.values.starts))
         amounts = (weight[groups] * self._layout.counts).astype(np.float64)
-        found: Floats = np.bincount(self._of, amounts, self.size).astype(np.float64)
-        return found
+        sums: Floats = np.bincount(self._of, amounts, self.size).astype(np.float64)
+        return sums
 
     def together(self, keys: Integers, size: int) -> Integers | Floats:
         """Return u of the rows of each of `size` keys; -1 is the key of rows that do not count."""
@@ -231,17 +231,17 @@ class Regression:
             return sums
 
         with ThreadPoolExecutor(threads) as pool:
-            found: Integers | Floats = np.sum(list(pool.map(count, pairwise(borders))), axis=0)
-        return found
+            totals: Integers | Floats = np.sum(list(pool.map(count, pairwise(borders))), axis=0)
+        return totals
 
     def powers(self, keys: Integers, size: int, amounts: Floats) -> Floats:
         """Return u of the powers 0 to 4 of the amounts of rows, as [power, key, value]."""
         layout = self._layout
-        found = np.zeros((5, size, self.size))
+        sums = np.zeros((5, size, self.size))
         powers = np.power(amounts[:, None], np.arange(5))
         sides = (layout.rows.starts, keys.astype(np.int32)), (layout.values.starts, self._of)
-        count_together(*sides, layout.counts, self.weights, powers, found)
-        return found
+        count_together(*sides, layout.counts, self.weights, powers, sums)
+        return sums
 
     def of_values(self, lines: Integers) -> Integers:
         """Return by value a number that every line of the value table with it has."""
@@ -250,14 +250,14 @@ class Regression:
     @cached_property
     def _line_of_value(self) -> Integers:
         """A line of the value table with each value."""
-        found = np.empty(self.size, np.int64)
-        found[self._of] = np.arange(len(self._of))
-        return found
+        line = np.empty(self.size, np.int64)
+        line[self._of] = np.arange(len(self._of))
+        return line
 
     def shares(self, met: Floats) -> Floats:
         """Return the estimated β of every value, for each u (rows of `met`)."""
-        found: Floats = met @ self._inverse
-        return found
+        shares: Floats = met @ self._inverse
+        return shares
 
     def spread_of_counts(self, met: Floats) -> ValueSpread:
         """Return how the indicator of a condition varies within values.
@@ -291,9 +291,12 @@ class Regression:
         squares, estimable = self._singles
         most = [powers[n] * self._upward / numbers for n in (2, 4)]
         mean, square = self.shares(powers[1]), np.clip(self.shares(powers[2]), 0, most[0])
-        errors = [_MARGIN * np.sqrt(np.maximum(each, 0) * once @ squares.T) for each in most]
-        for each in errors:
-            each[:, ~estimable] = np.inf
+        errors = [
+            _MARGIN * np.sqrt(np.maximum(largest_sums, 0) * once @ squares.T)
+            for largest_sums in most
+        ]
+        for error in errors:
+            error[:, ~estimable] = np.inf
         inner = np.maximum(np.abs(mean) - errors[0], 0)
         largest = np.maximum(np.minimum(square + errors[1], most[0]) - inner**2, 0)
         variances = np.maximum(square - mean**2, 0)
@@ -316,8 +319,8 @@ class Regression:
         variance = variances @ (squares * numbers[:, None] ** 2).sum(axis=0)
         apart = numbers * self.shares(met) - estimable * met / self.unit
         difference = (apart**2).sum(axis=1)
-        found: Floats = np.maximum(1 - variance / np.maximum(difference, 1e-300), 0)
-        return np.where(variance > 0, found, 1.0)
+        weight: Floats = np.maximum(1 - variance / np.maximum(difference, 1e-300), 0)
+        return np.where(variance > 0, weight, 1.0)
 
     def read(self, target: Target, met: Floats, spread: ValueSpread) -> Regressed:
         """Return the estimates of questions with the given u about rows and `target` about values.
@@ -327,12 +330,14 @@ class Regression:
         unbiased = met @ target.solved
         even = met @ target.even
         values = even + spread.shrinkage * (met @ target.completed - even)
-        variances, largest = (each @ target.squares for each in (spread.variances, spread.largest))
+        variances, largest = (
+            numbers @ target.squares for numbers in (spread.variances, spread.largest)
+        )
         return Regressed(unbiased, variances, largest, values)
 
 
 def _most_varied(low: Floats, high: Floats) -> Floats:
     """Return the largest β(1 - β) for β from `low` to `high`."""
     middle = np.clip(0.5, low, high)
-    found: Floats = middle * (1 - middle)
-    return found
+    variances: Floats = middle * (1 - middle)
+    return variances

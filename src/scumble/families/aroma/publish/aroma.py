@@ -371,12 +371,12 @@ class Aroma(Publisher):
             limits += (aroma_guarantee.UPDATED,)
         promises = [
             aroma_guarantee.local_profile(laws, whole, limits),
-            aroma_guarantee.exposed(laws, whole, limits),
+            aroma_guarantee.promise_exposure(laws, whole, limits),
         ]
         if len(laws) > 1:
             for number, (law, name) in enumerate(zip(laws, names, strict=True), start=1):
                 promises.append(aroma_guarantee.local_profile((law,), name, limits, number))
-                promises.append(aroma_guarantee.exposed((law,), name, limits, number))
+                promises.append(aroma_guarantee.promise_exposure((law,), name, limits, number))
         if self._closeness is not None:
             total = sum(self._find_weights(schema)[0], Fraction(0))
             promises.append(aroma_guarantee.close(self._closeness, total, whole, limits))

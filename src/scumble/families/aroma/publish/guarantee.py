@@ -119,7 +119,7 @@ def local_profile(
     )
 
 
-def exposed(
+def promise_exposure(
     laws: tuple[PoolLaw, ...], names: str, limits: tuple[str, ...], attribute: int | None = None
 ) -> Guarantee:
     """Return the guarantee of p-exposure: the success probability of the best guess of the values
@@ -191,8 +191,10 @@ def again_in_paper(weights: Sequence[int], size: int, caps: Sequence[float]) -> 
     means = [(size - 1) * weight / total for weight in weights]
     plain = [1 - excess(mean, cap) for mean, cap in zip(means, caps, strict=True)]
     true = [1 - excess(mean, cap - 1) for mean, cap in zip(means, caps, strict=True)]
-    kept = [math.prod(plain[:x]) * true[x] * math.prod(plain[x + 1 :]) for x in range(len(plain))]
-    return 1 - min(kept)
+    accepted = [
+        math.prod(plain[:x]) * true[x] * math.prod(plain[x + 1 :]) for x in range(len(plain))
+    ]
+    return 1 - min(accepted)
 
 
 def least_k(law: Callable[[int], PoolLaw], allowed: float, largest: int) -> int | None:

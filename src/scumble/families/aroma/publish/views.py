@@ -161,9 +161,9 @@ def _plan_reading(
     radix = schema.cell_keys(sensitive)
 
     def pack(codes: list[Codes]) -> tuple[list[Codes], list[Codes]]:
-        kept, hidden = codes[: len(others)], codes[len(others) :]
+        shown, hidden = codes[: len(others)], codes[len(others) :]
         secrets = [radix.pack(hidden)] if number == 1 else hidden
-        return kept, [secret.astype(np.int64) for secret in secrets]
+        return shown, [secret.astype(np.int64) for secret in secrets]
 
     return [*others, *sensitive], pack
 

@@ -20,9 +20,9 @@ from scumble.families.baskets.design import (
     MOST_NUMBERS,
     HubTables,
     Itemsets,
+    count_touched,
     set_number,
     spread,
-    touched_sets,
 )
 from scumble.families.baskets.publish.meter import Integers, PrivateBaskets, noise_of_sets
 from scumble.model.designs.residuals import Residuals, plan_equal_noise
@@ -152,7 +152,11 @@ class Baskets(ProtectedSummary):
             self.items = whole("Baskets", "items", self.items, least=self.longest, most=64)
         super().__post_init__()
         # No step has more noise than this.
-        most = max(set_number(self.kept, self.longest), self.planned, _HUB_NOISE * self.kept)
+        most = max(
+            set_number(self.kept_items, self.longest),
+            self.planned_sets,
+            _HUB_NOISE * self.kept_items,
+        )
         check_scale(noise_of_sets(self.unit, most, self._part(_BEYOND)))
 
     def _given_delta(self) -> float | None:
@@ -166,7 +170,7 @@ class Baskets(ProtectedSummary):
                 f"Baskets needs an attribute of the type set; '{self.attribute}' is "
                 f'{schema[self.attribute].describe()}. Write type = "set" in the schema.'
             )
-        most = min(self.planned, domain.members.size)
+        most = min(self.planned_sets, domain.members.size)
         if most > self.clipped_from and set_number(most, self.longest) > MOST_NUMBERS:
             raise ParameterError(
                 f"Baskets counts at most {large(MOST_NUMBERS)} sets; {self.longest} of up to "
@@ -187,24 +191,26 @@ class Baskets(ProtectedSummary):
         return ("The promise is for a whole basket, whatever is in it.",)
 
     @property
-    def kept(self) -> int:
+    def kept_items(self) -> int:
         """The number of items of a basket that are counted, if many items matter."""
         return self.items or max(_KEPT[self.promise.pure], self.longest)
 
     @property
-    def planned(self) -> int:
+    def planned_sets(self) -> int:
         """The number of sets that are planned for: 1.1 · top, rounded up."""
         return -int(-self.top * _MORE // 1)
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         baskets = PrivateBaskets(table, self.attribute, self.unit)
-        number = baskets.number_of_items(self.planned, self._part(_NUMBER))
+        number = baskets.number_of_items(self.planned_sets, self._part(_NUMBER))
         if number <= self.clipped_from:
             return self._by_bases(table, baskets, number, folder)
         candidates = -int(-number * _CANDIDATES // 1)
-        items = baskets.clipped_items(candidates, self.kept, self._part(_CLIPPED.choice))
+        items = baskets.choose_clipped_items(
+            candidates, self.kept_items, self._part(_CLIPPED.choice)
+        )
         share = self._part(_CLIPPED.hubs)
-        hubs = baskets.number_of_hubs(items[:number], self.planned, self.most_hubs, share)
+        hubs = baskets.number_of_hubs(items[:number], self.planned_sets, self.most_hubs, share)
         if hubs > self.most_hubs:
             return self._by_sets(table, baskets, np.sort(items[:number]), folder)
         return self._by_hubs(table, baskets, items, hubs, folder)
@@ -215,11 +221,11 @@ class Baskets(ProtectedSummary):
         """Measure tables over groups of the items."""
         pairs = 0 if number <= LARGEST else self._count_pairs(number)
         share = _BASES.choice * number / (number + pairs)
-        items = baskets.top_items(number, self._part(share))
+        items = baskets.choose_items(number, self._part(share))
         chosen: list[tuple[int, int]] = []
         if pairs:
             rest = self._part(_BASES.choice - share)
-            chosen = [(int(a), int(b)) for a, b in baskets.top_pairs(items, pairs, rest)]
+            chosen = [(int(a), int(b)) for a, b in baskets.choose_pairs(items, pairs, rest)]
         names, sizes = self._name_columns(table.schema, items), (2,) * len(items)
         bases, paid = bases_of(len(items), chosen), self._part(_BASES.counts)
         loss, gaussian = (paid.epsilon, False) if paid.pure else (paid.rho, True)
@@ -233,7 +239,7 @@ class Baskets(ProtectedSummary):
         """Return the number of pairs to choose: what single items leave of the planned sets,
         divided by √(pairs per item) if that is above 1.
         """
-        left = max(self.planned - number, 1)
+        left = max(self.planned_sets - number, 1)
         if left > number:  # left / √(left / number) = √(left · number)
             left = isqrt(left * number)
         return min(left, comb(number, 2))
@@ -245,12 +251,12 @@ class Baskets(ProtectedSummary):
         hubs = min(hubs, len(items))
         beyond = noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond))
         names = self._name_columns(table.schema, items)
-        design = HubTables(names, hubs, self.kept, *self._hub_laws(hubs), beyond)
+        design = HubTables(names, hubs, self.kept_items, *self._hub_laws(hubs), beyond)
         return self._write_numbers(table, folder, design, baskets.hub_tables(items, design))
 
     def _hub_laws(self, hubs: int) -> tuple[NoiseLaw, NoiseLaw]:
         """Return the noise of tables over hubs: of one for another item, and of all baskets."""
-        touched = (self.kept + _WHOLE) * spread(hubs, self.promise.pure)
+        touched = (self.kept_items + _WHOLE) * spread(hubs, self.promise.pure)
         noise = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
         if isinstance(noise, DiscreteLaplace):
             return noise, DiscreteLaplace(noise.scale / _WHOLE)
@@ -260,11 +266,11 @@ class Baskets(ProtectedSummary):
         self, table: PrivateTable, baskets: PrivateBaskets, items: Integers, folder: Path
     ) -> Measurements:
         """Measure all small sets of the items in clipped baskets."""
-        touched = 1 + touched_sets(min(self.kept, len(items)), self.longest)
+        touched = 1 + count_touched(min(self.kept_items, len(items)), self.longest)
         design = Itemsets(
             self._name_columns(table.schema, items),
             self.longest,
-            self.kept,
+            self.kept_items,
             noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts)),
             noise_of_sets(self.unit, 1, self._part(_CLIPPED.beyond)),
         )
@@ -297,7 +303,7 @@ class Baskets(ProtectedSummary):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """Return how far counts may be off, in both branches."""
-        touched = set_number(self.kept, self.longest)
+        touched = set_number(self.kept_items, self.longest)
         many = noise_of_sets(self.unit, touched, self._part(_CLIPPED.counts))
         few = noise_of_sets(self.unit, 1, self._part(_BASES.counts))
         one, all_ = (_LEVEL_Z * few.variance**0.5 * 2 ** (items / 2) for items in (1, LARGEST - 1))

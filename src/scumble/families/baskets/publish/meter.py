@@ -22,10 +22,10 @@ import numpy.typing as npt
 from scumble.families.baskets.design import (
     HubTables,
     Itemsets,
+    count_touched,
     set_places,
     sets_at,
     spread,
-    touched_sets,
     walsh,
 )
 from scumble.model.errors import PromiseError
@@ -79,18 +79,18 @@ class PrivateBaskets:
         and so does each difference, in either direction.
         """
         self._charge("number of hubs", loss)
-        together = pair_counts(self._read_baskets, self._select_items(items))
-        scores = hub_scores(together, self._find_last(sets), most)
+        together = count_pairs(self._read_baskets, self._select_items(items))
+        scores = score_hubs(together, self._find_last(sets), most)
         return self._choose_one(scores, loss)
 
-    def top_items(self, number: int, loss: PrivacyLoss) -> Integers:
+    def choose_items(self, number: int, loss: PrivacyLoss) -> Integers:
         """Return the codes of the `number` most frequent items after noise, in rising order."""
         self._charge("items", loss)
         places = np.flatnonzero(self._counts)
         chosen = self._choose_top(places, self._counts[places], self.size, number, loss)
         return np.sort(chosen)
 
-    def clipped_items(self, number: int, most: int, loss: PrivacyLoss) -> Integers:
+    def choose_clipped_items(self, number: int, most: int, loss: PrivacyLoss) -> Integers:
         """Return the codes of the `number` most frequent items of clipped baskets, the most
         frequent first, after noise on the counts of all items.
 
@@ -99,18 +99,18 @@ class PrivateBaskets:
         """
         law = noise_of_sets(self.unit, most, loss)
         self._charge("items", self._compute_cost(law, most))
-        counts = kept_counts(self._read_baskets, self.size, most, self._noise.source.words)
+        counts = count_kept(self._read_baskets, self.size, most, self._noise.source.words)
         self._noise.add(counts, law)
         chosen = np.argsort(-counts, kind="stable")[:number]
         self._noise.decide(chosen, law)
         return chosen
 
-    def top_pairs(self, items: Integers, number: int, loss: PrivacyLoss) -> Integers:
+    def choose_pairs(self, items: Integers, number: int, loss: PrivacyLoss) -> Integers:
         """Return the `number` most frequent pairs of these items after noise, by the places of the
         two items in `items`.
         """
         self._charge("pairs", loss)
-        counts = pair_counts(self._read_baskets, self._select_items(items))
+        counts = count_pairs(self._read_baskets, self._select_items(items))
         pairs = sets_at(len(items), 2, np.arange(comb(len(items), 2)))
         together = counts[pairs[:, 0], pairs[:, 1]]
         places = np.flatnonzero(together)
@@ -125,11 +125,11 @@ class PrivateBaskets:
         """
         for law in (design.noise, design.beyond):
             check_scale(law)
-        touched = 1 + touched_sets(min(design.most, len(items)), design.longest)
+        touched = 1 + count_touched(min(design.most, len(items)), design.longest)
         self._charge("sets of items", self._compute_cost(design.noise, touched))
         self._charge("baskets with more items", self._compute_cost(design.beyond, 1))
         words = self._noise.source.words
-        counts, clipped = clipped_counts(
+        counts, clipped = count_clipped(
             self._read_baskets, self._select_items(items), design, words
         )
         rows = int(counts[0])
@@ -151,7 +151,7 @@ class PrivateBaskets:
         self._charge("tables of items", self._compute_cost(design.noise, design.most * per_table))
         self._charge("baskets with more items", self._compute_cost(design.beyond, 1))
         chosen, words = self._select_items(items), self._noise.source.words
-        tables, beyond = hub_counts(self._read_baskets, chosen, design.hubs, design.most, words)
+        tables, beyond = count_hubs(self._read_baskets, chosen, design.hubs, design.most, words)
         rows = int(tables[0].sum())
         if not design.by_cells:
             tables = walsh(tables)
@@ -207,7 +207,7 @@ class PrivateBaskets:
     def _find_last(self, sets: int) -> int:
         """Return the count of the last of the `sets` most frequent sets of items."""
         if sets not in self._lasts:
-            self._lasts[sets] = frequent_count(self._read_baskets, self._counts, sets)
+            self._lasts[sets] = count_frequent(self._read_baskets, self._counts, sets)
         return self._lasts[sets]
 
     def _choose_one(self, scores: Integers, loss: PrivacyLoss) -> int:
@@ -250,17 +250,17 @@ class PrivateBaskets:
 
     @cached_property
     def _counts(self) -> Integers:
-        return item_counts(self._read_baskets, self.size)[0]
+        return count_items(self._read_baskets, self.size)[0]
 
 
-def hub_scores(together: Integers, last: int, most: int) -> Integers:
+def score_hubs(together: Integers, last: int, most: int) -> Integers:
     """Return the scores of 0 to `most` hubs and of more, given the counts of all pairs of items.
 
     Let p_h be the count of the most frequent pair of items after the first h, and c = `last`. The
     score of h is -max(p_h - c, c - p_(h-1), 0): it is 0 where p falls from above c to below. The
     first has no p_(h-1), and the last no p_h.
 
-    >>> hub_scores(np.array([[9, 8, 7], [8, 9, 2], [7, 2, 9]]), 5, 1)
+    >>> score_hubs(np.array([[9, 8, 7], [8, 9, 2], [7, 2, 9]]), 5, 1)
     array([-3,  0, -3])
     """
     pairs = np.triu(together, 1)
@@ -296,7 +296,7 @@ _DENSER = 64  # times as fast are products of full matrices, for each product of
 _FEW = 4  # a sum over few numbers takes as long as over so many sums
 
 
-def item_counts(baskets: Pass, size: int) -> tuple[Integers, int]:
+def count_items(baskets: Pass, size: int) -> tuple[Integers, int]:
     """Return the number of baskets with each of `size` items, and the number of all baskets."""
     counts, rows = np.zeros(size, np.int64), 0
     for batch in baskets():
@@ -326,7 +326,7 @@ class SelectedItems:
         return batch.owners[own], numbers[own]
 
 
-def pair_counts(baskets: Pass, chosen: SelectedItems) -> Integers:
+def count_pairs(baskets: Pass, chosen: SelectedItems) -> Integers:
     """Return the number of baskets with both items, for all pairs of the chosen items."""
     counts = np.zeros((len(chosen), len(chosen)), np.int64)
     for batch in baskets():
@@ -367,7 +367,7 @@ def _make_tables(
 # --- the count of the k-th most frequent set -----------------------------------------------------
 
 
-def frequent_count(baskets: Pass, counts: Integers, k: int) -> int:
+def count_frequent(baskets: Pass, counts: Integers, k: int) -> int:
     """Return the number of baskets with the k-th most frequent set of one or more items; 0 if fewer
     than k sets are in baskets. `counts` are those of the items.
 
@@ -382,7 +382,7 @@ def frequent_count(baskets: Pass, counts: Integers, k: int) -> int:
     chosen = SelectedItems(items, len(counts))
     if len(items) < 2:
         return best.least
-    together = pair_counts(baskets, chosen)
+    together = count_pairs(baskets, chosen)
     level = np.argwhere(np.triu(together, 1) > 0)
     level = best.add(level, together[level[:, 0], level[:, 1]])
     blocks = BitBlocks(baskets, chosen)
@@ -450,13 +450,15 @@ class BitBlocks:
         if self._kept is not None:
             yield from self._kept
             return
-        kept: list[Bits] | None = []
+        blocks: list[Bits] | None = []
         for block in self._read():
-            if kept is not None:
-                kept.append(block)
-                kept = kept if sum(kept_block.nbytes for kept_block in kept) <= _KEPT else None
+            if blocks is not None:
+                blocks.append(block)
+                blocks = (
+                    blocks if sum(kept_block.nbytes for kept_block in blocks) <= _KEPT else None
+                )
             yield block
-        self._kept = kept
+        self._kept = blocks
 
     def _read(self) -> Iterator[Bits]:
         for batch in self._baskets():
@@ -476,7 +478,7 @@ def _count_ones() -> npt.NDArray[np.uint8]:
 # --- baskets with a limited number of items ------------------------------------------------------
 
 
-def clipped_counts(
+def count_clipped(
     baskets: Pass,
     chosen: SelectedItems,
     sets: Itemsets,
@@ -491,26 +493,26 @@ def clipped_counts(
     counts, clipped = np.zeros(sets.numbers, np.int64), 0
     for batch in baskets():
         owners, places = chosen.places(batch)
-        kept, lengths = _choose_kept(owners, len(batch), sets.most, words)
+        keep, lengths = _choose_kept(owners, len(batch), sets.most, words)
         clipped += int(np.count_nonzero(lengths > sets.most))
-        places, lengths = places[kept], np.minimum(lengths, sets.most)
+        places, lengths = places[keep], np.minimum(lengths, sets.most)
         counts[0] += len(batch)
         _add_sets(counts, sets, lengths, places)
     return counts, clipped
 
 
-def kept_counts(
+def count_kept(
     baskets: Pass, size: int, most: int, words: Callable[[int], npt.NDArray[np.uint64]]
 ) -> Integers:
     """Return the number of baskets with each of `size` items, of which a basket keeps `most`."""
     counts = np.zeros(size, np.int64)
     for batch in baskets():
-        kept, _ = _choose_kept(batch.owners, len(batch), most, words)
-        counts += np.bincount(batch.codes[kept].astype(np.int64), minlength=size)
+        keep, _ = _choose_kept(batch.owners, len(batch), most, words)
+        counts += np.bincount(batch.codes[keep].astype(np.int64), minlength=size)
     return counts
 
 
-def hub_counts(
+def count_hubs(
     baskets: Pass,
     chosen: SelectedItems,
     hubs: int,
@@ -531,11 +533,11 @@ def hub_counts(
         cells = np.zeros(len(batch), np.int64)
         np.add.at(cells, owners[hub], 1 << places[hub])
         owners, places = owners[~hub], places[~hub]
-        kept, lengths = _choose_kept(owners, len(batch), most, words)
+        keep, lengths = _choose_kept(owners, len(batch), most, words)
         more = np.minimum(lengths[lengths > most] - most, most)
         beyond += np.bincount(more - 1, minlength=most)
         tables[0] += np.bincount(cells, minlength=1 << hubs)
-        numbers = (places[kept] - hubs << hubs) + cells[owners[kept]]
+        numbers = (places[keep] - hubs << hubs) + cells[owners[keep]]
         other_counts = np.bincount(numbers, minlength=tables[1:].size)
         tables[1:] += other_counts.reshape(tables[1:].shape)
     return tables, beyond
@@ -549,10 +551,10 @@ def _choose_kept(
     """
     lengths = np.bincount(owners, minlength=rows)
     own = (lengths > most)[owners]
-    kept = np.ones(len(owners), bool)
+    keep = np.ones(len(owners), bool)
     if own.any():
-        kept[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), most)
-    return kept, lengths
+        keep[own] = smallest_words(owners[own], words(int(np.count_nonzero(own))), most)
+    return keep, lengths
 
 
 def smallest_words(
@@ -561,7 +563,7 @@ def smallest_words(
     """Return which elements have one of the `most` smallest words of their owner. Owners ascend;
     of equal words the first are smaller.
     """
-    kept = np.ones(len(owners), bool)
+    keep = np.ones(len(owners), bool)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     lengths = np.diff(starts, append=len(owners))
     for length in np.unique(lengths[lengths > most]).tolist():
@@ -572,8 +574,8 @@ def smallest_words(
         equal = np.flatnonzero(chosen.sum(axis=1) > most)  # about once in 2^64 baskets
         order = np.argsort(own[equal], axis=1, kind="stable")
         chosen[equal[:, None], order] = np.arange(length) < most
-        kept[places] = chosen
-    return kept
+        keep[places] = chosen
+    return keep
 
 
 def _add_sets(counts: Integers, sets: Itemsets, lengths: Integers, places: Integers) -> None:
@@ -606,10 +608,10 @@ Group = tuple[int, int]  # the first item, and the one after the last
 MOST_PARTS = 1 << 18
 
 
-def smaller_groups(group: Group, fanout: int) -> list[Group]:
+def split_group(group: Group, fanout: int) -> list[Group]:
     """Return the groups that a group consists of, at most `fanout`; none if it is one item.
 
-    >>> smaller_groups((0, 10), 3)
+    >>> split_group((0, 10), 3)
     [(0, 9), (9, 10)]
     """
     begin, end = group
@@ -621,14 +623,14 @@ def smaller_groups(group: Group, fanout: int) -> list[Group]:
 
 
 @lru_cache(maxsize=1 << 12)
-def opened_groups(items: int, fanout: int) -> int:
+def count_openings(items: int, fanout: int) -> int:
     """Return the number of groups to open in a group of so many items, down to single items.
 
-    >>> opened_groups(9, 3)
+    >>> count_openings(9, 3)
     4
     """
-    inside = smaller_groups((0, items), fanout)
-    return sum(opened_groups(end - begin, fanout) for begin, end in inside) + bool(inside)
+    inside = split_group((0, items), fanout)
+    return sum(count_openings(end - begin, fanout) for begin, end in inside) + bool(inside)
 
 
 @dataclass(frozen=True)
@@ -647,12 +649,12 @@ class PaidCut:
     @cached_property
     def groups(self) -> list[Group]:
         """The groups that the largest one consists of."""
-        return smaller_groups(self.opened, self.fanout)
+        return split_group(self.opened, self.fanout)
 
     @property
     def paid(self) -> Fraction:
         """The ε of the next step: what is left, divided by the most steps that may follow."""
-        steps = sum(opened_groups(end - begin, self.fanout) for begin, end in self.cut)
+        steps = sum(count_openings(end - begin, self.fanout) for begin, end in self.cut)
         return Fraction(self.left * _GRID // steps, _GRID)
 
     def with_groups(self, subset: int) -> PaidCut:

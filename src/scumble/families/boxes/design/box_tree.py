@@ -57,7 +57,7 @@ class TreeEstimator:
     def __post_init__(self) -> None:
         if len(self.parents) != len(self.variances):
             raise ValueError("every node has a variance")
-        ordered, known = tree_kernels.checked(self.parents, self.variances, self.leaves)
+        ordered, known = tree_kernels.check_tree(self.parents, self.variances, self.leaves)
         if not ordered:
             raise ValueError("parents stand before their children")
         if not known:
@@ -74,25 +74,25 @@ class TreeEstimator:
         """Return the least squares estimate of every node from the noisy numbers of all nodes."""
         own, below = self.subtree_variances
         numbers: Floats = noisy.astype(np.float64)
-        found: Floats = tree_kernels.estimate(
+        estimates: Floats = tree_kernels.estimate(
             self.parents, self.precisions, own, below, numbers, np.zeros(len(own))
         )
-        return found
+        return estimates
 
     def coefficients(self, weights: Floats) -> Floats:
         """Return the coefficient of each noisy number in the sum of weights · estimates of
         nodes.
         """
         own, below = self.subtree_variances
-        found: Floats = tree_kernels.adjoint(
+        coefficients: Floats = tree_kernels.adjoint(
             self.parents, self.precisions, own, below, weights, np.zeros(len(own))
         )
-        return found
+        return coefficients
 
     def under(self, marked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Return which nodes are below a marked node."""
-        found: npt.NDArray[np.bool_] = tree_kernels.under(self.parents, marked)
-        return found
+        below: npt.NDArray[np.bool_] = tree_kernels.under(self.parents, marked)
+        return below
 
     def variance(self, weights: Floats) -> float:
         """Return the variance of the sum of weights · estimates of nodes."""
@@ -140,10 +140,10 @@ class TreeNoise:
         """
         weights = np.stack([first] if second is first else [first, second])
         order = np.argsort(np.append(groups.nodes, 0)[groups.starts[:-1]], kind="stable")
-        found: Floats = tree_kernels.group_moments(
+        moments: Floats = tree_kernels.group_moments(
             self.tree, self.noise, order, groups.starts, groups.nodes, weights
         )
-        return found
+        return moments
 
     @cached_property
     def tree(self) -> tuple[npt.NDArray[Any], ...]:
@@ -199,9 +199,9 @@ class BoxTree(Design):
             raise ReleaseError(DAMAGED)
         if not ((parents >= -1) & (parents < np.arange(len(parents)))).all():
             raise ReleaseError(DAMAGED)
-        each = [counts_loss(law, unit) for law in self.laws]
+        losses = [counts_loss(law, unit) for law in self.laws]
         own = [
-            np.array([*(getattr(one, kind) for one in each), 0.0]) for kind in ("epsilon", "rho")
+            np.array([*(getattr(one, kind) for one in losses), 0.0]) for kind in ("epsilon", "rho")
         ]
         epsilon, rho = (numbers[laws] for numbers in own)  # the last is that of no law, -1
         above = parents
@@ -273,14 +273,14 @@ class BoxNodes:
         """Return the tree that `table`, the rows of its file, describes."""
 
         def column(name: str) -> Integers:
-            found: Integers = table[name].to_numpy().astype(np.int64)
-            return found
+            numbers: Integers = table[name].to_numpy().astype(np.int64)
+            return numbers
 
         low = np.stack([column(_low(name)) for name in names])
         high = np.stack([column(_high(name)) for name in names])
         return cls(Boxes(low, high), column(PARENT), column(LAW), column(COUNT))
 
-    def checked(self, shape: Sequence[int], laws: int) -> BoxNodes:
+    def check(self, shape: Sequence[int], laws: int) -> BoxNodes:
         """Return this tree if it is one over a domain of this shape, with `laws` laws of noise;
         raise `ReleaseError` if it is not.
         """

@@ -24,7 +24,7 @@ _MANY = 64  # children of a node that are summed once for all groups
 
 
 @kernel
-def checked(parents: Array, variances: Array, leaves: Array) -> tuple[bool, bool]:
+def check_tree(parents: Array, variances: Array, leaves: Array) -> tuple[bool, bool]:
     """Return whether every parent is a node before its child, or −1; and whether all variances are
     above 0, and those of leaves finite.
     """
@@ -60,18 +60,20 @@ def estimate(
     They are written over the noisy numbers.
     """
     count = len(parents)
-    found = noisy
+    estimates = noisy
     for node in range(count - 1, -1, -1):
         if below[node] > 0.0:
             share = own[node] * precisions[node]
-            found[node] = sums[node] + (share * (noisy[node] - sums[node]) if share > 0 else 0.0)
+            estimates[node] = sums[node] + (
+                share * (noisy[node] - sums[node]) if share > 0 else 0.0
+            )
         if parents[node] >= 0:
-            sums[parents[node]] += found[node]
+            sums[parents[node]] += estimates[node]
     for node in range(count):
         parent = parents[node]
         if parent >= 0:
-            found[node] += own[node] / below[parent] * (found[parent] - sums[parent])
-    return found
+            estimates[node] += own[node] / below[parent] * (estimates[parent] - sums[parent])
+    return estimates
 
 
 @kernel
@@ -82,30 +84,32 @@ def adjoint(
     `estimate`. `shared` is zeros at first.
     """
     count = len(parents)
-    found = weights.copy()
+    coefficients = weights.copy()
     for node in range(count - 1, -1, -1):
-        found[node] += shared[node]
+        coefficients[node] += shared[node]
         if parents[node] >= 0:
-            shared[parents[node]] += own[node] / below[parents[node]] * found[node]
+            shared[parents[node]] += own[node] / below[parents[node]] * coefficients[node]
     for node in range(count):
         parent = parents[node]
         if parent >= 0:
-            # found[parent] is multiplied by its own share only in the last loop.
-            found[node] += found[parent] * own[parent] / below[parent] - shared[parent]
+            # coefficients[parent] is multiplied by its own share only in the last loop.
+            coefficients[node] += (
+                coefficients[parent] * own[parent] / below[parent] - shared[parent]
+            )
     for node in range(count):
-        found[node] *= own[node] * precisions[node]
-    return found
+        coefficients[node] *= own[node] * precisions[node]
+    return coefficients
 
 
 @kernel
 def under(parents: Array, marked: Array) -> Array:
     """Return which nodes have a marked node above them."""
-    found = np.zeros(len(parents), np.bool_)
+    below = np.zeros(len(parents), np.bool_)
     for node in range(len(parents)):
         parent = parents[node]
         if parent >= 0:
-            found[node] = found[parent] or marked[parent]
-    return found
+            below[node] = below[parent] or marked[parent]
+    return below
 
 
 @kernel
@@ -117,56 +121,58 @@ def below_even(
     variances · coefficients², the sum of fourth cumulants · coefficients⁴, and the largest
     coefficient.
     """
-    found = np.zeros((3, len(parents)))
+    moments = np.zeros((3, len(parents)))
     for node in range(len(parents) - 1, -1, -1):
         share = shares[node]
-        found[0, node] += variances[node] * share**2
-        found[1, node] += fourths[node] * share**4
-        found[2, node] = max(found[2, node], share)
+        moments[0, node] += variances[node] * share**2
+        moments[1, node] += fourths[node] * share**4
+        moments[2, node] = max(moments[2, node], share)
         parent = parents[node]
         if parent >= 0:
             passed = own[parent] / below[parent]
-            found[0, parent] += passed**2 * found[0, node]
-            found[1, parent] += passed**4 * found[1, node]
-            found[2, parent] = max(found[2, parent], passed * found[2, node])
-    return found
+            moments[0, parent] += passed**2 * moments[0, node]
+            moments[1, parent] += passed**4 * moments[1, node]
+            moments[2, parent] = max(moments[2, parent], passed * moments[2, node])
+    return moments
 
 
 @kernel
-def _reached(parents: Array, nodes: Array, mark: int, marks: Array, found: Array) -> int:
-    """Write the given nodes and all their ancestors, in rising order, to the front of `found`, and
-    return their number.
+def _collect_ancestors(
+    parents: Array, nodes: Array, mark: int, marks: Array, reached: Array
+) -> int:
+    """Write the given nodes and all their ancestors, in rising order, to the front of
+    `reached`, and return their number.
     """
     count = 0
     for node in nodes:
         while node >= 0 and marks[node] != mark:
             marks[node] = mark
-            found[count] = node
+            reached[count] = node
             count += 1
             node = parents[node]
-    found[:count].sort()
+    reached[:count].sort()
     return count
 
 
 @kernel
-def _pulled(
-    parents: Array, own: Array, below: Array, reached: Array, found: Array, shared: Array
+def _pull_back(
+    parents: Array, own: Array, below: Array, reached: Array, coefficients: Array, shared: Array
 ) -> None:
-    """Run the passes of `adjoint` over the nodes `reached` only. `found` has the weights and
-    `shared` zeros at first. In the end `shared` has the coefficient that each node passes to every
-    child in addition to the child's weight.
+    """Run the passes of `adjoint` over the nodes `reached` only. At first `coefficients` has
+    the weights and `shared` zeros. In the end `shared` has the coefficient that each node passes
+    to every child in addition to the child's weight.
     """
-    for place in range(len(reached) - 1, -1, -1):
-        node = reached[place]
-        found[node] += shared[node]
+    for index in range(len(reached) - 1, -1, -1):
+        node = reached[index]
+        coefficients[node] += shared[node]
         parent = parents[node]
         if parent >= 0:
-            shared[parent] += own[node] / below[parent] * found[node]
+            shared[parent] += own[node] / below[parent] * coefficients[node]
     for node in reached:
         if parents[node] >= 0:
-            found[node] += shared[parents[node]]
+            coefficients[node] += shared[parents[node]]
         if below[node] > 0.0:
-            shared[node] = found[node] * own[node] / below[node] - shared[node]
+            shared[node] = coefficients[node] * own[node] / below[node] - shared[node]
 
 
 @kernel
@@ -196,10 +202,10 @@ def _moments(
     first: tuple[Array, Array],
     last: tuple[Array, Array],
 ) -> tuple[float, float, float]:
-    """Return the moments of the errors of two weighted sums, whose weights `_pulled` took to the
+    """Return the moments of the errors of two weighted sums, whose weights `_pull_back` took to the
     nodes `reached`: the sum of variances · the product of both coefficients, the sum of fourth
     cumulants · the fourth power of the first one, and the largest absolute first coefficient of a
-    noisy node. `first` and `last` have what `_pulled` left, found and shared.
+    noisy node. `first` and `last` have what `_pull_back` left: coefficients and shared.
 
     Only these nodes, which are marked, and their children are visited; of the children of a node
     that has very many, only those that are marked. Of all other children the moments `even` are
@@ -207,10 +213,10 @@ def _moments(
     """
     parents, first_child, children, _, _ = tree
     shares, variances, fourths, even, sums, top = noise
-    (found, shared), (last_found, last_shared) = first, last
+    (coefficients, shared), (last_coefficients, last_shared) = first, last
     second = fourth = largest = 0.0
     for node in reached:
-        one, other = found[node] * shares[node], last_found[node] * shares[node]
+        one, other = coefficients[node] * shares[node], last_coefficients[node] * shares[node]
         second += variances[node] * one * other
         fourth += fourths[node] * one**4
         if variances[node] > 0.0:
@@ -224,8 +230,8 @@ def _moments(
         if top[node] >= 0 and marks[top[node]] != mark:
             most = even[2, top[node]]
         else:
-            for place in range(first_child[node], first_child[node + 1]):
-                child = children[place]
+            for index in range(first_child[node], first_child[node + 1]):
+                child = children[index]
                 if marks[child] != mark:
                     squares += even[0, child]
                     fourths_beside += even[1, child]
@@ -252,18 +258,18 @@ def group_moments(
     moments = np.zeros((3, groups))
     marks = np.full(size, -1)
     visited = np.zeros(size, np.int64)
-    found, shared = np.zeros((rows, size)), np.zeros((rows, size))
+    coefficients, shared = np.zeros((rows, size)), np.zeros((rows, size))
     for group in order:
         begin, end = starts[group], starts[group + 1]
-        count = _reached(parents, nodes[begin:end], group, marks, visited)
+        count = _collect_ancestors(parents, nodes[begin:end], group, marks, visited)
         reached = visited[:count]
         for row in range(rows):
             for node in reached:
-                found[row, node] = shared[row, node] = 0.0
-            for place in range(begin, end):
-                found[row, nodes[place]] += weights[row, place]
-            _pulled(parents, own, below, reached, found[row], shared[row])
-        one, other = (found[0], shared[0]), (found[rows - 1], shared[rows - 1])
+                coefficients[row, node] = shared[row, node] = 0.0
+            for index in range(begin, end):
+                coefficients[row, nodes[index]] += weights[row, index]
+            _pull_back(parents, own, below, reached, coefficients[row], shared[row])
+        one, other = (coefficients[0], shared[0]), (coefficients[rows - 1], shared[rows - 1])
         second, fourth, largest = _moments(tree, noise, marks, group, reached, one, other)
         moments[0, group], moments[1, group], moments[2, group] = second, fourth, largest
     return moments
@@ -358,17 +364,17 @@ def _descend(
     factor: float,
     stack: Array,
     visited: Array,
-    found: Array,
+    node_weights: Array,
     beside: Array,
     numbers: Array,
     spans: Array,
 ) -> tuple[int, bool]:
     """Visit the nodes that a question tells apart. Those that it uses are written to `visited`,
-    each with the place of its parent there (−1 for none), with their mean, least and largest weight
-    in `found`, and with the moments of their children that are not used in `beside`, whose last row
-    is for those without a parent. The sums of weights · counts are added to `numbers`, and the
-    range of the weights is written to `spans`. Returns the number of these nodes, and whether the
-    weights differ within one of the last boxes.
+    each with the index of its parent there (−1 for none), with their mean, least and largest weight
+    in `node_weights`, and with the moments of their children that are not used in `beside`, whose
+    last row is for those without a parent. The sums of weights · counts are added to `numbers`,
+    and the range of the weights is written to `spans`. Return the number of these nodes, and
+    whether the weights differ within one of the last boxes.
     """
     roots, first_child, children, low, high, ends, counts, even, children_sums = boxes
     values, totals, run_ends = asked
@@ -397,9 +403,9 @@ def _descend(
             continue
         visited[count, 0], visited[count, 1] = node, parent
         if uneven and not ends[node]:
-            found[count], beside[count] = 0.0, 0.0
-            for place in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
-                stack[left, 0], stack[left, 1] = children[place], count
+            node_weights[count], beside[count] = 0.0, 0.0
+            for index in range(first_child[node + 1] - 1, first_child[node] - 1, -1):
+                stack[left, 0], stack[left, 1] = children[index], count
                 left += 1
         else:
             weights = (weight, weight, weight)
@@ -408,7 +414,7 @@ def _descend(
                 cut = True
             _widen(spans, weights)
             for row in range(3):
-                found[count, row] = weights[row]
+                node_weights[count, row] = weights[row]
                 beside[count, row] = children_sums[node, row]
                 numbers[row, 0] += weights[row] * counts[node]
         count += 1
@@ -417,36 +423,36 @@ def _descend(
 
 @kernel
 def _question_moments(
-    facts: Array, visited: Array, found: Array, beside: Array, shared: Array
+    facts: Array, visited: Array, coefficients: Array, beside: Array, shared: Array
 ) -> tuple[float, float, float]:
     """Return the moments of the error of the weighted sum of the nodes `visited`, as `_moments`
-    does: `found` has their weights, and `shared` is written over. The passes are those of
-    `_pulled`. The columns of `facts` are the share of a node in the sum of its siblings, both
+    does: `coefficients` has their weights, and `shared` is written over. The passes are those of
+    `_pull_back`. The columns of `facts` are the share of a node in the sum of its siblings, both
     variances of the tree, and the first three arrays of the noise.
     """
     count = len(visited)
     shared[:count] = 0.0
-    for place in range(count - 1, -1, -1):
-        found[place] += shared[place]
-        parent = visited[place, 1]
+    for index in range(count - 1, -1, -1):
+        coefficients[index] += shared[index]
+        parent = visited[index, 1]
         if parent >= 0:
-            shared[parent] += facts[visited[place, 0], 0] * found[place]
+            shared[parent] += facts[visited[index, 0], 0] * coefficients[index]
     second = fourth = largest = 0.0
-    for place in range(count):
-        node, parent = visited[place, 0], visited[place, 1]
+    for index in range(count):
+        node, parent = visited[index, 0], visited[index, 1]
         own, below, share = facts[node, 1], facts[node, 2], facts[node, 3]
         if parent >= 0:
-            found[place] += shared[parent]
+            coefficients[index] += shared[parent]
         if below > 0.0:
-            shared[place] = found[place] * own / below - shared[place]
-        one, passed = found[place] * share, shared[place]
+            shared[index] = coefficients[index] * own / below - shared[index]
+        one, passed = coefficients[index] * share, shared[index]
         second += facts[node, 4] * one * one
         fourth += facts[node, 5] * one**4
         if facts[node, 4] > 0.0:
             largest = max(largest, abs(one))
-        second += beside[place, 0] * passed * passed
-        fourth += beside[place, 1] * passed**4
-        largest = max(largest, beside[place, 2] * abs(passed))
+        second += beside[index, 0] * passed * passed
+        fourth += beside[index, 1] * passed**4
+        largest = max(largest, beside[index, 2] * abs(passed))
     return second, fourth, largest
 
 
@@ -478,18 +484,20 @@ def read_questions(
     """
     size, axes, longest = len(facts), len(sizes), values.shape[1]
     stack, visited = np.empty((size, 2), np.int64), np.empty((size, 2), np.int64)
-    found, beside = np.empty((size, 3)), np.zeros((size + 1, 3))
+    node_weights, beside = np.empty((size, 3)), np.zeros((size + 1, 3))
     weights, shared = np.empty(size), np.empty(size)
     totals, run_ends = np.empty((axes, longest + 1)), np.empty((axes, longest), np.int64)
     asked = (values, totals, run_ends)
-    for place in range(len(parts)):
-        _prepare(values, parts[place], sizes, totals, run_ends)
-        count, cut[place] = _descend(
-            boxes, asked, parts[place], factors[place], stack, visited, found, beside,
-            numbers[place], spans[place],
+    for question in range(len(parts)):
+        _prepare(values, parts[question], sizes, totals, run_ends)
+        count, cut[question] = _descend(
+            boxes, asked, parts[question], factors[question], stack, visited, node_weights, beside,
+            numbers[question], spans[question],
         )  # fmt: skip
-        first, after = wanted if cut[place] else (0, 1)
+        first, after = wanted if cut[question] else (0, 1)
         for row in range(first, after):
-            weights[:count] = found[:count, row]
+            weights[:count] = node_weights[:count, row]
             moments = _question_moments(facts, visited[:count], weights, beside, shared)
-            numbers[place, row, 1], numbers[place, row, 2], numbers[place, row, 3] = moments
+            numbers[question, row, 1], numbers[question, row, 2], numbers[question, row, 3] = (
+                moments
+            )

@@ -103,11 +103,11 @@ class RegionSummary(AttributeSummary):
         it, so that no box holds both. The blocks depend on the schema alone and are disjoint: a
         row is in one of them, as it is in one box of the whole domain.
         """
-        found = Boxes.whole(self.shape(schema))
+        boxes = Boxes.whole(self.shape(schema))
         for axis, name in enumerate(self.names):
             if schema[name].missing:
-                found, _ = found.cut(axis, np.full(len(found), schema[name].size - 2))
-        return found
+                boxes, _ = boxes.cut(axis, np.full(len(boxes), schema[name].size - 2))
+        return boxes
 
     def laplace(self, epsilons: Iterable[Fraction]) -> tuple[DiscreteLaplace, ...]:
         """Return the noise that makes disjoint counts ε-DP, for each of these ε."""
@@ -136,13 +136,13 @@ def top(blocks: Boxes) -> Level:
     return blocks, np.zeros(len(blocks), np.int64)
 
 
-def refined(boxes: Boxes, pieces: Integers) -> Level:
+def refine(boxes: Boxes, pieces: Integers) -> Level:
     """Return every box cut into its number of `pieces` along each attribute, at most its codes."""
-    found, origin = boxes, np.arange(len(boxes))
+    cut, origin = boxes, np.arange(len(boxes))
     for axis in range(len(boxes.low)):
-        found, of = found.even(axis, pieces[origin])
+        cut, of = cut.even(axis, pieces[origin])
         origin = origin[of]
-    return found, origin
+    return cut, origin
 
 
 Corners = tuple[tuple[tuple[int, ...], ...], ...]
@@ -157,10 +157,10 @@ def regular(blocks: Boxes, height: int | None) -> tuple[Level, ...]:
 @lru_cache(maxsize=2)
 def _regular(corners: Corners, height: int | None) -> tuple[Level, ...]:
     low, high = (np.array(ends, np.int64) for ends in corners)
-    return tuple(halved([top(Boxes(low, high))], height))
+    return tuple(halve([top(Boxes(low, high))], height))
 
 
-def halved(levels: list[Level], height: int | None) -> list[Level]:
+def halve(levels: list[Level], height: int | None) -> list[Level]:
     """Return the levels with further ones, each halving all boxes of the one above, up to `height`,
     or until there is nothing to halve or there would be too many nodes.
     """
@@ -184,7 +184,7 @@ def halved(levels: list[Level], height: int | None) -> list[Level]:
 _GRID = 1 << 20  # shares are multiples of 1 / _GRID
 
 
-def touched(sizes: Sequence[int], level: int) -> float:
+def count_touched(sizes: Sequence[int], level: int) -> float:
     """Return how many nodes of a level a range touches, up to a factor: the border of a box in a
     grid of 2^level pieces per attribute, at most its number of codes.
     """
@@ -196,5 +196,5 @@ def level_shares(weights: Sequence[float], power: float) -> list[Fraction]:
     """Return shares that add up to 1, proportional to a power of the weights of levels."""
     raised = [weight**power for weight in weights]
     total = sum(raised)
-    shares = [Fraction(max(int(each / total * _GRID), 1), _GRID) for each in raised[:-1]]
+    shares = [Fraction(max(int(weight / total * _GRID), 1), _GRID) for weight in raised[:-1]]
     return [*shares, 1 - sum(shares, Fraction(0))]

@@ -109,7 +109,7 @@ def bucket_tree(buckets: Boxes) -> tuple[list[Level], list[Fraction]]:
     few fan-outs the one with the least mean variance is taken. It depends on the buckets alone.
     """
     fans = [fan for fan in _FANS if fan < len(buckets)]
-    plans = [_planned(_levels(buckets, fan)) for fan in [*fans, max(len(buckets), 2)]]
+    plans = [_plan(_levels(buckets, fan)) for fan in [*fans, max(len(buckets), 2)]]
     _, levels, shares = min(plans, key=lambda plan: plan[0])
     return levels, shares
 
@@ -130,23 +130,23 @@ def _levels(buckets: Boxes, fan: int) -> list[Level]:
         boxes = Boxes(boxes.low[:, first], boxes.high[:, last])
 
 
-def _planned(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
+def _plan(levels: list[Level]) -> tuple[float, list[Level], list[Fraction]]:
     """Return the mean variance of the sample ranges, the levels, and their shares. With s the
     squared coefficients on a level, the variance is Σ s/ε², so that ε grows as the cube root of s.
     """
     tree = BoxNodes.of_levels(levels, [np.zeros(len(boxes), np.int64) for boxes, _ in levels])
     leaves, _ = levels[-1]
-    asked = _asked(leaves)
+    asked = _sample_ranges(leaves)
     shares = level_shares([1.0] * len(levels), 1.0)
     for _ in range(_ROUNDS):
-        taken = _taken(tree, asked, shares)
+        taken = _sum_squares(tree, asked, shares)
         shares = level_shares(np.maximum(taken, taken.max() * 1e-9).tolist(), 1 / 3)
-    taken = _taken(tree, asked, shares)
+    taken = _sum_squares(tree, asked, shares)
     variance = sum(t / float(share) ** 2 for t, share in zip(taken, shares, strict=True))
     return float(variance), levels, shares
 
 
-def _asked(leaves: Boxes) -> Floats:
+def _sample_ranges(leaves: Boxes) -> Floats:
     """Return one row for each sample range: the share of each bucket that it covers."""
     codes = int(leaves.high[0, -1]) + 1
     ends = np.unique(np.arange(1, _ASKED + 1) * codes // (_ASKED + 1))
@@ -154,7 +154,7 @@ def _asked(leaves: Boxes) -> Floats:
     return taken
 
 
-def _taken(tree: BoxNodes, asked: Floats, shares: Sequence[Fraction]) -> Floats:
+def _sum_squares(tree: BoxNodes, asked: Floats, shares: Sequence[Fraction]) -> Floats:
     """Return the squared coefficients of the noise of each level, summed over the ranges."""
     inverse = np.array([1 / float(share) ** 2 for share in shares])
     forest = TreeEstimator(tree.parents, inverse[tree.law])

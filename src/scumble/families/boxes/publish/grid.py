@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
-from scumble.families.boxes.publish.base import Level, RegionSummary, refined, top
+from scumble.families.boxes.publish.base import Level, RegionSummary, refine, top
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.parameters import flag
 from scumble.private.mechanism_metadata import SQUARE
@@ -49,7 +49,7 @@ class Grid(RegionSummary):
     Differs: the paper takes the true number of rows. It refines the coarse grid by the same noisy
         counts that it then uses, which biases sums of many boxes by most of a standard error; here
         it is refined by counts of its own, and the published counts are independent of them. The
-        coarse grid has at least 12 × 12 boxes in place of 10 × 10: better on a public benchmark.
+        coarse grid has at least 12 × 12 boxes instead of 10 × 10: better on a public benchmark.
         For d attributes there are (Nε/c)^(2/(d+2)) pieces along each, which balances the same
         errors as the paper does for two.
     """
@@ -78,18 +78,18 @@ class Grid(RegionSummary):
         left = self.promise.epsilon * (1 - _FOR_SIZE)
         blocks = self.blocks(table.schema)
         [rows] = measure([self.promise.epsilon * _FOR_SIZE], [top(Boxes.whole(shape))])
-        coarse = self._refined(blocks, np.repeat(rows, len(blocks)), 1)
+        coarse = self._refine(blocks, np.repeat(rows, len(blocks)), 1)
         if not self.adaptive:
             [noisy] = measure([left], [coarse])
             return BoxNodes.of_leaves(coarse[0], noisy), BoxTree(self.laplace([left]))
         [seen] = measure([left * _FOR_SHAPE], [coarse])
         left *= 1 - _FOR_SHAPE
-        levels = [coarse, self._refined(coarse[0], seen, 2)]
+        levels = [coarse, self._refine(coarse[0], seen, 2)]
         epsilons = [left * _FOR_COARSE, left * (1 - _FOR_COARSE)]
         tree = BoxNodes.of_levels(levels, measure(epsilons, levels))
         return tree, BoxTree(self.laplace(epsilons))
 
-    def _refined(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
+    def _refine(self, boxes: Boxes, noisy: npt.NDArray[Any], level: int) -> Level:
         """Return the pieces that balance noise and unevenness: their number grows with rows · ε."""
         axes = len(boxes.low)
         fine = float((1 - _FOR_SIZE) * (1 - _FOR_SHAPE) * (1 - _FOR_COARSE))
@@ -98,4 +98,4 @@ class Grid(RegionSummary):
         pieces = (np.maximum(noisy, 0) * per_row) ** (2 / (axes + 2))
         if level == 1 and self.adaptive:  # a sixteenth of the boxes, but not too few
             pieces = np.maximum(pieces / 16 ** (1 / axes), _FEWEST ** (1 / axes))
-        return refined(boxes, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))
+        return refine(boxes, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))

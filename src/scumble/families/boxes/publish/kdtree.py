@@ -14,10 +14,10 @@ from scumble.families.boxes.publish.base import (
     MOST_NODES,
     Level,
     RegionSummary,
-    halved,
+    count_touched,
+    halve,
     level_shares,
     top,
-    touched,
 )
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.errors import ParameterError
@@ -87,9 +87,9 @@ class Kdtree(RegionSummary):
         shape = self.shape(table.schema)
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
-        levels = halved(self._cut(counts, self.blocks(table.schema), cuts), self.height)
+        levels = halve(self._cut(counts, self.blocks(table.schema), cuts), self.height)
         left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
-        shares = level_shares([touched(shape, level) for level in range(len(levels))], 1 / 3)
+        shares = level_shares([count_touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
         noisy = counts.noisy(laws, sums)

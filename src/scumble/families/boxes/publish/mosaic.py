@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
-from scumble.families.boxes.publish.base import Level, RegionSummary, refined
+from scumble.families.boxes.publish.base import Level, RegionSummary, refine
 from scumble.families.boxes.publish.dawa import bucket_tree
 from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.private.mechanism_metadata import SQUARE
@@ -47,7 +47,7 @@ class Mosaic(RegionSummary):
         Li, Differentially private grids for geospatial data, ICDE 2013.
     Differs: it is neither paper's method. PrivTree stops at boxes that hold many rows, and counts
         them once with half of ε; a grid refines boxes that are the same whatever the data are. Here
-        a grid's refinement follows PrivTree's splits, with c₂ = 3 in place of 5. Groups are those
+        a grid's refinement follows PrivTree's splits, with c₂ = 3 instead of 5. Groups are those
         of a tree over the patches, of one attribute as Dawa's, of several by repeated halving, if
         they make the mean variance of boxes of all sizes less. The constants were chosen on a
         public benchmark.
@@ -66,14 +66,14 @@ class Mosaic(RegionSummary):
         shape = self.shape(table.schema)
         counts = table.counts(self.names, self.unit)
         blocks = self.blocks(table.schema)
-        leaves, (patches, origin), left = self.shaped(counts, blocks)
+        leaves, (patches, origin), left = self.shape_leaves(counts, blocks)
         plan = patch_plan(blocks, leaves, patches, origin)
         laws = self.laplace([left * share for share in plan.shares])
         sums = BoxSums(shape, tuple(boxes for boxes, _ in plan.levels))
         noisy = counts.noisy(laws, sums)
         return BoxNodes.of_levels(plan.levels, noisy, sums.boxes), BoxTree(laws)
 
-    def shaped(self, counts: PrivateCounts, blocks: Boxes) -> tuple[Boxes, Level, Fraction]:
+    def shape_leaves(self, counts: PrivateCounts, blocks: Boxes) -> tuple[Boxes, Level, Fraction]:
         """Return the blocks after halving, their patches, and the ε that is left for counts."""
         shape = tuple(int(high.max()) + 1 for high in blocks.high)
         pieces = 1 << max(sum(size > 1 for size in shape), 1)  # of a box that is halved
@@ -88,7 +88,7 @@ class Mosaic(RegionSummary):
         """Return the pieces that balance noise and unevenness: their number grows with rows · ε."""
         per_row = float(left) / self.unit.sensitivity / _FINE
         pieces = (np.maximum(seen, 0) * per_row) ** (2 / (len(leaves.low) + 2))
-        return refined(leaves, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))
+        return refine(leaves, np.maximum(np.ceil(pieces - 1e-9), 1).astype(np.int64))
 
 
 # Levels above the patches: groups of neighbours, and the share of the budget of each level, chosen
@@ -119,47 +119,48 @@ def patch_plan(blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers) -
     """
     if len(patches.low) == 1:
         return PatchPlan(*bucket_tree(patches.take(np.argsort(patches.low[0]))))
-    return grouped(blocks, leaves, patches, origin)[0]
+    return choose_groups(blocks, leaves, patches, origin)[0]
 
 
-def grouped(
+def choose_groups(
     blocks: Boxes, leaves: Boxes, patches: Boxes, origin: Integers
 ) -> tuple[PatchPlan, float]:
     """Return the plan, patches alone or with groups, with the least mean variance of boxes; and
     that variance, in units of the variance of one count with the whole budget.
     """
-    asked = _taken(patches, _asked(patches))
+    asked = _measure_cover(patches, _sample_boxes(patches))
     squares = np.einsum("ij,ij->i", asked, asked)  # matrix products would start threads
     best = PatchPlan([(patches, np.zeros(len(patches), np.int64))], [Fraction(1)]), squares.mean()
     first = np.flatnonzero(np.diff(origin, prepend=-1))
     by_leaf, patches_of = np.add.reduceat(asked, first, axis=1), np.bincount(origin)
-    for groups, place in _groupings(blocks, leaves):
+    for groups, group in _groupings(blocks, leaves):
         if len(groups) == len(patches):
             break
-        sizes = np.bincount(place, patches_of).astype(np.float64)
-        whole = _whole(by_leaf, place, sizes)
+        sizes = np.bincount(group, patches_of).astype(np.float64)
+        whole = _weigh_totals(by_leaf, group, sizes)
         within = float(squares.mean() - (whole * sizes).sum())
         for share in _SHARES:
             upper, lower = float(share), float(1 - share)
             error = within / lower**2 + float(np.sum(whole / (upper**2 + lower**2 / sizes)))
             if error < best[1]:
-                levels = [(groups, np.zeros(len(groups), np.int64)), (patches, place[origin])]
+                levels = [(groups, np.zeros(len(groups), np.int64)), (patches, group[origin])]
                 best = PatchPlan(levels, [share, 1 - share]), error
     return best[0], float(best[1])
 
 
-def _whole(by_leaf: Floats, place: Integers, sizes: Floats) -> Floats:
+def _weigh_totals(by_leaf: Floats, group: Integers, sizes: Floats) -> Floats:
     """Return the mean squared weight of the sample boxes on the total of each group: the square of
     their mean weight in it. What is left of their squared weights is on the differences between the
     patches of a group; least squares estimates the two independently.
 
-    `by_leaf` are the sums of weights over the patches of each leaf, and `place` its group.
+    `by_leaf` are the sums of weights over the patches of each leaf, and `group` the index of its
+    group.
     """
     boxes, groups = len(by_leaf), len(sizes)
-    rows = np.arange(boxes)[:, None] * groups + place
+    rows = np.arange(boxes)[:, None] * groups + group
     sums = np.bincount(rows.reshape(-1), by_leaf.reshape(-1), boxes * groups)
-    found: Floats = ((sums.reshape(boxes, groups) / sizes) ** 2).mean(axis=0)
-    return found
+    squares: Floats = ((sums.reshape(boxes, groups) / sizes) ** 2).mean(axis=0)
+    return squares
 
 
 def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]:
@@ -169,26 +170,26 @@ def _groupings(blocks: Boxes, leaves: Boxes) -> Iterator[tuple[Boxes, Integers]]
     sizes = [int(high.max()) + 1 for high in leaves.high]
     edges = [np.unique(low) for low in blocks.low]
     while True:
-        edges = [_halved(starts, size) for starts, size in zip(edges, sizes, strict=True)]
+        edges = [_halve(starts, size) for starts, size in zip(edges, sizes, strict=True)]
         if all(size < _SMALLEST * len(starts) for starts, size in zip(edges, sizes, strict=True)):
             return
-        box = _around(leaves, edges, sizes)
+        box = _enclose(leaves, edges, sizes)
         larger = (box.sizes < leaves.sizes).any(axis=0)
         low = np.where(larger, leaves.low, box.low)
         high = np.where(larger, leaves.high, box.high)
         key = np.ravel_multi_index(tuple(low), sizes)
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        yield Boxes(low[:, first], high[:, first]), place.reshape(-1)
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        yield Boxes(low[:, first], high[:, first]), group.reshape(-1)
 
 
-def _halved(starts: Integers, size: int) -> Integers:
+def _halve(starts: Integers, size: int) -> Integers:
     """Return the first codes of the pieces of an attribute after each was halved."""
     last = np.append(starts[1:], size) - 1
     middle = ((starts + last) // 2)[starts < last]
     return np.sort(np.concatenate([starts, middle + 1]))
 
 
-def _around(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
+def _enclose(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
     """Return the box between edges that contains the lowest cell of each leaf."""
     low, high = [], []
     for starts, size, codes in zip(edges, sizes, leaves.low, strict=True):
@@ -198,7 +199,7 @@ def _around(leaves: Boxes, edges: list[Integers], sizes: list[int]) -> Boxes:
     return Boxes(np.stack(low), np.stack(high))
 
 
-def _taken(patches: Boxes, asked: Iterable[tuple[Integers, Integers]]) -> Floats:
+def _measure_cover(patches: Boxes, asked: Iterable[tuple[Integers, Integers]]) -> Floats:
     """Return the share of each patch (column) that each of some boxes (row) covers."""
     begin, end = (np.stack(corners, axis=1) for corners in zip(*asked, strict=True))
     taken = np.ones((begin.shape[1], len(patches)))
@@ -212,7 +213,7 @@ def _taken(patches: Boxes, asked: Iterable[tuple[Integers, Integers]]) -> Floats
     return taken
 
 
-def _asked(patches: Boxes) -> Iterator[tuple[Integers, Integers]]:
+def _sample_boxes(patches: Boxes) -> Iterator[tuple[Integers, Integers]]:
     """Yield sample boxes whose corners are spread evenly over the domain: fractional parts of
     multiples of irrational numbers.
     """

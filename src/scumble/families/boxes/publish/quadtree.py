@@ -10,9 +10,9 @@ from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
 from scumble.families.boxes.publish.base import (
     Level,
     RegionSummary,
+    count_touched,
     level_shares,
     regular,
-    touched,
 )
 from scumble.model.designs.boxes import BoxSums
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
@@ -71,7 +71,7 @@ class Quadtree(WithDelta, RegionSummary):
     def _laws(
         self, shape: tuple[int, ...], levels: Sequence[Level]
     ) -> tuple[DiscreteLaplace | DiscreteGaussian, ...]:
-        taken = [touched(shape, level) for level in range(len(levels))]
+        taken = [count_touched(shape, level) for level in range(len(levels))]
         if self.gaussian:
             square = Fraction(self.unit.squared_sensitivity(nonnegative_gram=True))
             rhos = [self.promise.rho * share for share in level_shares(taken, 1 / 2)]

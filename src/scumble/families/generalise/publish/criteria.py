@@ -61,7 +61,7 @@ class Criteria:
         plain = self.l is None or self.diversity == "distinct"
         return plain and self.t is None and self.alpha is None
 
-    def satisfied(self, sizes: Counts, values: Counts | None, reference: Counts | None) -> Flags:
+    def check_groups(self, sizes: Counts, values: Counts | None, reference: Counts | None) -> Flags:
         """Return for each group whether it satisfies everything.
 
         `values[g, v]` is how often group g has value v, and `reference[v]` all published rows.

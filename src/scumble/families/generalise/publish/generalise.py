@@ -241,8 +241,8 @@ class Generalise(Publisher):
             [schema[name].levels for name in quasi],
             weights,
         )
-        nodes, kept = self._recode_rows(table, criteria)
-        left_out = int(table.rows - table.count[kept].sum())
+        nodes, published = self._recode_rows(table, criteria)
+        left_out = int(table.rows - table.count[published].sum())
         evidence = Generalised(
             FILE,
             tuple(attribute.name for attribute in schema.published),
@@ -252,7 +252,12 @@ class Generalise(Publisher):
             left_out,
         )
         _write(
-            folder, schema, evidence, columns, [column[number] for column in nodes], kept[number]
+            folder,
+            schema,
+            evidence,
+            columns,
+            [column[number] for column in nodes],
+            published[number],
         )
         return evidence
 
@@ -276,8 +281,8 @@ class Generalise(Publisher):
             best = lattice.optimal(table, criteria, most)
             if best is None:
                 raise PromiseError(_IMPOSSIBLE)
-            return table.nodes(np.tile(np.array(best.levels), (len(every), 1))), best.kept
-        if not lattice.judge(table, table.top, criteria).kept.all():
+            return table.nodes(np.tile(np.array(best.levels), (len(every), 1))), best.published
+        if not lattice.judge(table, table.top, criteria).published.all():
             raise PromiseError(_IMPOSSIBLE)
         local = LocalRecoding(table, criteria)
         local.run()
@@ -356,7 +361,7 @@ def _write(
     evidence: Generalised,
     columns: _Columns,
     nodes: Sequence[Integers],
-    kept: npt.NDArray[np.bool_],
+    published: npt.NDArray[np.bool_],
 ) -> None:
     """Write the published rows in the order of what they show."""
     shown = [
@@ -368,10 +373,10 @@ def _write(
         view.add(
             [
                 *(
-                    a.code_type.type(0) + n[kept].astype(a.code_type)
+                    a.code_type.type(0) + n[published].astype(a.code_type)
                     for a, n in zip(shown, nodes, strict=True)
                 ),
-                *(columns.of(attribute.name)[kept] for attribute in others),
+                *(columns.of(attribute.name)[published] for attribute in others),
             ]
         )
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scumble.families.generalise.design import numbered_nodes
+from scumble.families.generalise.design import number_nodes
 from scumble.families.generalise.publish.criteria import Criteria
 from scumble.model.schema.hierarchies import Levels
 
@@ -53,7 +53,7 @@ class CodedTable:
         rows = len(columns[0]) if columns else 0
         hidden = np.zeros(rows, np.int64) if secret is None else secret.astype(np.int64)
         sizes = [*(hierarchy.size for hierarchy in levels), max(values, 1)]
-        key = packed([*columns, hidden], sizes)
+        key = pack_columns([*columns, hidden], sizes)
         _, first, number, count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )
@@ -76,7 +76,7 @@ class CodedTable:
         """Return the node of each distinct row by attribute, given its level in each."""
         nodes = []
         for index, hierarchy in enumerate(self.levels):
-            known = numbered_nodes(hierarchy)
+            known = number_nodes(hierarchy)
             table = np.stack([known.numbers[h][group] for h, group in enumerate(hierarchy.groups)])
             nodes.append(table[levels[:, index], self.codes[index]])
         return nodes
@@ -109,7 +109,7 @@ def loss_by_group(levels: Levels, level: int) -> Floats:
     return (levels.sizes(level) - 1) / max(levels.size - 1, 1)
 
 
-def packed(columns: Sequence[Integers], sizes: Sequence[int]) -> Integers:
+def pack_columns(columns: Sequence[Integers], sizes: Sequence[int]) -> Integers:
     """Return one number for each combination; renumber them when they would overflow."""
     key, span = np.zeros(len(columns[0]), np.int64), 1
     for column, size in zip(columns, sizes, strict=True):
@@ -120,7 +120,7 @@ def packed(columns: Sequence[Integers], sizes: Sequence[int]) -> Integers:
     return key
 
 
-def numbered(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integers, int]:
+def number_groups(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integers, int]:
     """Return the number of the group of each row, from 0 on, and how many numbers there are.
 
     Some numbers may be of no row.
@@ -128,7 +128,7 @@ def numbered(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integer
     span = 1
     for size in sizes:
         span *= size
-    key = packed(columns, sizes)
+    key = pack_columns(columns, sizes)
     if span <= DENSE:
         return key, span
     distinct, group = np.unique(key, return_inverse=True)
@@ -164,7 +164,7 @@ class Recoded:
 
     levels: tuple[int, ...]
     loss: float
-    kept: Flags
+    published: Flags
     left_out: int
 
 
@@ -175,7 +175,7 @@ class NodeResult:
     `small` is the number of rows in groups below k.
     """
 
-    kept: Flags
+    published: Flags
     left_out: int
     small: int
 
@@ -204,7 +204,10 @@ def optimal(table: CodedTable, criteria: Criteria, most_left_out: int) -> Recode
             undecided[tuple(slice(0, level + 1) for level in levels)] = False
         if judged.left_out <= most_left_out:
             candidate = Recoded(
-                levels, recoded_loss(table, levels, judged.kept), judged.kept, judged.left_out
+                levels,
+                measure_loss(table, levels, judged.published),
+                judged.published,
+                judged.left_out,
             )
             best = _choose_better(best, candidate)
 
@@ -229,7 +232,7 @@ def lower_bounds(table: CodedTable) -> Floats:
 
 def judge(table: CodedTable, levels: Sequence[int], criteria: Criteria) -> NodeResult:
     """Return which distinct rows are published at these levels."""
-    group, number = grouped(table, levels)
+    group, number = group_rows(table, levels)
     sizes = np.bincount(group, table.count, number).astype(np.int64)
     small = int(sizes[sizes < criteria.k].sum())
     if not criteria.about_values:
@@ -241,9 +244,9 @@ def judge(table: CodedTable, levels: Sequence[int], criteria: Criteria) -> NodeR
     some = at >= 0
     cells = at[some] * table.values + table.secret[some]
     values = np.bincount(cells, table.count[some], len(large) * table.values)
-    kept = _keep_satisfying(values.reshape(-1, table.values).astype(np.int64), criteria)
+    satisfying = _keep_satisfying(values.reshape(-1, table.values).astype(np.int64), criteria)
     published = np.zeros(number, bool)
-    published[large[kept]] = True
+    published[large[satisfying]] = True
     return NodeResult(published[group], int(table.rows - sizes[published].sum()), small)
 
 
@@ -253,16 +256,16 @@ def _keep_satisfying(values: Integers, criteria: Criteria) -> Flags:
     t-closeness compares with all published rows, and these depend on what is left out. So leave out
     the groups that fail and compare the others again, until all that are left satisfy it.
     """
-    kept = np.ones(len(values), bool)
+    remaining = np.ones(len(values), bool)
     while True:
-        reference = values[kept].sum(axis=0)
-        satisfied = kept & criteria.satisfied(values.sum(axis=1), values, reference)
-        if criteria.t is None or (satisfied == kept).all():
+        reference = values[remaining].sum(axis=0)
+        satisfied = remaining & criteria.check_groups(values.sum(axis=1), values, reference)
+        if criteria.t is None or (satisfied == remaining).all():
             return satisfied
-        kept = satisfied
+        remaining = satisfied
 
 
-def grouped(table: CodedTable, levels: Sequence[int]) -> tuple[Integers, int]:
+def group_rows(table: CodedTable, levels: Sequence[int]) -> tuple[Integers, int]:
     """Return the group of each distinct row, and a bound on the numbers of groups."""
     columns, sizes = [], []
     for hierarchy, groups, level in zip(table.levels, table.groups, levels, strict=True):
@@ -271,13 +274,13 @@ def grouped(table: CodedTable, levels: Sequence[int]) -> tuple[Integers, int]:
             sizes.append(len(hierarchy.labels[level]))
     if not columns:
         return np.zeros(len(table.count), np.int64), 1
-    return numbered(columns, sizes)
+    return number_groups(columns, sizes)
 
 
-def recoded_loss(table: CodedTable, levels: Sequence[int], kept: Flags) -> float:
+def measure_loss(table: CodedTable, levels: Sequence[int], published: Flags) -> float:
     """Return the loss of a combination of levels; rows that are not kept lose everything."""
     loss = np.sum([table.losses[a][level] for a, level in enumerate(levels)], axis=0)
-    return float(np.where(kept, loss, 1.0) @ table.count) / max(table.rows, 1)
+    return float(np.where(published, loss, 1.0) @ table.count) / max(table.rows, 1)
 
 
 # --- local ----------------------------------------------------------------------------------------
@@ -325,18 +328,18 @@ class LocalRecoding:
         """Make groups of the rows that satisfy the criteria as they are, if the others do, too."""
         table, every = self.table, np.arange(len(self.table.count))
         lowest = [0] * len(table.levels)
-        _, part = np.unique(grouped(table, lowest)[0], return_inverse=True)
+        _, part = np.unique(group_rows(table, lowest)[0], return_inverse=True)
         sizes = np.bincount(part, table.count).astype(np.int64)
         values = self._count_values(every, part, len(sizes))
-        kept = self.criteria.satisfied(sizes, values, self.reference)[part]
-        others = table.count * ~kept
+        unchanged = self.criteria.check_groups(sizes, values, self.reference)[part]
+        others = table.count * ~unchanged
         number = np.array([others.sum()])
         shown = np.bincount(table.secret, others, table.values).astype(np.int64)[None, :]
-        fine = not number[0] or self.criteria.satisfied(number, shown, self.reference)[0]
-        if not kept.any() or not fine:
+        fine = not number[0] or self.criteria.check_groups(number, shown, self.reference)[0]
+        if not unchanged.any() or not fine:
             return
-        _, renamed = np.unique(part[kept], return_inverse=True)
-        self.group[kept] = 1 + renamed
+        _, renamed = np.unique(part[unchanged], return_inverse=True)
+        self.group[unchanged] = 1 + renamed
         alone = np.zeros((int(renamed.max()) + 1, len(lowest)), np.int64)
         self.level = np.concatenate([self.level, alone])
 
@@ -378,12 +381,12 @@ class LocalRecoding:
     ) -> Flags:
         """Return which parts move, so that what stays in each old group satisfies the criteria."""
         values = self._count_values(some, part, len(size))
-        moves = self.criteria.satisfied(size, values, self.reference)
+        moves = self.criteria.check_groups(size, values, self.reference)
         while True:
             stays = ~moves
             rest = np.bincount(of, size * stays, groups).astype(np.int64)
             shown = None if values is None else _sum_groups(of, values * stays[:, None], groups)
-            wrong = (rest > 0) & ~self.criteria.satisfied(rest, shown, self.reference)
+            wrong = (rest > 0) & ~self.criteria.check_groups(rest, shown, self.reference)
             wrong &= np.bincount(of, moves, groups) > 0
             if not wrong.any():
                 return moves

@@ -140,7 +140,7 @@ class CellsReader:
 
     def sorted_counts(self, level: float) -> pa.Table:
         """Return all counts in falling order, with limits that hold together."""
-        return sorted_counts(self._design, self._engine, level)
+        return sort_counts(self._design, self._engine, level)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
@@ -326,7 +326,7 @@ _MOST = 3000  # different counts that are fitted
 _STEPS = 200
 
 
-def sorted_counts(design: Cells, engine: Sandbox, level: float) -> pa.Table:
+def sort_counts(design: Cells, engine: Sandbox, level: float) -> pa.Table:
     """Return the columns rank, count, low and high, the largest count first.
 
     The limits contain the true sorted counts, all of them, with probability `level`.
@@ -335,7 +335,7 @@ def sorted_counts(design: Cells, engine: Sandbox, level: float) -> pa.Table:
     falling = np.sort(table.column(0).to_numpy().astype(np.int64))[::-1]
     far = common_reach(design.noise, len(falling), level)
     low, high = np.maximum(falling - far, 0), np.maximum(falling + far, 0)
-    fitted = np.clip(fitted_counts(falling, design.noise), low, high)
+    fitted = np.clip(fit_counts(falling, design.noise), low, high)
     columns = {
         "rank": np.arange(1, len(falling) + 1),
         "count": np.round(fitted).astype(np.int64),
@@ -353,7 +353,7 @@ def common_reach(noise: DiscreteLaplace, number: int, level: float) -> int:
     return max(least, 0)
 
 
-def fitted_counts(counts: Integers, noise: DiscreteLaplace) -> Floats:
+def fit_counts(counts: Integers, noise: DiscreteLaplace) -> Floats:
     """Return the counts of at least 0 in falling order that explain the noisy `counts` best.
 
     With very many different counts, the noisy ones are returned, cut at 0.

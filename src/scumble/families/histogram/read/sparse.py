@@ -66,7 +66,7 @@ class SparseReader:
         self._published = _sum_published(self.design, schema, None, engine)[:, 0, 0]
         domain = float(domain_of(engine).size)
         sums = _add_empty_cells(empty_cell(self.design).shift, self._published, domain)
-        self.error = SparseError(self.design, SparseSum.counted(sums))
+        self.error = SparseError(self.design, SparseSum.of_counts(sums))
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every possible group of the answer with its estimate."""
@@ -88,7 +88,7 @@ class SparseReader:
             return {}
         design, schema, answers = self.design, self._schema, {}
         domain, whole = domain_of(engine), (design, self.error, self._published)
-        for index, known in counted_together(design, schema, queries, engine).items():
+        for index, known in count_together(design, schema, queries, engine).items():
             question = SparseQuestion(*whole, schema, queries[index], engine, domain, known)
             answers[index] = [((), question.estimate(0))]
         return answers
@@ -97,7 +97,7 @@ class SparseReader:
 @dataclass(frozen=True)
 class SparseQuestion:
     """One question to the published cells; `error` and `published`, the sums over all published
-    cells, are those of the whole release. `counted` has the cells of the domain and the sums over
+    cells, are those of the whole release. `counts` has the cells of the domain and the sums over
     published cells of the question, if they were counted before.
     """
 
@@ -108,13 +108,13 @@ class SparseQuestion:
     query: Query
     engine: Sandbox
     domain: Domain
-    counted: Counted | None = None
+    counts: KnownCounts | None = None
 
     @cached_property
     def possible(self) -> npt.NDArray[np.object_]:
         """The number of cells of the domain that satisfy the question, by group."""
-        if self.counted is not None:
-            return np.array([self.counted[0]], object)
+        if self.counts is not None:
+            return np.array([self.counts[0]], object)
         return self.domain.count(self.query.clauses, self.query.groups).reshape(-1)
 
     def estimate(self, group: int) -> Estimate:
@@ -132,7 +132,7 @@ class SparseQuestion:
         spread = self._compute_spread(group)
         method = FILTERED if self.design.filtered else SUMMED
         law = total_law(self.error, spread)
-        return Estimate(self.error.expected(spread), law, method, self._write_notes(spread))
+        return Estimate(self.error.estimate(spread), law, method, self._write_notes(spread))
 
     @property
     def _known(self) -> bool:
@@ -143,14 +143,14 @@ class SparseQuestion:
         """Return the count of most cells: all rows less the count of the other cells."""
         left = float(self.domain.size - self.possible[group])
         published = self.published - self._published[:, 0, group]
-        others = SparseSum.counted(self._add_empty_cells(published, left))
+        others = SparseSum.of_counts(self._add_empty_cells(published, left))
         method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
         notes = self.query.notes
         if self.error.left(others):
             lost = self.error.missing(others, LEVEL)
             notes = (*notes, LEFT_OUT.format(f"up to {lost:,.0f} rows not asked for are in them"))
         law = rest_law(self.error, others)
-        return Estimate(self.design.total - self.error.expected(others), law, method, notes)
+        return Estimate(self.design.total - self.error.estimate(others), law, method, notes)
 
     def _estimate_mean(self, group: int) -> Estimate:
         amounts = self._compute_amounts(group)
@@ -177,7 +177,7 @@ class SparseQuestion:
         if self.query.argument is not None:
             return self._compute_amounts(group).spread()
         cells = float(self.possible[group])
-        return SparseSum.counted(self._add_empty_cells(self._published[:, 0, group], cells))
+        return SparseSum.of_counts(self._add_empty_cells(self._published[:, 0, group], cells))
 
     def _compute_amounts(self, group: int) -> Amounts:
         published, cells = self._published[:, :, group], self._over_domain[:, group]
@@ -188,8 +188,8 @@ class SparseQuestion:
 
     @cached_property
     def _published(self) -> Floats:
-        if self.counted is not None:
-            return self.counted[1][:, None, None]
+        if self.counts is not None:
+            return self.counts[1][:, None, None]
         return _sum_published(self.design, self.schema, self.query, self.engine)
 
     @cached_property
@@ -268,16 +268,16 @@ def _list_terms(design: Sparse) -> tuple[str, ...]:
 
 # Plain counts of many questions, from the published cells in memory.
 
-Counted = tuple[int, Floats]  # the cells of the domain, and the sums over published ones
+KnownCounts = tuple[int, Floats]  # the cells of the domain, and the sums over published ones
 
 _MOST_PUBLISHED = 1 << 21  # cells in memory
 _MOST_COMBINATIONS = 1 << 16  # of values of the attributes of a clause
 
 
-def counted_together(
+def count_together(
     design: Sparse, schema: Schema, queries: Sequence[Query], engine: Sandbox
-) -> dict[int, Counted]:
-    """Return what is counted for plain counts with small clauses, by place in `queries`."""
+) -> dict[int, KnownCounts]:
+    """Return what is counted for plain counts with small clauses, by position in `queries`."""
     plain = {
         index: queries[index]
         for some in same_shape(queries).values()
@@ -424,7 +424,7 @@ class SparseSum:
     high: float
 
     @classmethod
-    def counted(cls, sums: npt.NDArray[np.float64]) -> SparseSum:
+    def of_counts(cls, sums: npt.NDArray[np.float64]) -> SparseSum:
         """Return the spread of cells of which every row adds 1, with the sums of `Amounts`."""
         value, seen, shown, *squares, number = sums.tolist()
         times, sampling, sure, near = (max(0.0, square) for square in squares)
@@ -496,7 +496,7 @@ class SparseError:
             Limit(spread.value + max(spread.high, 0.0) * missing, law),
         )
 
-    def expected(self, spread: SparseSum) -> float:
+    def estimate(self, spread: SparseSum) -> float:
         """Return the sum with the rows that are expected in left-out cells: those that were lost in
         all are taken to be spread like those that were published.
 
@@ -693,7 +693,7 @@ class Amounts:
     @property
     def rows(self) -> SparseSum:
         """The spread of the cells if every row adds 1."""
-        return SparseSum.counted(self.sums[:, 0])
+        return SparseSum.of_counts(self.sums[:, 0])
 
     def spread(self, ratio: float = 0.0) -> SparseSum:
         """Return the spread of the cells with weights g - ratio."""
@@ -771,7 +771,7 @@ class SparseMean(AverageLaw):
 def _make_noise(error: SparseError, spread: SparseSum) -> SparseTotal:
     """Return the law of the noise of the expected sum."""
     value = spread.value
-    return SparseTotal(error, spread, error.expected(spread) / value if value else 1.0)
+    return SparseTotal(error, spread, error.estimate(spread) / value if value else 1.0)
 
 
 def total_law(error: SparseError, spread: SparseSum) -> Law:

@@ -50,11 +50,12 @@ _CELLS = 1 << 23  # weights of symbols after contexts that are summed in one pas
 class Symbols:
     """The symbols of some sequences, one after the other, the end mark among them.
 
-    `place` counts the symbols of the sequence before each. `weight` is what an occurrence counts.
+    `position` counts the symbols of the sequence before each one. `weight` is what an occurrence
+    counts.
     """
 
     codes: Integers
-    place: Integers
+    position: Integers
     sizes: Integers  # of the sequences
     weight: Integers
 
@@ -77,7 +78,7 @@ class Symbols:
     @property
     def left(self) -> Integers:
         """The number of symbols of the sequence after each."""
-        left: Integers = np.repeat(self.sizes, self.sizes) - self.place - 1
+        left: Integers = np.repeat(self.sizes, self.sizes) - self.position - 1
         return left
 
 
@@ -112,7 +113,7 @@ class PrivateStrings:
         from a context to a longer one, and a unit of weight changes it by 0 or 1.
         """
         check_scale(DiscreteLaplace(rule.scale))
-        self._charge("splits", PrivacyLoss(rule.loss(weighed(self.person, self.mass))))
+        self._charge("splits", PrivacyLoss(rule.loss(weigh_unit(self.person, self.mass))))
         none = StringTree(np.empty(0, np.int64), np.empty(0, np.int64), self.fanout)
         following = self._following(none, np.zeros(self.fanout, np.int64), 1)
         return split_tree(
@@ -131,7 +132,7 @@ class PrivateStrings:
         follow it; the last symbol is the end. Every occurrence is in one cell.
         """
         check_scale(law)
-        changed = weighed(self.person, self.mass).sensitivity
+        changed = weigh_unit(self.person, self.mass).sensitivity
         self._charge("cells", PrivacyLoss(changed / law.scale))
         leaves = leaves_of(inner)
 
@@ -152,7 +153,7 @@ class PrivateStrings:
         """
         for level, mass in zip(levels, masses, strict=True):
             check_scale(level.law)
-            changed = weighed(self.person, mass).sensitivity
+            changed = weigh_unit(self.person, mass).sensitivity
             self._charge("strings", PrivacyLoss(changed / level.law.scale))
         return threshold_tree(_Runs(self, first), self._table._noise, self.fanout, levels)
 
@@ -169,11 +170,11 @@ class PrivateStrings:
         """
         for law, mass in zip(laws, masses, strict=True):
             check_scale(law)
-            changed = weighed(self.person, mass).sensitivity
+            changed = weigh_unit(self.person, mass).sensitivity
             self._charge("counts of strings", PrivacyLoss(changed / law.scale))
         runs, numbers = _Runs(self, first), np.zeros(len(tree), np.int64)
         for length, (begin, end) in enumerate(tree.levels[1:], 1):
-            sums = self._sum_weights(partial(runs.counted, tree, length), len(tree))
+            sums = self._sum_weights(partial(runs.select_counted, tree, length), len(tree))
             numbers[sums.keys] = sums.numbers
             self._table._noise.add(numbers[begin:end], laws[length - 1])
         return numbers
@@ -228,7 +229,7 @@ def _select_children(tree: StringTree, slots: Integers) -> Integers:
     return children
 
 
-def weighed(person: PrivacyUnit, mass: int) -> PrivacyUnit:
+def weigh_unit(person: PrivacyUnit, mass: int) -> PrivacyUnit:
     """Return the privacy unit in units of weight, where a sequence weighs at most `mass`."""
     return replace(person, rows=person.rows * mass, column=None)
 
@@ -277,7 +278,7 @@ class _Runs:
 
         return self.strings._sum_weights(keys, (end - begin) * tree.fanout)
 
-    def counted(self, tree: StringTree, length: int, symbols: Symbols) -> Selected:
+    def select_counted(self, tree: StringTree, length: int, symbols: Symbols) -> Selected:
         """Return the nodes of the strings of `length` symbols that are in the tree."""
         nodes = self.nodes(tree, length, symbols)
         at = np.flatnonzero(nodes >= 0)
@@ -286,7 +287,7 @@ class _Runs:
     def nodes(self, tree: StringTree, length: int, symbols: Symbols) -> Integers:
         """Return the node of the `length` symbols from each on, -1 where there is none."""
         left = symbols.left
-        begins = symbols.place == 0 if self.first else np.ones(len(left), bool)
+        begins = symbols.position == 0 if self.first else np.ones(len(left), bool)
         nodes = np.where(begins, 0, -1)
         at = np.flatnonzero(begins)
         for step in range(length):

@@ -29,7 +29,7 @@ from scumble.families.sequences.publish.meter import (
     MOST_NUMBERS,
     UNIT,
     PrivateStrings,
-    weighed,
+    weigh_unit,
 )
 from scumble.model.errors import ParameterError, SchemaError, setting
 from scumble.model.evidence.evidence import Evidence, Measurements
@@ -137,7 +137,7 @@ class Sequences(ProtectedSummary):
     @property
     def _weighed(self) -> PrivacyUnit:
         """The person in units of weight, where all symbols of sequences are counted once."""
-        return weighed(self.unit, self._unit if self._unit > 1 else self.length)
+        return weigh_unit(self.unit, self._unit if self._unit > 1 else self.length)
 
     def _list_masses(self) -> list[int]:
         """Return the largest weight of the strings of each length in one sequence. It begins one
@@ -156,7 +156,9 @@ class Sequences(ProtectedSummary):
             return [DiscreteLaplace(self._weighed.sensitivity / left)]
         epsilon = self.promise.epsilon * (1 - _LOOK) / self._levels
         masses = self._list_masses()
-        return [DiscreteLaplace(weighed(self.unit, mass).sensitivity / epsilon) for mass in masses]
+        return [
+            DiscreteLaplace(weigh_unit(self.unit, mass).sensitivity / epsilon) for mass in masses
+        ]
 
     def _rule(self, fanout: int) -> SplitRule:
         return split_rule(self.promise.epsilon * _SPLITS, fanout, self._weighed)
@@ -164,7 +166,7 @@ class Sequences(ProtectedSummary):
     def _make_thresholds(self, fanout: int) -> list[Threshold]:
         epsilon = self.promise.epsilon * _LOOK / self._levels
         laws = [
-            DiscreteLaplace(weighed(self.unit, m).sensitivity / epsilon)
+            DiscreteLaplace(weigh_unit(self.unit, m).sensitivity / epsilon)
             for m in self._list_masses()
         ]
         return [Threshold.for_fanout(law, fanout) for law in laws]

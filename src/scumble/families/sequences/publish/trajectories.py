@@ -160,14 +160,14 @@ class Trajectories(ProtectedSummary):
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Return the size of the grid, and what the parts report."""
         columns, lines = (schema[name].lists.members.size for name in self.names)
-        told: dict[str, Any] = {"cells of the grid": columns * lines}
+        facts: dict[str, Any] = {"cells of the grid": columns * lines}
         design = getattr(evidence, "design", None)
         if isinstance(design, Parts):
             trips = trip_schema(schema, self.x, self.y, self.length)
             ends, steps, _ = self._parts(trips.names[0])
-            told |= ends.report(trips.with_derived(ends.names), design.parts[0])
-            told |= steps.report(trips, design.parts[1])
-        return told
+            facts |= ends.report(trips.with_derived(ends.names), design.parts[0])
+            facts |= steps.report(trips, design.parts[1])
+        return facts
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         """Return how far counts of each part may be off."""

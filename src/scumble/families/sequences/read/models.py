@@ -52,7 +52,7 @@ class StringModel(Protocol):
         """Return the number of occurrences of a string, None if it was not measured."""
         ...
 
-    def measured(self, lengths: range) -> int:
+    def count_measured(self, lengths: range) -> int:
         """Return how many strings of these lengths, without ends, were measured: a fact of the tree
         alone, on which the noise of the numbers has no influence.
         """
@@ -75,14 +75,14 @@ def model_of(design: Strings, table: pa.Table) -> StringModel:
     parents, symbols, counts = columns
     fanout = design.alphabet + 1
     if design.model != "suffix":
-        tree = StringTree(parents, symbols, fanout).checked()
+        tree = StringTree(parents, symbols, fanout).check()
         if len(tree.levels) > len(design.laws) + 1:
             raise ValueError("strings are longer than those that were measured")
         return RunModel(design, tree, counts)
     size = design.contexts
     inner = StringTree(parents[:size], symbols[:size], fanout)
     if size:
-        inner.checked()
+        inner.check()
     leaves = leaves_of(inner)
     if len(counts) - size != len(leaves) * fanout:
         raise ValueError("every leaf has a number for each symbol")
@@ -100,8 +100,8 @@ def onto_simplex(numbers: Floats) -> Floats:
     width = numbers.shape[1]
     falling = -np.sort(-numbers, axis=1)
     excess = (np.cumsum(falling, axis=1) - totals[:, None]) / np.arange(1, width + 1)
-    kept = np.maximum((falling > excess).sum(axis=1), 1)
-    shift = excess[np.arange(len(numbers)), kept - 1]
+    positive = np.maximum((falling > excess).sum(axis=1), 1)
+    shift = excess[np.arange(len(numbers)), positive - 1]
     projected = np.maximum(numbers - shift[:, None], 0)
     some = totals > 0
     shares: Floats = projected / np.where(some, totals, 1)[:, None]
@@ -165,7 +165,7 @@ class ContextModel:
             return NoisyCounts(int(self.cells[leaf, last]), 1, law)
         return NoisyCounts(int(self._inner_cells[node, last]), int(self._leaves_below[node]), law)
 
-    def measured(self, lengths: range) -> int:
+    def count_measured(self, lengths: range) -> int:
         end, depths = self.inner.fanout - 1, [0]  # of the contexts that do not begin a sequence
         if len(self.inner):
             open_ = self.leaves % self.inner.fanout != end
@@ -235,7 +235,7 @@ class RunModel:
             return None
         return NoisyCounts(int(self.counts[node]), 1, self.design.laws[len(string) - 1])
 
-    def measured(self, lengths: range) -> int:
+    def count_measured(self, lengths: range) -> int:
         values = self.tree.symbols < self.design.alphabet
         return sum(depth in lengths for depth in self.tree.depths[values].tolist())
 

@@ -196,7 +196,7 @@ class StringsReader:
         if self.design.model == "prefix":
             longest = min(longest, len(self.design.laws))
         shortest = 1 if length is None else length
-        many = self.model.measured(range(shortest, longest + 1))
+        many = self.model.count_measured(range(shortest, longest + 1))
         labels = self.members.labels()
         rows = [
             ((tuple(labels.take(pa.array(codes)).to_pylist()),), self._estimate_chosen(codes, many))

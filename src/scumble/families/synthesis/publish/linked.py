@@ -101,7 +101,7 @@ def publish_linked(
     with _charge_ledger(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
         reading = _PrivateTables(opened, known, keys, options)
         with portion(0, 0.5):
-            tables |= reading.linked(mechanism, children)
+            tables |= reading.link(mechanism, children)
         releases = dict[str, Release]()
         for done, name in enumerate(parts):
             with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
@@ -246,7 +246,7 @@ class _PrivateTables:
         self._people_name = next(iter(sources))
         self.remarks: dict[str, tuple[str, ...]] = {}
 
-    def linked(
+    def link(
         self, mechanism: Synthesis, children: Mapping[str, Sequence[str]]
     ) -> dict[str, pa.Table]:
         """Return the table of people with the numbers of their rows in others, and the others."""

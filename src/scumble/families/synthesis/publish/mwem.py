@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.families.synthesis.design import CELLS, NOISY, QueryRounds, fitted
+from scumble.families.synthesis.design import CELLS, NOISY, QueryRounds, fit_model
 from scumble.model.designs.matrix import MergedCells
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -120,10 +120,10 @@ class Mwem(AttributeSummary):
         design = QueryRounds(questions.merged, noise, total)
         people, first, sizes = float(numbers[0] if rows is None else rows), len(sets), design.sizes
         for _ in range(self.rounds):
-            model = fitted(sizes, people, sets[first:], numbers[first:])
+            model = fit_model(sizes, people, sets[first:], numbers[first:])
             index = counts.worst(questions.matrix @ model, epsilon)
             sets.append(np.flatnonzero(questions.matrix[index]))
-            numbers.append(counts.measured(index, noise))
+            numbers.append(counts.measure(index, noise))
         written = pa.table(
             {NOISY: pa.array(numbers, pa.int64()), CELLS: [s.tolist() for s in sets]}
         )
@@ -191,9 +191,9 @@ class PrivateQueries:
         )
         return int(chosen[0])
 
-    def measured(self, place: int, law: DiscreteLaplace) -> int:
+    def measure(self, index: int, law: DiscreteLaplace) -> int:
         """Return one of the counts plus noise."""
-        return self._add_noise("count", int(self._answers[place]), law)
+        return self._add_noise("count", int(self._answers[index]), law)
 
     def _add_noise(self, what: str, number: int, law: DiscreteLaplace) -> int:
         check_scale(law)
