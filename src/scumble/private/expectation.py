@@ -20,12 +20,12 @@ from scumble.private.mechanism import Mechanism, Publisher, create
 from scumble.private.perturbation.guarantees import LOUD as LOUD
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning, plus_minus
 from scumble.private.publish import publish
+from scumble.private.recommend import TYPICAL_ROWS as TYPICAL
 from scumble.public.estimate import Estimate
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TYPICAL = 10_000  # rows of a table whose number of rows is private or unknown
 _MOST_CELLS = 10**6  # on which a mechanism is tried
 _MOST_ROWS = 10**5
 _LEVEL = 0.95

@@ -32,6 +32,7 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary, protect_uni
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
+from scumble.private.recommend import TYPICAL_ROWS, Recommendation, recommend
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
@@ -54,7 +55,9 @@ _FOR_ONE_TABLE = {
     "order": "lists are no columns that Synthesis publishes",
     "engine": "the process that publishes joins them in its memory",
 }
-# In the report of a release of rows. The key itself is never written.
+# In the report of a release whose method was not given, and of one of rows. The key itself is never
+# written.
+CHOSEN = "chosen by recommend"  # with the reason
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
@@ -110,8 +113,10 @@ def publish(
 def publish(
     source: Any,
     schema: Schema | str | Path,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     table: str | None = None,
     query: str | None = None,
     to: str | None = None,
@@ -121,8 +126,10 @@ def publish(
 def publish(
     source: Any,
     schema: Schema | str | Path | Mapping[str, Schema | str | Path],
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     keys: Mapping[str, str] | None = None,
     children: Mapping[str, Sequence[str]] | None = None,
     table: str | Mapping[str, str] | None = None,
@@ -135,10 +142,14 @@ def publish(
     `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
     (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
     speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
+    Give either `mechanism` or `epsilon`, with `delta` if you like: then `recommend` chooses what
+    answers questions best, hiding what the rows of a person say, and the release tells which
+    method it is, and why.
     `outside` says what happens to a row with a value outside its domain: "error" names the row,
     "drop" leaves it out, "missing" makes the value missing. `reveal` allows private values in error
     messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests.
-    `ledger` is the owner's ledger, which is charged before anything is read. With `part`, a value
+    `ledger` is the owner's ledger, which is charged before anything is read but the number of rows,
+    which `recommend` uses where the release tells it. With `part`, a value
     of the column by which the ledger knows parts of the table, only that part is read and charged.
     `sample` is the share of people to draw in secret: the promise is stronger, and answers, which
     are about the whole table, allow for it. `basket` names the column by which rows with one item
@@ -154,17 +165,24 @@ def publish(
     columns of the others with those of the person that they depend on (all, if it is left out).
     `table` and `query` are dicts then; `sample`, `part`, `basket`, `order`, `engine` are for one.
     """
-    if not isinstance(mechanism, (Publisher, Summary)):
-        allowed = "a mechanism such as Uniform(epsilon=1)"
-        raise ParameterError.of("publish", "mechanism", allowed, mechanism)
+    _check_choice(mechanism, epsilon, delta)
     options = take_options("publish", PublishOptions, keywords)
     if isinstance(source, Mapping) or keys is not None or children is not None:
         links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
     options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
     known = _load_schema(schema)
+    chosen = None
+    if mechanism is None:
+        source, options, chosen = _choose(source, known, options, epsilon, delta)
+        mechanism = chosen.mechanism()
+    facts = {} if chosen is None else {CHOSEN: chosen.reason}
     mechanism = protect_unit(mechanism, known)
-    [release] = _run(source, known, mechanism, options, partial(_published, mechanism), to)
+    run = partial(_published, mechanism, facts=facts)
+    [release] = _run(source, known, mechanism, options, run, to)
+    if chosen is not None:
+        said = f"The method {chosen.method} was chosen by scumble.recommend. {chosen.reason}"
+        release.remarks = (said, *release.remarks)
     if to is not None:
         release.save(to)
     return release
@@ -183,11 +201,72 @@ def _of_one(name: str, given: str | Mapping[str, str] | None) -> str | None:
     return given
 
 
-def _published(mechanism: Any, rows: Rows, noise: Keystream) -> list[OwnedRelease]:
+def _check_choice(mechanism: object, epsilon: float | None, delta: float | None) -> None:
+    """Refuse neither a mechanism nor ε, or both."""
+    if mechanism is None:
+        if epsilon is None:
+            raise ParameterError(
+                "publish needs a mechanism such as Uniform(epsilon=1), or "
+                f"{setting('epsilon', 1)} alone, with which the method is recommended."
+            )
+        return
+    if epsilon is not None or delta is not None:
+        raise ParameterError(
+            f"Give either a mechanism or {named('epsilon')} and {named('delta')}: a mechanism has "
+            "its own."
+        )
+    if not isinstance(mechanism, (Publisher, Summary)):
+        allowed = "a mechanism such as Uniform(epsilon=1)"
+        raise ParameterError.of("publish", "mechanism", allowed, mechanism)
+
+
+def _choose(
+    source: Any, schema: Schema, options: PublishOptions, epsilon: Any, delta: float | None
+) -> tuple[Any, PublishOptions, Recommendation]:
+    """Return the recommended method, and the source with its options: one that was opened here is
+    the table.
+
+    The choice depends on nothing private: on the number of rows only where the release tells it.
+    """
+    rows = None
+    if _tells_rows(schema, options):
+        source = open_source(source, table=options.table, query=options.query)
+        options = replace(options, table=None, query=None)
+        rows = _count_rows(source, schema)
+    best = recommend(schema, rows=rows or TYPICAL_ROWS, epsilon=epsilon, delta=delta).best
+    if rows is None:
+        for_rows = f"The number of rows is not used: it was chosen for {TYPICAL_ROWS:,} rows."
+        best = replace(best, reason=f"{best.reason} {for_rows}")
+    return source, options, best
+
+
+def _tells_rows(schema: Schema, options: PublishOptions) -> bool:
+    """Whether a release that hides what the rows of a person say tells how many rows there are."""
+    person = None if schema.unit is None else schema.unit.person
+    whole = options.part is None and options.sample is None and options.basket is None
+    counted = options.engine is None  # a cluster would have to read the table for it
+    return person is None and whole and counted and options.outside != "drop"
+
+
+def _count_rows(source: PrivateSource, schema: Schema) -> int | None:
+    """Return the number of rows of a table; None if it can be read only once."""
+    if getattr(source, "once", False):
+        return None
+    if source.rows is not None:
+        return source.rows
+    columns = [attribute.name for attribute in schema if attribute.name in source.columns]
+    if not columns:  # whoever reads the source says so
+        return None
+    return sum(batch.num_rows for batch in source.batches(columns[:1]))
+
+
+def _published(
+    mechanism: Any, rows: Rows, noise: Keystream, facts: Mapping[str, Any] = MappingProxyType({})
+) -> list[OwnedRelease]:
     """Return the release of a table, in a list."""
     with new_folder() as folder:
         evidence = _evidence(mechanism, rows, noise, folder)
-        return [_owned(mechanism, evidence, rows, noise, folder)]
+        return [_owned(mechanism, evidence, rows, noise, folder, facts)]
 
 
 def _linked(

@@ -190,7 +190,7 @@ def noise_warning(reach: float, rows: int) -> str:
     return (
         f"{LOUD}: of {rows:,} rows, a count of {rows / 10:,.0f} by {plus_minus(reach)}. "
         "Publish fewer attributes or coarser bins, ask for less privacy, or take another method: "
-        "scumble advise compares them."
+        "scumble recommend names one."
     )
 
 

@@ -125,6 +125,11 @@ class Synthesis(AttributeSummary):
             raise ParameterError.of("Synthesis", "epsilon", allowed, self.epsilon)
         return self.delta
 
+    @property
+    def count_law(self) -> DiscreteGaussian:
+        """The noise of the counts of single attributes."""
+        return self._budget.single
+
     def _check_workload(self) -> dict[Places, Fraction]:
         """Return the sets that matter by place, with their weights."""
         if self.workload is None:
