@@ -113,8 +113,7 @@ def all_commands(home: Path) -> list[Command]:
     _ask_before(database.with_suffix(".before"), people, known)
     publish = [*PROGRAM, "publish", people, "-s", str(schema), "-e", "1", "--force"]
     summary = ["-m", "histogram", "-a", "age,sex", "--neighbours", "replace"]
-    advise = ["-s", str(schema), "-n", str(ROWS), "--publish", "rows", "--attacker-prior", "0.1"]
-    select = ["-a", "age,sex", "-n", str(ROWS), "-e", "1", "--neighbours", "replace"]
+    recommend = ["-s", str(schema), "-n", str(ROWS), "-e", "1"]
     return [
         Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
         Command(
@@ -130,8 +129,7 @@ def all_commands(home: Path) -> list[Command]:
             [*PROGRAM, "db", "ask", str(database), "--source", people, ASKED],
             database,
         ),
-        Command("advise", 1.2, [*PROGRAM, "advise", *advise]),
-        Command("select", 1.2, [*PROGRAM, "select", str(schema), *select]),
+        Command("recommend", 1.2, [*PROGRAM, "recommend", *recommend]),
         Command("show", 1.2, [*PROGRAM, "show", str(uniform)]),
         Command("schema infer", 1.2, [*PROGRAM, "schema", "infer", people]),
         Command("--help", 0.17, [*PROGRAM, "--help"]),

@@ -18,7 +18,7 @@ from research.dpbench import DATASETS, EPSILON, Shape, prefixes
 from research.study import Row
 from research.study import select as where
 from scumble.cli import console
-from scumble.compare.selection import select
+from scumble.private.recommend import recommend
 from scumble.public.plot import curves
 from scumble.public.plot.figures import MISSING, Line, Panel, available, png
 
@@ -200,14 +200,13 @@ def _choice(dimensions: int, size: int) -> str:
     """
     cells = 4096 if dimensions == 1 else 128
     schema = Shape("any", np.ones((cells,) * dimensions)).schema
-    return select(
+    return recommend(
         schema,
-        schema.names,
         rows=size,
         epsilon=EPSILON,
         neighbours="add_remove",
-        workload=prefixes(cells)[15::16] if dimensions == 1 else "ranges",
-    ).method
+        queries=prefixes(cells)[15::16] if dimensions == 1 else None,
+    ).best.method
 
 
 def selector_sentence(found: Sequence[SelectorRecord]) -> str:

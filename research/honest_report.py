@@ -12,10 +12,10 @@ import numpy as np
 
 from research.honest import Answers, Cell
 from research.study import Row
-from scumble.compare.selection import select
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.private.recommend import recommend
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,10 +74,10 @@ def choices(cells: Sequence[Cell], *, occupied: bool) -> list[Choice]:
             tuple(Attribute(n, "quasi", IntegerRange(0, size - 1)) for n, size in sizes.items())
         )
         share = one.occupied if occupied else None
-        chosen = select(
-            schema, list(names), rows=one.rows, epsilon=one.epsilon,
+        chosen = recommend(
+            schema, attributes=list(names), rows=one.rows, epsilon=one.epsilon,
             neighbours=one.neighbours, occupied=share,
-        ).method  # fmt: skip
+        ).best.method  # fmt: skip
         behind = here[chosen].half / min(cell.half for cell in here.values())
         dataset = one.table.rpartition(" ")[0]
         found.append(Choice(one.table, one.kind, dataset in FITTED, chosen, behind))

@@ -45,7 +45,7 @@ def test_public_names() -> None:
         "open",
         "primitives",
         "publish",
-        "select",
+        "recommend",
     ]
     assert scumble.__all__ == sorted([*others, *class_names()])
     assert dir(scumble) == scumble.__all__

@@ -49,7 +49,7 @@ _HOME = {
     "open": "scumble.private.owner:open_saved",
     "primitives": "scumble.private.primitives:*",
     "publish": "scumble.private.publish",
-    "select": "scumble.compare.selection",
+    "recommend": "scumble.private.recommend",
 }
 
 __all__ = sorted(_HOME)

@@ -1,7 +1,6 @@
 """The public names of scumble. Generated from __init__.py by `make options`; do not edit."""
 
 from scumble._version import __version__ as __version__
-from scumble.compare.selection import select as select
 from scumble.families.alphabeta.publish import AlphaBeta as AlphaBeta
 from scumble.families.alphabeta.publish import Frapp as Frapp
 from scumble.families.anatomy.publish import Anatomy as Anatomy
@@ -58,6 +57,7 @@ from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_saved as open
 from scumble.private.publish import publish as publish
+from scumble.private.recommend import recommend as recommend
 from scumble.public.estimate import ALL as ALL
 from scumble.public.estimate import Estimate as Estimate
 from scumble.public.estimate import Estimates as Estimates
@@ -129,5 +129,5 @@ __all__ = [
     "open",
     "primitives",
     "publish",
-    "select",
+    "recommend",
 ]

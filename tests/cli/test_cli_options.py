@@ -82,14 +82,21 @@ def test_values_of_options_become_arguments(tmp_path):
     }
 
 
-def test_the_schema_of_select_is_an_argument_or_an_option(place):
-    words = ("-a", "age", "-n", "99", "-e", "1", "--neighbours", "replace", "--json")
-    file = place / "people.toml"
-    found = [run("select", *given, *words) for given in ((file,), ("-s", file))]
+def test_care_stands_for_an_epsilon(place):
+    words = ("recommend", "-s", place / "people.toml", "-a", "age", "-n", "99")
+    found = [run(*words, *given, "--json") for given in (("-e", "0.46"), ("--care", "careful"))]
     assert found[0].json == found[1].json
-    for given, told in (((), "Say which schema"), ((file, "--schema", file), "once")):
-        done = run("select", *given, *words)
-        assert (done.code, told in done.err) == (2, True)
+    assert found[0].json["best"]["command"].startswith("scumble publish TABLE --schema ")
+    assert "can reach at most 15 %." in run(*words, "--care", "careful").out
+    told = run(*words, "-e", "1", "--all").out
+    assert "Not recommended here:" in told
+    assert "uniform: subset is at least as private" in told
+    refused = {(): "either --epsilon or --care", ("-e", "1", "--care", "open"): "either --epsilon"}
+    refused[("--care", "lax")] = "careful, balanced, open"
+    refused[("-e", "1", "--use", "fun")] = "'questions', 'rows', 'tables', 'live'"
+    for given, sentence in refused.items():
+        done = run(*words, *given)
+        assert (done.code, sentence in done.err) == (2, True), done.err
 
 
 def test_rows_say_what_the_distance_of_their_tables_means(place):

@@ -6,7 +6,6 @@ from scumble.audit.subjects import of_release
 from scumble.cli.bars import time_left
 from scumble.compare.comparison import Comparison
 from scumble.compare.questions import questions
-from scumble.compare.selection import select
 from scumble.compare.settings import Settings, schema_to_compare
 from scumble.compare.truth import TrueTable
 from scumble.demo.run import demo_steps, run_demo
@@ -14,6 +13,7 @@ from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
 from scumble.private.database.inspect import DatabaseInspection
+from scumble.private.recommend import recommend
 from scumble.public.archive.load import load
 from scumble.server.config import Address
 from scumble.server.demo import STEPS, make_demo
@@ -52,9 +52,9 @@ WORK = {
     "several numbers": lambda place, _: load(place / "view").answer(
         "SELECT sex, COUNT(*), AVG(age) FROM t GROUP BY sex"
     ),
-    "select": lambda place, _: select(
-        place / "people.toml", ["age", "sex"], rows=3000, epsilon=1, neighbours="replace",
-        workload=[f"SELECT COUNT(*) FROM t WHERE age < {age} AND sex = 'male'" for age in (20, 40)],
+    "recommend": lambda place, _: recommend(
+        place / "people.toml", attributes=["age", "sex"], rows=3000, epsilon=1,
+        queries=[f"SELECT COUNT(*) FROM t WHERE age < {age} AND sex = 'male'" for age in (20, 40)],
     ),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ _COMMANDS = {
     "marginal": "publish",
     **dict.fromkeys(("rows", "export"), "groups.rows"),
     **dict.fromkeys(("top", "rules", "next", "closed"), "groups.lists"),
-    **dict.fromkeys(("select", "advise"), "groups.advise"),
+    "recommend": "recommend",
     "compare": "compare",
     "audit": "audit",
     "serve": "groups.server",

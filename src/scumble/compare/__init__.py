@@ -1,1 +1,1 @@
-"""Comparison of methods on the data of an owner, and advice from a schema."""
+"""Comparison of methods on the data of an owner."""

@@ -7,14 +7,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from scumble.compare.advice import publish_command
 from scumble.compare.comparison import Results
 from scumble.compare.measures import (
     ERRORS,
@@ -33,6 +31,7 @@ from scumble.compare.runs import Run
 from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
+from scumble.private.recommend import publish_command
 
 _DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
 _SAME, _DRAWN = 1e-6, 0.01  # relative difference of equal exposures; if one is a mean of draws
@@ -362,24 +361,10 @@ def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mappin
     options: dict[str, Any] = {}
     for name, value in parameters.items():
         flag = _FLAGS.get((name, value)) if isinstance(value, (bool, str)) else None
-        if flag or value is True:
-            options[flag or _dashed(name)] = True
-        elif value is not False and value is not None:
-            options[_dashed(name)] = _written(value)
+        options |= {flag: True} if flag else {name: value}
     if published_by(method) == "workload":
-        options["queries"] = shlex.quote(str(about.get("file") or "QUESTIONS.sql"))
-    options |= {name: _written(value) for name, value in about.get("reading", {}).items()}
-    known = {"schema": str(about.get("schema") or "SCHEMA")}
-    source = str(about.get("source") or "TABLE")
-    command = publish_command(source, published_by(method), **known, **options)
+        options["queries"] = str(about.get("file") or "QUESTIONS.sql")
+    options |= about.get("reading", {})
+    schema, source = str(about.get("schema") or "SCHEMA"), str(about.get("source") or "TABLE")
+    command = publish_command(source, published_by(method), options, schema, "view")
     return command if method == published_by(method) else f"{command} && {_DRAW}"
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return shlex.quote(",".join(map(str, value)))
-    return f"{value:.12g}" if isinstance(value, float) else shlex.quote(str(value))

@@ -168,6 +168,10 @@ def publish(
     _check_choice(mechanism, epsilon, delta)
     options = take_options("publish", PublishOptions, keywords)
     if isinstance(source, Mapping) or keys is not None or children is not None:
+        if mechanism is None:
+            raise ParameterError(
+                f"Several tables are published by Synthesis: give it instead of {named('epsilon')}."
+            )
         links = {"keys": keys, "children": children, "named": table, "queries": query}
         return _linked(source, schema, mechanism, options, to, links)
     options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
@@ -252,12 +256,14 @@ def _count_rows(source: PrivateSource, schema: Schema) -> int | None:
     """Return the number of rows of a table; None if it can be read only once."""
     if getattr(source, "once", False):
         return None
-    if source.rows is not None:
-        return source.rows
+    known: int | None = source.rows
+    if known is not None:
+        return known
     columns = [attribute.name for attribute in schema if attribute.name in source.columns]
     if not columns:  # whoever reads the source says so
         return None
-    return sum(batch.num_rows for batch in source.batches(columns[:1]))
+    rows: int = sum(batch.num_rows for batch in source.batches(columns[:1]))
+    return rows
 
 
 def _published(

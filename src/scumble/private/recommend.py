@@ -149,9 +149,7 @@ class Recommendation:
             )
         return create(self.method, **self.parameters)
 
-    def command(
-        self, source: str = "TABLE", schema: str = "SCHEMA", output: str = "FOLDER"
-    ) -> str:
+    def command(self, source: str = "TABLE", schema: str = "SCHEMA", output: str = "FOLDER") -> str:
         """Return the shell command that publishes, or that makes the database."""
         if self.method != DATABASE:
             return publish_command(source, self.method, self.parameters, schema, output)
@@ -235,7 +233,7 @@ def recommend(
     best = replace(first, reason=" ".join([first.reason, *case.remarks(first)]))
     alternatives = tuple(_distinct(best, others)[:_MOST_ALTERNATIVES])
     named = {best.method, *(each.method for each in alternatives)}
-    reasons = _reasons(case, use)
+    reasons = _reasons(case)
     left = {name: reasons[name] for name in (*mechanism_names(), DATABASE) if name not in named}
     return Advice(best, alternatives, left)
 
@@ -260,27 +258,24 @@ def publish_command(
 ) -> str:
     """Return the shell command that publishes a table by a method with these parameters."""
     words = ["scumble", "publish", source, "--schema", schema, "--method", method]
-    return shlex.join([*words, *_options(parameters), "--output", output])
+    return shlex.join([*words, *_options(parameters), "-o", output])
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
     """Return parameters as words of a command; a list of SQL counts stands as QUERIES."""
     words = []
     for name, value in parameters.items():
-        if name == "queries" and not isinstance(value, str | Path):
-            words += ["--queries", "QUERIES"]
+        flag = f"--{name.replace('_', '-')}"
+        if value is None or value is False:
+            continue
+        words.append(flag)
+        if name == "queries" and isinstance(value, list | tuple):
+            words.append("QUERIES")
         elif isinstance(value, list | tuple):
-            words += [f"--{name}", ",".join(map(str, value))]
-        elif value is True:
-            words.append(f"--{name}")
-        elif value is not None:
-            words += [f"--{name}", format_parameter(value)]
+            words.append(",".join(map(str, value)))
+        elif value is not True:
+            words.append(f"{value:.12g}" if isinstance(value, float) else str(value))
     return words
-
-
-def format_parameter(value: Any) -> str:
-    """Return a parameter as a person would type it: 1 for 1.0."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 # --- the table and its typical questions ----------------------------------------------------------
@@ -443,12 +438,10 @@ class _Case:
             return self._of_cells(mechanism, question)
         if mechanism.name in ("hierarchy", "wavelet"):
             return self._of_product(mechanism.design(self.schema), question)
-        if mechanism.name in ("marginals", "fourier"):
+        if mechanism.name == "marginals":
             return self._of_tables(mechanism, question)
         if mechanism.name == "synthesis" and len(question.codes) == 1:
-            [codes] = question.codes.values()
-            law = mechanism.count_law
-            return noise_half_width(codes * law.variance, codes * law.fourth, 1.0, _LEVEL)
+            return self._of_singles(mechanism, question)
         if mechanism.name == "subset":
             return self._of_sets(mechanism, question)
         return None
@@ -486,6 +479,15 @@ class _Case:
             weights = np.multiply.outer(weights, _middle(self.sizes[name], question.codes[name]))
         found = sum_error(solver, places, weights)
         return noise_half_width(found.variance, found.fourth, found.largest, _LEVEL)
+
+    def _of_singles(self, mechanism: Any, question: _Question) -> float:
+        """Return that of noisy counts of every attribute, fitted to one number of rows."""
+        [(name, codes)] = question.codes.items()
+        law, size = mechanism.count_law, self.sizes[name]
+        told = sum(1 / each for other, each in self.sizes.items() if other != name)
+        total = 0.0 if self.known_rows else 1 / told if told else math.inf
+        variance = law.variance * (codes - codes**2 / (size + total))
+        return noise_half_width(variance, codes * law.fourth, 1.0, _LEVEL)
 
     def _of_sets(self, mechanism: Any, question: _Question) -> float | None:
         asked = [name for name in question.codes if self.schema[name].role == "sensitive"]
@@ -531,9 +533,7 @@ class _Case:
 _PURE = frozenset({"histogram", "sparse", "mosaic", "privtree", "fourier", "mwem"})
 
 
-def _attributes(
-    schema: Schema, given: Sequence[str] | None
-) -> tuple[list[str], Mapping[str, str]]:
+def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
     """Return the attributes to publish, and those that are left out with the reasons."""
     if given is not None:
         names = [given] if isinstance(given, str) else list(given)
@@ -556,8 +556,7 @@ def _attributes(
     while len(sizes) > 1 and _pair_cells(list(sizes.values())) > _MOST_CELLS:
         largest = max(sizes, key=lambda name: sizes[name])
         left_out[largest] = (
-            f"the tables with {large(sizes.pop(largest))} values are too large; write bins in the "
-            "schema"
+            f"the tables with {sizes.pop(largest):,} values are too large; write bins in the schema"
         )
     if not sizes:
         why = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
@@ -665,8 +664,7 @@ def _following(case: _Case, noise: float) -> Recommendation | None:
     occupied = max(case.occupied or 1.0, 1 / case.cells)
     fits = _FITS[len(case.names), case.occupied is not None]
     found = {
-        name: half * fit.ratio(half / case.rows, case.cells, occupied)
-        for name, fit in fits.items()
+        name: half * fit.ratio(half / case.rows, case.cells, occupied) for name, fit in fits.items()
     }
     name = min(found, key=lambda each: found[each])
     if found[name] >= half:
@@ -740,9 +738,6 @@ def _for_values(case: _Case) -> _Found:
     joint = _joint(case)
     ways = [number for number in (3, 2) if number < len(case.names)]
     tables = {number: case.candidates(("marginals", {"ways": number})) for number in ways}
-    if not case.gaussian and ways and set(case.sizes.values()) == {2}:
-        for number in ways:
-            tables[number] += case.candidates(("fourier", {"ways": number}))
     # From what answers most questions to what answers fewest; of each kind the best.
     kinds = [sorted(kind, key=_score) for kind in (joint, *tables.values()) if kind]
     if not kinds:
@@ -806,6 +801,8 @@ def _compared(found: Recommendation, best: Recommendation) -> str:
     times = _score(found) / _score(best)
     if times == math.inf:
         error = "its error depends on the table"
+    elif 0.95 < times < 1.05:
+        error = "about the same error for these questions"
     elif times > 1:
         error = f"{times:.2g} times the error for these questions"
     else:
@@ -1008,7 +1005,7 @@ def _no_database(case: _Case) -> str:
 # --- what is not recommended ----------------------------------------------------------------------
 
 
-def _reasons(case: _Case, use: Use) -> Mapping[str, str]:
+def _reasons(case: _Case) -> Mapping[str, str]:
     """Return for every method why it is not recommended, if it is not."""
     reasons = {
         "uniform": "subset is at least as private and at least as accurate.",
@@ -1041,17 +1038,17 @@ def _reasons(case: _Case, use: Use) -> Mapping[str, str]:
         "wavelet": "hierarchy has less error, but for a taxonomy under a δ.",
         "quadtree": "hierarchy has less error for ranges.",
         "marginals": "for three columns and more.",
-        "fourier": "for columns of two values; marginals takes any.",
+        "fourier": "for columns of two values; marginals has no more error, and takes any.",
         "datacube": "it makes the worst table good, and marginals all of them.",
-        "workload": _no_list(case, "recommend(queries=...) takes it"),
-        "mwem": _no_list(case, "workload has less error for one that is small"),
+        "workload": _no_list("recommend(queries=...) takes it"),
+        "mwem": _no_list("workload has less error for one that is small"),
         "synthesis": "it is for rows of two columns and more, whose tables must not be too large.",
         "dirichlet": (
             "most of its rows come from a prior: noisy counts have far less error at the same ε."
         ),
         "database": _no_database(case)
         or "for questions that are asked one after the other, under one promise (use live).",
-        **_no_partition(case),
+        **_no_partition(),
         **_no_lists(case),
     }
     if case.several:
@@ -1088,11 +1085,11 @@ def _no_tuples(case: _Case) -> str:
     )
 
 
-def _no_list(case: _Case, more: str) -> str:
+def _no_list(more: str) -> str:
     return f"it needs a list of questions that is known beforehand; {more}."
 
 
-def _no_partition(case: _Case) -> dict[str, str]:
+def _no_partition() -> dict[str, str]:
     """Return why partitions that follow the data are not recommended."""
     fits = (
         "for ranges of one or two ordered columns where noise is a large part of the counts; here "

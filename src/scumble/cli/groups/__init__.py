@@ -1,1 +1,1 @@
-"""Groups of commands that belong together: ledgers, servers, lists, rows, advice."""
+"""Groups of commands that belong together: ledgers, servers, lists, rows."""
