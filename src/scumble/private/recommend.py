@@ -62,7 +62,7 @@ TYPICAL_ROWS = 10_000  # of a table whose number of rows is private
 
 _MOST_CELLS = 10**7  # of one table of all attributes; and of all pairs, to choose the attributes
 _MOST_FOLLOWED = 2  # attributes of a partition that follows the data: more were not measured
-_SMALL, _LITTLE_NOISE = 256, 0.1  # values of a domain that is not partitioned; share of the rows
+_SMALL, _LITTLE_NOISE = 128, 0.1  # values of a domain that is not partitioned; share of the rows
 _SPARSE = 100  # cells per row from which a table counts as sparse
 _MOST_ALTERNATIVES = 4
 _WIDER = 2.0  # times the error that is worth it, if more questions are answered
@@ -654,7 +654,7 @@ def _following(case: _Case, noise: float) -> Recommendation | None:
     those of a method with the error `noise`; else None.
 
     Of one attribute with few values nothing is gained by it, unless the noise is a large part of
-    the rows: on columns of Adult and the datasets of DPBench that were not fitted (64 to 149
+    the rows: on columns of Adult and the datasets of DPBench that were not fitted (16 to 100
     values, ε = 0.1 and 1), intervals of Mosaic were 1.2 times as long in the mean.
     """
     small = len(case.names) <= _MOST_FOLLOWED and case.cells <= _MOST_CELLS
