@@ -435,9 +435,9 @@ def test_a_private_number_of_rows_does_not_choose() -> None:
 
 def test_publish_refuses_both_and_neither() -> None:
     table = _table(JOB_CODES, 9)
-    with pytest.raises(sc.ParameterError, match="needs a mechanism such as"):
+    with pytest.raises(sc.ParameterError, match="Give a mechanism, or epsilon=1: the method is"):
         sc.publish(table, JOB_CODES)
-    with pytest.raises(sc.ParameterError, match="needs a mechanism such as"):
+    with pytest.raises(sc.ParameterError, match="Give a mechanism, or epsilon=1: the method is"):
         sc.publish(table, JOB_CODES, delta=1e-6)
     with pytest.raises(sc.ParameterError, match="either a mechanism or"):
         sc.publish(
