@@ -210,8 +210,8 @@ def _check_choice(mechanism: object, epsilon: float | None, delta: float | None)
     if mechanism is None:
         if epsilon is None:
             raise ParameterError(
-                "publish needs a mechanism such as Uniform(epsilon=1), or "
-                f"{setting('epsilon', 1)} alone, with which the method is recommended."
+                f"Give a mechanism, or {setting('epsilon', 1)}: the method is then the recommended "
+                "one."
             )
         return
     if epsilon is not None or delta is not None:

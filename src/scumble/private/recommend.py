@@ -62,7 +62,7 @@ TYPICAL_ROWS = 10_000  # of a table whose number of rows is private
 
 _MOST_CELLS = 10**7  # of one table of all attributes; and of all pairs, to choose the attributes
 _MOST_FOLLOWED = 2  # attributes of a partition that follows the data: more were not measured
-_SMALL, _LITTLE_NOISE = 256, 0.1  # values of a domain that is not partitioned; share of the rows
+_SMALL, _LITTLE_NOISE = 128, 0.1  # values of a domain that is not partitioned; share of the rows
 _SPARSE = 100  # cells per row from which a table counts as sparse
 _MOST_ALTERNATIVES = 4
 _WIDER = 2.0  # times the error that is worth it, if more questions are answered
@@ -205,7 +205,7 @@ def recommend(
     epsilon: float,
     delta: float | None = None,
     attributes: Sequence[str] | None = None,
-    queries: str | Path | Sequence[str] | None = None,
+    queries: Path | Sequence[str] | None = None,
     neighbours: Neighbours = "replace",
     occupied: float | None = None,
 ) -> Advice:
@@ -213,14 +213,17 @@ def recommend(
 
     `rows` is the approximate number of rows, and `use` one of `USES`. `attributes` are the columns
     to publish; by default all that are published and fit. `queries` are the SQL counts that will be
-    asked, as a file or a list. `neighbours` is what is hidden: what the rows of a person say
-    ("replace"), or also that they are there ("add_remove"). `occupied` is the approximate share of
-    the cells that have rows, where it is publicly known, as for a map that is mostly sea. Do not
-    compute it from the data: a choice that depends on them is not covered by the promise. Who is
-    protected, a row or a person with several rows, is read from the schema.
+    asked, as the path of a file or a list. `neighbours` is what is hidden: what the rows of a
+    person say ("replace"), or also that they are there ("add_remove"). `occupied` is the
+    approximate share of the cells that have rows, where it is publicly known, as for a map that is
+    mostly sea. Do not compute it from the data: a choice that depends on them is not covered by the
+    promise. Who is protected, a row or a person with several rows, is read from the schema.
     """
     if use not in get_args(Use):
         raise ParameterError.of("recommend", "use", ", ".join(map(repr, USES)), use)
+    if isinstance(queries, str):  # which may have come over a network: not the name of a file
+        allowed = "a list of SQL counts, or a pathlib.Path"
+        raise ParameterError.of("recommend", "queries", allowed, queries)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     case = _Case(known, rows, epsilon, delta, attributes, neighbours, occupied)
     choose: Mapping[Use, Callable[[_Case, Any], _Found]] = {
@@ -650,7 +653,7 @@ def _following(case: _Case, noise: float) -> Recommendation | None:
     those of a method with the error `noise`; else None.
 
     Of one attribute with few values nothing is gained by it, unless the noise is a large part of
-    the rows: on columns of Adult and the datasets of DPBench that were not fitted (64 to 149
+    the rows: on columns of Adult and the datasets of DPBench that were not fitted (16 to 100
     values, ε = 0.1 and 1), intervals of Mosaic were 1.2 times as long in the mean.
     """
     small = len(case.names) <= _MOST_FOLLOWED and case.cells <= _MOST_CELLS
@@ -817,19 +820,13 @@ def _compared(found: Recommendation, best: Recommendation) -> str:
 
 def _for_list(case: _Case, queries: Any, others: _Found) -> _Found:
     """Choose for the SQL counts of a file or list."""
-    given: Any = queries
-    if isinstance(queries, str):
-        given = Path(queries)
-        if not given.is_file():
-            allowed = "a file of SQL counts, or a list of them"
-            raise ParameterError.of("recommend", "queries", allowed, queries)
     parameters: dict[str, Any] = {"epsilon": case.epsilon, "neighbours": case.neighbours}
     if case.gaussian:
         parameters["delta"] = case.delta
-    mechanism = class_of("workload")(list(case.names), queries=given, **parameters)
+    mechanism = class_of("workload")(list(case.names), queries=queries, **parameters)
     try:
         questions = mechanism.questions(case.schema)
-        found = case.make("workload", queries=given)
+        found = case.make("workload", queries=queries)
     except ParameterError as error:
         why = f"These questions do not fit the method workload: {error} {others[0].reason}"
         return [replace(others[0], reason=why), *others[1:]]
@@ -916,10 +913,9 @@ def _for_rows(case: _Case, queries: Any) -> _Found:
         found += _with_rows(case)[:1] if len(case.names) > 1 else []
     found += _perturbed(case)
     if queries is not None and not case.gaussian:
-        given = Path(queries) if isinstance(queries, str) else queries
         why = "Its rows fit the given questions, and other columns less."
         found += [
-            replace(each, reason=why) for each in case.candidates(("mwem", {"queries": given}))
+            replace(each, reason=why) for each in case.candidates(("mwem", {"queries": queries}))
         ]
     return found
 
