@@ -111,14 +111,9 @@ def all_commands(home: Path) -> list[Command]:
     cells = sc.Histogram(["age", "sex"], epsilon=1, neighbours="replace")
     sc.publish(people, known, cells).save(histogram, force=True)
     _ask_before(database.with_suffix(".before"), people, known)
-<<<<<<< HEAD
     given = [people, "-s", str(schema), "-e", "1", "--force"]
     publish = [*PROGRAM, "publish"]
     summary = ["-a", "age,sex", "--neighbours", "replace"]
-=======
-    publish = [*PROGRAM, "publish", people, "-s", str(schema), "-e", "1", "--force"]
-    summary = ["-m", "histogram", "-a", "age,sex", "--neighbours", "replace"]
->>>>>>> recommend
     recommend = ["-s", str(schema), "-n", str(ROWS), "-e", "1"]
     return [
         Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
