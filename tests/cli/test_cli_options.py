@@ -100,7 +100,7 @@ def test_care_stands_for_an_epsilon(place):
     words = ("recommend", "-s", place / "people.toml", "-a", "age", "-n", "99")
     found = [run(*words, *given, "--json") for given in (("-e", "0.46"), ("--care", "careful"))]
     assert found[0].json == found[1].json
-    assert found[0].json["best"]["command"].startswith("scumble publish histogram TABLE --schema ")
+    assert found[0].json["best"]["command"].startswith("scumble publish privtree TABLE --schema ")
     assert "can reach at most 15 %." in run(*words, "--care", "careful").out
     told = run(*words, "-e", "1", "--all").out
     assert "Not recommended here:" in told
