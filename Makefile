@@ -24,7 +24,7 @@ venv: .venv/dev.stamp
 
 .venv/dev.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Installing scumble and its tools"
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,plot,shell,client,postgres,server]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,plot,shell,client,postgres,excel,server]'
 	@touch $@ .venv/demo.stamp
 
 demo: .venv/demo.stamp

@@ -2,7 +2,8 @@
 
 Questions on two random attributes of four (79 × 14 × 23 × 100 values), each interval a fifth of its
 range and centred anywhere, with room for 300 of them at every point (ε = 0.3, λ = 2000). And the
-plan of a question by 10,000 groups: how long it takes, and how long others wait meanwhile.
+plan of a question by 10,000 groups: how long it takes, and how long others wait for it and for
+answers by as many groups.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
@@ -79,12 +82,33 @@ def index(histogram: HistogramTracker, questions: Boxes) -> dict[str, Any]:
 
 
 def planning() -> list[dict[str, Any]]:
-    """`cost` of a question by 10,000 groups, while somebody else asks one count after the other.
+    """`cost` and answers of questions by 10,000 groups, while somebody else asks one count after
+    the other.
 
-    Threads take turns as they do in the server.
+    Threads take turns as they do in the server. Every answer is of other numbers.
     """
     schema = sc.Schema([sc.Attribute("n", "quasi", sc.IntegerRange(0, GROUPS - 1))])
     table, sql = pa.table({"n": np.arange(GROUPS)}), "SELECT n, COUNT(*) FROM t GROUP BY n"
+    sums = "SELECT n, SUM(n % {}) FROM t GROUP BY n"
+    with (
+        tempfile.TemporaryDirectory() as place,
+        sc.Database.create(Path(place) / "db", table, schema, epsilon=1, noise=400) as database,
+        short_waits(),
+    ):
+        timing = take_turns({"cost": lambda _: database.cost(sql)}, repeats=3)["cost"]
+        of_cost = _waits(database, [partial(database.cost, sql)] * 5)
+        of_answers = _waits(
+            database, [partial(database.answer, sums.format(each)) for each in range(7, 12)]
+        )
+    return [
+        at_most("cost of 10,000 groups / 1 s", 1, timing.wall, str(timing)),
+        at_most("waiting for it / 50 ms", 1, max(of_cost) / 0.05, _longest(of_cost)),
+        at_most("waiting for answers / 250 ms", 1, max(of_answers) / 0.25, _longest(of_answers)),
+    ]
+
+
+def _waits(database: sc.Database, calls: Sequence[Callable[[], object]]) -> list[float]:
+    """Return how long counts took that were asked during some calls."""
     waits: list[float] = []
     over = threading.Event()
 
@@ -96,23 +120,17 @@ def planning() -> list[dict[str, Any]]:
             if over.wait(0.002):
                 return
 
-    with (
-        tempfile.TemporaryDirectory() as place,
-        sc.Database.create(Path(place) / "db", table, schema, epsilon=1, noise=400) as database,
-        short_waits(),
-    ):
-        timing = take_turns({"cost": lambda _: database.cost(sql)}, repeats=3)["cost"]
-        crowd = threading.Thread(target=others)
-        crowd.start()
-        for _ in range(5):
-            database.cost(sql)
-        over.set()
-        crowd.join()
-    longest = f"{1000 * max(waits):.1f} ms, the longest of {len(waits)}"
-    return [
-        at_most("cost of 10,000 groups / 1 s", 1, timing.wall, str(timing)),
-        at_most("waiting for it / 50 ms", 1, max(waits) / 0.05, longest),
-    ]
+    crowd = threading.Thread(target=others)
+    crowd.start()
+    for call in calls:
+        call()
+    over.set()
+    crowd.join()
+    return waits
+
+
+def _longest(waits: Sequence[float]) -> str:
+    return f"{1000 * max(waits):.1f} ms, the longest of {len(waits)}"
 
 
 def workload() -> Boxes:

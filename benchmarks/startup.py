@@ -131,7 +131,7 @@ def all_commands(home: Path) -> list[Command]:
         Command(
             "db ask",
             2,
-            [*PROGRAM, "db", "ask", str(database), "--source", people, ASKED],
+            [*PROGRAM, "ask", str(database), "--source", people, ASKED],
             database,
         ),
         Command("recommend", 1.2, [*PROGRAM, "recommend", *recommend]),

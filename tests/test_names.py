@@ -39,6 +39,7 @@ def test_public_names() -> None:
         "ScumbleError",
         "SourceError",
         "Spark",
+        "Spelling",
         "__version__",
         "connect",
         "mechanisms",

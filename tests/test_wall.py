@@ -1,5 +1,6 @@
 """The layers and the wall: the contracts of .importlinter hold, and each of them can be broken."""
 
+import ast
 import json
 import os
 import re
@@ -8,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scumble.families import families
+from scumble.families import families, mechanism_names
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "scumble"
@@ -51,6 +52,24 @@ def test_the_package_never_imports_its_own_root():
     root = re.compile(r"^\s*(?:import scumble(?: as \w+)?|from scumble import .*)$", re.M)
     files = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
     assert [path.name for path in files if root.search(path.read_text())] == []
+
+
+def test_only_a_family_knows_its_mechanisms_by_name():
+    """What differs between mechanisms is an attribute or a method of their classes. `recommend`
+    names them all: it says for each why, or why not.
+    """
+    names = set(mechanism_names())
+    compared = [
+        f"{path.relative_to(PACKAGE).as_posix()}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        if "families" not in path.parts and path.name != "recommend.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Attribute)
+        and node.left.attr == "name"
+        and any(isinstance(each, ast.Constant) and each.value in names for each in node.comparators)
+    ]
+    assert compared == []
 
 
 BREACHES = [  # module, line to add, what is reported

@@ -33,6 +33,7 @@ from scumble.families.synthesis.publish import Synthesis as Synthesis
 from scumble.families.workload.publish import Workload as Workload
 from scumble.model.errors import DomainError as DomainError
 from scumble.model.errors import LedgerError as LedgerError
+from scumble.model.errors import OutputExistsError as OutputExistsError
 from scumble.model.errors import ParameterError as ParameterError
 from scumble.model.errors import PromiseError as PromiseError
 from scumble.model.errors import QueryError as QueryError
@@ -49,6 +50,7 @@ from scumble.model.schema.domains import Category as Category
 from scumble.model.schema.domains import Dates as Dates
 from scumble.model.schema.domains import IntegerRange as IntegerRange
 from scumble.model.schema.schema import Schema as Schema
+from scumble.model.schema.spelling import Spelling as Spelling
 from scumble.model.schema.unit import Unit as Unit
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
@@ -100,6 +102,7 @@ __all__ = [
     "Marginals",
     "Mosaic",
     "Mwem",
+    "OutputExistsError",
     "ParameterError",
     "Partition",
     "PrivTree",
@@ -116,6 +119,7 @@ __all__ = [
     "SourceError",
     "Spark",
     "Sparse",
+    "Spelling",
     "Subset",
     "Synthesis",
     "Trajectories",

@@ -30,7 +30,7 @@ def folder(place, tmp_path):
 
 def ask(place, folder, sql, *files, words=()):
     batches = [word for file in files for word in ("--batch", file)]
-    return run("db", "ask", folder, "--source", place / "people.parquet", sql, *batches, *words)
+    return run("ask", folder, "--source", place / "people.parquet", sql, *batches, *words)
 
 
 def test_append_and_ask(place, folder, more):
@@ -65,7 +65,7 @@ def test_the_environment_may_name_the_batches(place, folder, more, tmp_path, mon
     assert run("db", "append", folder, file).code == 0
     monkeypatch.setenv("SCUMBLE_SOURCE", str(place / "people.parquet"))
     monkeypatch.setenv("SCUMBLE_BATCHES", str(file))
-    assert run("db", "cost", folder, YOUNG).code == 0
+    assert run("ask", "--preview", folder, YOUNG).code == 0
     assert run("db", "shell", folder, stdin=YOUNG).code == 0
 
 
@@ -134,7 +134,7 @@ def test_status_history_verify_and_plot(place, folder, more, tmp_path):
     pytest.importorskip("matplotlib")
     for words in ((), ("-a", "age,sex")):
         picture = tmp_path / f"picture{len(words)}.svg"
-        assert run("db", "plot", folder, "-o", picture, *words).code == 0
+        assert run("db", "status", folder, "-o", picture, *words).code == 0
 
 
 def test_relaxed_in_one_batch(place, folder, more):

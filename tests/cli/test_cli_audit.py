@@ -55,7 +55,7 @@ def test_the_certificate_is_one_page_of_its_own(place, tmp_path):
     assert "<script" not in text
     assert page.stat().st_mode & 0o777 == 0o600  # it may state exact figures of a private table
     again = run("audit", str(place / "view"), "-o", str(page))
-    assert again.code == 2
+    assert again.code == 6
     assert "--force" in again.err
 
 
@@ -70,15 +70,15 @@ def test_a_table_is_looked_at_before_it_is_published(place):
 
 def test_a_claim_about_a_method_is_refuted_with_the_exact_figure():
     done = run(
-        "audit", "--method", "aroma", "--k", "49", "--values", "15",
+        "audit", "--method", "aroma", "-p", "k=49", "--values", "15",
         "--claim-epsilon", "0.5", "--runs", "2000",
     )  # fmt: skip
     assert done.code == REFUTED
     assert "0.1374 (exactly)" in done.out
-    as_published = run("audit", "-m", "uniform", "--epsilon", "1", "--runs", "2000")
+    as_published = run("audit", "--method", "uniform", "--epsilon", "1", "--runs", "2000")
     assert as_published.code == 0, as_published.err
     assert "uniform keeps ε = 1" in as_published.out
-    kept = run("audit", "-m", "uniform", "-p", "epsilon=1", "--runs", "2000")
+    kept = run("audit", "--method", "uniform", "-p", "epsilon=1", "--runs", "2000")
     assert kept.code == 0
 
 
@@ -95,12 +95,13 @@ BAD_INPUT = [
     ((), 2, "Name one thing to audit"),
     (("here", "--all"), 2, "Name one thing to audit"),
     (("missing.csv",), 6, "There is no folder or table missing.csv"),
-    (("--method", "aroma", "--k", "5"), 2, "--claim-epsilon"),
+    (("--method", "aroma", "-p", "k=5"), 2, "--claim-epsilon"),
+    (("--method", "aroma", "--k", "5", "--claim-epsilon", "1"), 2, "--parameter k=49"),
     (("--method", "nothing", "--claim-epsilon", "1"), 2, "one of uniform"),
     (("--method", "uniform", "-p", "epsilon"), 2, "name=value"),
     (
         (
-            "-m",
+            "--method",
             "histogram",
             "-p",
             "epsilon=1",

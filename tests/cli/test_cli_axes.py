@@ -23,7 +23,7 @@ def test_hierarchy_with_all_its_options(place, tmp_path):
     found = done.json["parameters"]
     assert (found["fanout"], found["root"], found["budget"]) == (4, True, "optimal")
     assert found["taxonomy"] == {"sex": [["female"], ["male"]]}
-    asked = run("query", tmp_path / "h", "SELECT COUNT(*) FROM t WHERE age < 50", "--json")
+    asked = run("ask", tmp_path / "h", "SELECT COUNT(*) FROM t WHERE age < 50", "--json")
     assert asked.code == 0, asked.err
 
 

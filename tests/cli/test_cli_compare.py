@@ -45,8 +45,8 @@ def test_from_a_table_to_a_page(words: list[str], tmp_path: Path) -> None:
     assert page.with_suffix(".csv").read_text("utf-8").count("\n") == 7
     assert "the questions in mine.sql" in page.read_text("utf-8")
     again = run(*words, "-m", "uniform", "-e", "1", "-o", page)
-    assert again.code == 2
-    assert "--resume or --force" in again.err
+    assert again.code == 6
+    assert "Use --force to replace it, or --resume to go on with it." in again.err
 
 
 def test_stopped_and_resumed(
@@ -156,7 +156,7 @@ def test_a_preview_reads_no_table(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "p.html"
     schema = str(place / "people.toml")
     done = run(
-        "compare", tmp_path / "nowhere.csv", "-s", schema, "--private-preview", "-n", "500",
+        "compare", tmp_path / "nowhere.csv", "-s", schema, "--private-preview", "--rows", "500",
         "-m", "uniform,anatomy", "--setting", "anatomy:l=2,3", "-e", "2", "--repeats", "1",
         "--questions", "3", "-o", page,
     )  # fmt: skip

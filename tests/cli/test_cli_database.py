@@ -43,7 +43,7 @@ def copy(used, tmp_path):
 
 
 def ask(place, folder, *words):
-    return run("db", "ask", folder, "--source", place / "people.parquet", *words)
+    return run("ask", folder, "--source", place / "people.parquet", *words)
 
 
 def test_create_says_what_is_promised(place, tmp_path):
@@ -51,7 +51,7 @@ def test_create_says_what_is_promised(place, tmp_path):
     assert done.code == 0, done.err
     assert "at most 3 answers for a point of age, sex, condition" in done.out
     assert "All answers together" in done.out
-    assert "scumble db ask" in done.out
+    assert "scumble ask" in done.out
 
 
 def test_create_as_json(place, tmp_path):
@@ -104,8 +104,8 @@ def test_create_needs_its_promise(place, tmp_path):
 
 def test_a_folder_is_never_replaced(place, fresh):
     done = create(place, fresh)
-    assert done.code == 8
-    assert "exists already" in done.err
+    assert done.code == 6
+    assert "already exists" in done.err
 
 
 def test_ask_and_ask_again(place, fresh):
@@ -139,7 +139,7 @@ def test_several_numbers_and_side_tables(place, fresh, tmp_path):
     sql = "SELECT r.label, COUNT(*) AS n, AVG(age) AS old FROM t JOIN r USING (sex) GROUP BY 1"
     given = ("--with", f"r={tmp_path / 'r.csv'}")
     source = ("--source", place / "people.parquet")
-    found = run("db", "cost", fresh, *source, sql, *given, "--json").json
+    found = run("ask", "--preview", fresh, *source, sql, *given, "--json").json
     assert (found["status"], found["new numbers"], set(found["parts"])) == (
         "answered", 4, {"n", "old"},
     )  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_column_may_be_called_status(tmp_path):
     done = run("db", "create", folder, source, "-s", tmp_path / "t.toml", "-e", "1", "-l", "10")
     assert done.code == 0, done.err
     asked = "SELECT status, COUNT(*) FROM t WHERE age < 50 GROUP BY status"
-    rows = run("db", "ask", folder, "--source", source, asked, "--json").json
+    rows = run("ask", folder, "--source", source, asked, "--json").json
     assert [(row["group status"], row["status"]) for row in rows] == [
         ("single", "answered"),
         ("married", "answered"),
@@ -179,10 +179,10 @@ def test_a_column_may_be_called_status(tmp_path):
 
 
 def test_the_environment_may_name_the_table(place, fresh, monkeypatch):
-    assert "--source" in run("db", "ask", fresh, YOUNG).err
+    assert "--source" in run("ask", fresh, YOUNG).err
     monkeypatch.setenv("SCUMBLE_SOURCE", str(place / "people.parquet"))
-    assert run("db", "ask", fresh, YOUNG).code == 0
-    assert run("db", "ask", fresh, "-", stdin=YOUNG).code == 0
+    assert run("ask", fresh, YOUNG).code == 0
+    assert run("ask", fresh, "-", stdin=YOUNG).code == 0
 
 
 def test_a_key_is_answered_once(place, fresh):
@@ -256,7 +256,7 @@ def test_another_table_or_schema_is_refused(place, fresh, tmp_path):
     other = tmp_path / "other.csv"
     lines = (place / "people.csv").read_text().splitlines(keepends=True)
     other.write_text("".join(lines[:-1]))
-    done = run("db", "ask", fresh, YOUNG, "--source", other)
+    done = run("ask", fresh, YOUNG, "--source", other)
     assert done.code == 8
     assert "differs in the content of the table" in done.err
     changed = tmp_path / "other.toml"
@@ -270,22 +270,24 @@ def test_another_table_or_schema_is_refused(place, fresh, tmp_path):
 def test_cost_is_free(place, used):
     source = ("--source", place / "people.parquet")
     before = run("db", "status", used, "--json").json
-    done = run("db", "cost", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source)
+    done = run(
+        "ask", "--preview", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source
+    )
     limit = before["most answers for one point"]
     told = f"Used before it: {limit} of {limit} answers where most was asked. After it: {limit}."
     assert told in done.out
     assert done.out.startswith("It would be relaxed: standard error ")
     assert "What is counted instead: age BETWEEN" in done.out
     sum_of_parts = "SELECT COUNT(*) FROM t WHERE age BETWEEN 20 AND 70"
-    done = run("db", "cost", used, sum_of_parts, *source)
+    done = run("ask", "--preview", used, sum_of_parts, *source)
     assert "It would be relaxed" in done.out
     assert "Its limits stay as asked" in done.out
     assert "instead" not in done.out
-    done = run("db", "cost", used, OLD, *source, "--json")
+    done = run("ask", "--preview", used, OLD, *source, "--json")
     assert (done.json["status"], done.json["new numbers"]) == ("answered", 1)
     assert done.json["used"] == done.json["used after"] == before["used"]
     asked = "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 35"
-    done = run("db", "cost", used, asked, *source, "--relax", "refuse")
+    done = run("ask", "--preview", used, asked, *source, "--relax", "refuse")
     assert done.code == 0
     assert done.out.startswith("It would be refused. The promise is used up")
     assert run("db", "status", used, "--json").json == before
@@ -380,13 +382,13 @@ def test_no_database(tmp_path, command):
 def test_plot(used, tmp_path):
     pytest.importorskip("matplotlib")
     curve, heat = tmp_path / "curve.svg", tmp_path / "heat.png"
-    assert run("db", "plot", used, "-o", curve).code == 0
+    assert run("db", "status", used, "-o", curve).code == 0
     assert curve.read_text().startswith("<svg")
-    assert run("db", "plot", used, "-o", heat, "-a", "age,sex").code == 0
+    assert run("db", "status", used, "-o", heat, "-a", "age,sex").code == 0
     assert heat.read_bytes().startswith(b"\x89PNG")
-    again = run("db", "plot", used, "-o", heat)
-    assert (again.code, "exists already" in again.err) == (2, True)
-    assert run("db", "plot", used, "-o", heat, "--force").code == 0
+    again = run("db", "status", used, "-o", heat)
+    assert (again.code, "already exists. Use --force" in again.err) == (6, True)
+    assert run("db", "status", used, "-o", heat, "--force").code == 0
 
 
 CANNOT_BE_DRAWN = [
@@ -401,5 +403,5 @@ def test_what_cannot_be_drawn(used, tmp_path, monkeypatch, subtests):
     for words in CANNOT_BE_DRAWN:
         with subtests.test(words=words):
             monkeypatch.chdir(tmp_path)
-            assert run("db", "plot", used, *words).code == 2
+            assert run("db", "status", used, *words).code == 2
             assert list(tmp_path.iterdir()) == []

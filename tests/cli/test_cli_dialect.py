@@ -121,7 +121,7 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     assert taken.code == 6
     assert "not even --force replaces it" in taken.err
     assert run("ledger", "show", ledger, "--json").json["releases"] == []
-    asked = run("query", place / "view", "--file", tmp_path / "none.sql")
+    asked = run("ask", place / "view", "--file", tmp_path / "none.sql")
     assert (asked.code, "There is no file" in asked.err) == (2, True)
     marked = tmp_path / "marked.toml"
     marked.write_text((place / "people.toml").read_text("utf-8"), "utf-8-sig")

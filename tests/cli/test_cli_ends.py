@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scumble.audit.subjects import of_table
-from scumble.cli import console, signals
-from scumble.cli.groups import rows
+from scumble.cli import console, signals, writing
 from scumble.model.long_work import listening
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.writer import ViewWriter
@@ -172,7 +171,7 @@ def stop(only=None):
     signal.raise_signal(signal.SIGINT)
 
 app.application = stop
-sys.argv = ["scumble", "query"]
+sys.argv = ["scumble", "ask"]
 app.main()
 """
 
@@ -221,8 +220,8 @@ LONG = {
         "compare", "{place}/people.parquet", "-s", "{place}/people.toml", "-e", "1,2", "-j", "2",
         "-m", "alphabeta,anatomy,histogram", "--repeats", "500", "-o", "{out}/page.html",
     ),
-    "query": (
-        "query", "{place}/view",
+    "ask": (
+        "ask", "{place}/view",
         "SELECT age, region, occupation, condition, COUNT(*) FROM t GROUP BY ALL",
     ),
 }  # fmt: skip
@@ -238,7 +237,7 @@ def test_ctrl_c_during_long_work(place, tmp_path, monkeypatch, command, seconds)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     words = [each.format(place=place, out=tmp_path / "out") for each in LONG[command]]
     done = on_terminal([*SCUMBLE, *words], interrupt=seconds)
-    if command == "query" and done.code == 0:
+    if command == "ask" and done.code == 0:
         return  # a quick machine had answered before
     assert done.code == 130
     assert "Traceback" not in done.text
@@ -308,7 +307,7 @@ def processes_with(setting: str) -> list[str]:
 @pytest.mark.parametrize("json", [(), ("--json",)])
 def test_closed_pipe_is_quiet(place, json):
     sql = "SELECT age, condition, COUNT(*) FROM t GROUP BY age, condition"
-    words = [*SCUMBLE, "query", str(place / "view"), sql, *json]
+    words = [*SCUMBLE, "ask", str(place / "view"), sql, *json]
     with subprocess.Popen(words, **PIPES) as child:
         child.stdout.close()
         err = child.stderr.read()
@@ -400,7 +399,10 @@ def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
 
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", stop)
     assert (
-        run("marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet").code == 130
+        run(
+            "release", "marginal", tmp_path / "m", "age,condition", "-o", tmp_path / "o.parquet"
+        ).code
+        == 130
     )
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
@@ -435,26 +437,26 @@ def test_rows_tell_how_far_they_are(place, tmp_path):
 def test_tables_are_written_in_parts(tmp_path, monkeypatch):
     """As if in one part, with a progress, and Ctrl-C between the parts leaves nothing."""
     table = pa.table({"a": range(10), "b": [[1, 2]] * 10})
-    rows.write_table(table, tmp_path / "one.parquet")
-    rows.write_table(table, tmp_path / "one.csv")
-    monkeypatch.setattr(rows, "_CSV_ROWS", 3)
-    monkeypatch.setattr(rows, "_ROW_GROUP", 4)
+    writing.write_table(table, str(tmp_path / "one.parquet"))
+    writing.write_table(table, str(tmp_path / "one.csv"))
+    monkeypatch.setattr(writing, "_AT_ONCE", 3)
+    monkeypatch.setattr(writing, "_ROW_GROUP", 4)
     told = []
     with listening(told.append):
-        rows._write(table, tmp_path / "two.csv")
+        writing._write_csv(table, tmp_path / "two.csv")
     assert told == [0.3, 0.6, 0.9, 1]
     assert (tmp_path / "two.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
-    rows.write_table(table, tmp_path / "two.parquet")
+    writing.write_table(table, str(tmp_path / "two.parquet"))
     assert pq.read_metadata(tmp_path / "two.parquet").num_row_groups == 3
     assert pq.read_table(tmp_path / "two.parquet") == pq.read_table(tmp_path / "one.parquet")
-    rows.write_table(table.slice(0, 0), tmp_path / "none.csv")
+    writing.write_table(table.slice(0, 0), str(tmp_path / "none.csv"))
     assert (tmp_path / "none.csv").read_text() == '"a","b"\n'
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows, "tell", stop)
+    monkeypatch.setattr(writing, "tell", stop)
     with pytest.raises(KeyboardInterrupt):
-        rows.write_table(table, tmp_path / "three.csv")
+        writing.write_table(table, str(tmp_path / "three.csv"))
     assert not list(tmp_path.glob("*three*"))
     assert not list(tmp_path.glob(".*"))

@@ -130,11 +130,11 @@ BAD_QUESTIONS = [
 def test_bad_questions(place, subtests):
     for sql, part in BAD_QUESTIONS:
         with subtests.test(sql=sql):
-            check(run("query", place / "view", sql), 5, part)
+            check(run("ask", place / "view", sql), 5, part)
 
 
 def test_bad_question_as_json(place):
-    done = run("query", place / "view", "SELECT COUNT(*) FROM t WHERE hight > 3", "--json")
+    done = run("ask", place / "view", "SELECT COUNT(*) FROM t WHERE hight > 3", "--json")
     found = json.loads(done.err)
     assert done.code == found["exit_code"] == 5
     assert found["kind"] == "QueryError"
@@ -143,34 +143,34 @@ def test_bad_question_as_json(place):
 
 
 def test_question_must_be_given_once(place, tmp_path):
-    check(run("query", place / "view"), 2, "--file")
-    check(run("query", place / "view", "SELECT 1", "--file", tmp_path / "q.sql"), 2, "--file")
-    check(run("query", place / "view", "--file", tmp_path / "q.sql"), 2, "q.sql")
+    check(run("ask", place / "view"), 2, "--file")
+    check(run("ask", place / "view", "SELECT 1", "--file", tmp_path / "q.sql"), 2, "--file")
+    check(run("ask", place / "view", "--file", tmp_path / "q.sql"), 2, "q.sql")
 
 
 def test_level_is_a_probability(place, subtests):
     for level in ["0", "1", "95", "nan"]:
         with subtests.test(level=level):
-            done = run("query", place / "view", "SELECT COUNT(*) FROM t", "--level", level)
+            done = run("ask", place / "view", "SELECT COUNT(*) FROM t", "--level", level)
             check(done, 2, "0.95")
 
 
 def test_side_table_needs_name_and_file(place, subtests):
     for given in ["regions", "=file.csv", "regions="]:
         with subtests.test(given=given):
-            done = run("query", place / "view", "SELECT COUNT(*) FROM t", "--with", given)
+            done = run("ask", place / "view", "SELECT COUNT(*) FROM t", "--with", given)
             check(done, 2, "NAME=FILE")
 
 
 def test_side_table_must_exist(place):
-    words = ("query", place / "view", "SELECT COUNT(*) FROM t", "--with", "r=nowhere.csv")
+    words = ("ask", place / "view", "SELECT COUNT(*) FROM t", "--with", "r=nowhere.csv")
     check(run(*words), 4, "nowhere.csv")
 
 
 def test_not_a_release(place, tmp_path):
     check(run("show", tmp_path / "nothing"), 6, "nothing")
     check(run("show", tmp_path), 6, "not a release")
-    check(run("query", place / "people.csv", "SELECT COUNT(*) FROM t"), 6, "people.csv")
+    check(run("ask", place / "people.csv", "SELECT COUNT(*) FROM t"), 6, "people.csv")
 
 
 def test_existing_output_is_kept(place, tmp_path):
@@ -187,15 +187,15 @@ def test_damaged_release(place, tmp_path):
     shutil.copytree(place / "view", tmp_path / "view")
     data = tmp_path / "view" / "records.parquet"
     data.write_bytes(data.read_bytes()[:-1] + b"X")
-    check(run("query", tmp_path / "view", "SELECT COUNT(*) FROM t"), 6, "checksum")
+    check(run("ask", tmp_path / "view", "SELECT COUNT(*) FROM t"), 6, "checksum")
 
 
 NO_NUMBERS = [
-    (("query", "view", "SELECT 1", "--level", "abc"), "--level", "a number"),
-    (("demo", "-n", "many"), "--people", "a whole number"),
-    (("demo", "-n", "1.5"), "--people", "a whole number"),
-    (("demo", "-n", "0"), "--people", "at least 1"),
-    (("db", "history", "db", "-n", "x"), "--last", "a whole number"),
+    (("ask", "view", "SELECT 1", "--level", "abc"), "--level", "a number"),
+    (("demo", "--people", "many"), "--people", "a whole number"),
+    (("demo", "--people", "1.5"), "--people", "a whole number"),
+    (("demo", "--people", "0"), "--people", "at least 1"),
+    (("db", "history", "db", "--last", "x"), "--last", "a whole number"),
 ]
 
 

@@ -122,7 +122,7 @@ def test_an_answer_that_is_not_allowed_is_asked_again(ward, capsys):
         "Type a whole number above 0.",
         "There is no column 'ilness'. Did you mean 'illness'?",
         "Type a number from 1 to 4.",
-        "stays.csv exists already. Choose another name.",
+        "stays.csv already exists. Choose another name.",
     ):
         assert sentence in told
 

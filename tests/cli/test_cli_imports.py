@@ -70,8 +70,8 @@ def imported(home: Path, *words: str) -> set[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("query", "uniform", COUNT),
-        ("query", "cells", "SELECT COUNT(*) FROM t WHERE age < 3"),
+        ("ask", "uniform", COUNT),
+        ("ask", "cells", "SELECT COUNT(*) FROM t WHERE age < 3"),
         ("show", "uniform"),
     ],
     ids=" ".join,
@@ -90,9 +90,9 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
             *("publish", "histogram", "p.parquet", "-s", "people.toml", "-e", "1"),
             *("-a", "age", "--neighbours", "replace", "-o", "h"),
         ),
-        ("recommend", "-s", "people.toml", "-a", "age", "-n", "99", "-e", "1"),
+        ("recommend", "-s", "people.toml", "-a", "age", "--rows", "99", "-e", "1"),
         ("schema", "infer", "p.parquet"),
-        ("db", "ask", "asked", "--source", "p.parquet", COUNT),
+        ("ask", "asked", "--source", "p.parquet", COUNT),
         ("db", "create", "new", "p.parquet", "-s", "people.toml", "-e", "1", "--noise", "9"),
     ],
     ids=lambda words: " ".join(words[:6]),
@@ -100,7 +100,7 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
 def test_small_tables_need_no_compiler(home: Path, words: tuple[str, ...]) -> None:
     """Parquet files need no DuckDB; only databases, which read questions, need sqlglot."""
     unneeded = {"scipy.special", "duckdb", "sqlglot"}
-    read = {"sqlglot"} if words[0] == "db" else set()
+    read = {"sqlglot"} if words[0] in ("db", "ask") else set()
     assert imported(home, *words) & (COMPILERS | unneeded) == read
 
 
@@ -119,9 +119,9 @@ def test_methods_are_listed_without_their_code(home: Path, words: str, families:
 def test_plain_values_and_others_are_read_alike(home: Path, tmp_path: Path) -> None:
     """A value that is not plain goes to typer's validators, with their sentences."""
     folder = str(home / "uniform")
-    assert run("query", folder, COUNT, "--level", "0.9").code == 0
-    assert run("query", folder, COUNT, "--level", "9e-1").code == 0
-    done = run("query", folder, COUNT, "--level", "many")
+    assert run("ask", folder, COUNT, "--level", "0.9").code == 0
+    assert run("ask", folder, COUNT, "--level", "9e-1").code == 0
+    done = run("ask", folder, COUNT, "--level", "many")
     assert done.code == 2
     assert "must be a number" in done.err
 

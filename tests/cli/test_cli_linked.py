@@ -53,12 +53,12 @@ def test_show_names_tables_keys_and_the_promise(hospital: Path) -> None:
 
 
 def test_questions_about_one_table_have_an_error_and_joins_are_a_model(hospital: Path) -> None:
-    one = run("query", hospital, "SELECT COUNT(*) FROM people", "--json").json
+    one = run("ask", hospital, "SELECT COUNT(*) FROM people", "--json").json
     assert one[0]["stderr"] is not None
-    joined = run("query", hospital, JOIN)
+    joined = run("ask", hospital, JOIN)
     assert "model: counted in joined synthetic rows" in joined.err
     assert "no interval" in joined.out
-    wrong = run("query", hospital, "SELECT COUNT(*) FROM doctors")
+    wrong = run("ask", hospital, "SELECT COUNT(*) FROM doctors")
     assert wrong.code == 5
     assert "people, visits. Got doctors" in wrong.err
 
@@ -75,8 +75,8 @@ def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> Non
     typed = pyarrow.parquet.read_table(tmp_path / "drawn-visits.parquet")
     assert typed.to_pylist() == visits.to_pylist()
     again = run(*words, tmp_path / "drawn.csv")
-    assert again.code == 2
-    assert "drawn-people.csv' exists already" in again.err
+    assert again.code == 6
+    assert "drawn-people.csv already exists" in again.err
     nowhere = run("rows", hospital)
     assert nowhere.code == 2
     assert "--output FILE" in nowhere.err
@@ -86,7 +86,7 @@ def test_rows_go_to_a_file_for_each_table(hospital: Path, tmp_path: Path) -> Non
 
 
 def test_commands_for_one_table_say_so(hospital: Path) -> None:
-    refused = run("marginal", hospital, "age")
+    refused = run("release", "marginal", hospital, "age")
     assert refused.code != 0
     assert "give the folder of one" in refused.err
 
@@ -125,7 +125,7 @@ def test_linked_publishes_several_tables(folder: Path) -> None:
     assert sc.open(folder / "view").given == {"visits": ("age",)}
     again = run(*given(folder), "-o", folder / "view")
     assert again.code != 0
-    assert "exists already" in again.err
+    assert "already exists" in again.err
 
 
 def test_linked_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:
@@ -155,7 +155,7 @@ def test_postgresql_has_the_tables_the_releases_and_the_rows(folder: Path, postg
         words += ["--table", f"{name}=link_{name}", "-s", f"{name}={folder / name}.toml"]
     done = run("publish", "linked", *words, *given(folder)[4:], "--to", view)
     assert done.code == 0, done.err
-    assert run("query", view, JOIN).code == 0
+    assert run("ask", view, JOIN).code == 0
     said = run("rows", view, "-n", "40", "--seed", "1", "-o", rows)
     assert said.code == 0, said.err
     assert "Wrote 40 rows to" in said.err
@@ -168,7 +168,7 @@ def test_postgresql_has_the_tables_the_releases_and_the_rows(folder: Path, postg
     assert visits.to_pylist() == drawn["visits"].to_pylist()
     again = run("rows", view, "-o", rows)
     assert again.code != 0
-    assert "already. Choose another name, or say --force" in again.err
+    assert "already exists. Use --force to replace it." in again.err
     assert run("rows", view, "-n", "5", "-o", rows, "--force").code == 0
     foreign = f"{database.partition('?')[0]}/public.link_people?{database.partition('?')[2]}"
     kept = run(

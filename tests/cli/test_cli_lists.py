@@ -85,38 +85,45 @@ def test_one_column_is_named_alike_for_all_methods(tmp_path, method, column, mor
 
 
 def test_top(folder) -> None:
-    [first, *rest] = json.loads(run("top", str(folder / "baskets"), "-k", "3", "--json").out)
+    [first, *rest] = json.loads(
+        run("release", "top", str(folder / "baskets"), "-n", "3", "--json").out
+    )
     assert first["items"] == ["a"]
     assert first["low"] < 300 < first["high"]
     assert len(rest) == 2
-    assert len(run("top", str(folder / "baskets"), "-n", "3", "--json").json) == 3
-    shown = run("top", str(folder / "baskets"), "--length", "3", "-k", "1")
+    assert len(run("release", "top", str(folder / "baskets"), "-n", "3", "--json").json) == 3
+    shown = run("release", "top", str(folder / "baskets"), "--length", "3", "-n", "1")
     assert "['a', 'b', 'c']" in shown.out
     assert "chosen by their estimates" not in shown.err  # there is one set of three
-    some = run("top", str(folder / "baskets"), "-k", "1")
+    some = run("release", "top", str(folder / "baskets"), "-n", "1")
     assert "groups are shown, chosen by their estimates" in some.err
-    assert run("top", str(folder / "baskets"), "-k", "0").code == 2
+    assert run("release", "top", str(folder / "baskets"), "-n", "0").code == 2
 
 
 def test_rules(folder) -> None:
-    found = run("rules", str(folder / "baskets"), "--support", "50", "--confidence", "0.9")
+    found = run(
+        "release", "rules", str(folder / "baskets"), "--support", "50", "--confidence", "0.9"
+    )
     assert found.code == 0
     assert "['c']" in found.out
-    assert run("rules", str(folder / "pages"), "--support", "1", "--confidence", "0.5").code == 2
+    assert (
+        run("release", "rules", str(folder / "pages"), "--support", "1", "--confidence", "0.5").code
+        == 2
+    )
 
 
 def test_next(folder) -> None:
-    found = json.loads(run("next", str(folder / "pages"), "a", "--json").out)
+    found = json.loads(run("release", "next", str(folder / "pages"), "a", "--json").out)
     assert found["next"][0]["next"] == "b"
-    assert "(end)" in run("next", str(folder / "pages"), "b").out
-    refused = run("next", str(folder / "pages"), "zebra").err
+    assert "(end)" in run("release", "next", str(folder / "pages"), "b").out
+    refused = run("release", "next", str(folder / "pages"), "zebra").err
     assert refused == "Error: VALUES must be values of 'pages' (a, b, c). Got 'zebra' instead.\n"
-    assert run("next", str(folder / "baskets")).code == 2
+    assert run("release", "next", str(folder / "baskets")).code == 2
 
 
 def test_closed(folder, tmp_path) -> None:
     output = tmp_path / "closed.toml"
-    given = ("closed", str(folder / "keys"), str(folder / "schema.toml"))
+    given = ("schema", "close", str(folder / "keys"), str(folder / "schema.toml"))
     assert run(*given, "-o", str(output)).code == 0
     closed = sc.Schema.load(output)["query"].domain
     assert closed == sc.Category(("rain", "other"), other="other")
@@ -135,7 +142,7 @@ def test_two_levels_of_keys(folder, tmp_path) -> None:
     table = (str(log), "--schema", str(schema))
     done = run("publish", "keys", *table, *given, "--person", "who", *promise, "-o", output)
     assert done.code == 0, done.err
-    [found] = json.loads(run("top", output, "--length", "2", "--json").out)
+    [found] = json.loads(run("release", "top", output, "--length", "2", "--json").out)
     assert (found["query"], found["url"]) == ("rain", "a.org")
     assert found["noise_low"] <= 298 <= found["noise_high"]
     assert found["low"] == min(found["noise_low"], found["value"])

@@ -35,7 +35,7 @@ def _publish(folder: Path, name: str, method: str, *words: str):
 
 
 def test_a_marginal_as_csv(pairs: Path) -> None:
-    done = run("marginal", pairs / "pairs", "sex,job", "--nonnegative", "--integers")
+    done = run("release", "marginal", pairs / "pairs", "sex,job", "--nonnegative", "--integers")
     assert done.code == 0, done.err
     rows = list(csv.DictReader(io.StringIO(done.out)))
     assert len(rows) == 10
@@ -44,23 +44,25 @@ def test_a_marginal_as_csv(pairs: Path) -> None:
 
 
 def test_a_marginal_as_json_and_files(pairs: Path) -> None:
-    done = run("marginal", pairs / "pairs", "job", "--json")
+    done = run("release", "marginal", pairs / "pairs", "job", "--json")
     assert [row["job"] for row in done.json][:2] == ["cook", "driver"]
     for name in ("table.parquet", "table.csv"):
         written = pairs / name
-        assert run("marginal", pairs / "pairs", "job", "-o", written).code == 0
-        refused = run("marginal", pairs / "pairs", "job", "-o", written)
-        assert refused.code != 0
-        assert "exists already" in refused.err
-        assert run("marginal", pairs / "pairs", "job", "-o", written, "--force").code == 0
+        assert run("release", "marginal", pairs / "pairs", "job", "-o", written).code == 0
+        refused = run("release", "marginal", pairs / "pairs", "job", "-o", written)
+        assert refused.code == 6
+        assert "already exists" in refused.err
+        assert (
+            run("release", "marginal", pairs / "pairs", "job", "-o", written, "--force").code == 0
+        )
     assert pq.read_table(pairs / "table.parquet").num_rows == 5
 
 
 def test_what_is_not_there_is_said(pairs: Path) -> None:
-    done = run("marginal", pairs / "pairs", "age,sex,job")
+    done = run("release", "marginal", pairs / "pairs", "age,sex,job")
     assert done.code != 0
     assert "ties age, sex, job together" in done.err
-    assert "no column 'height'" in run("marginal", pairs / "pairs", "height").err
+    assert "no column 'height'" in run("release", "marginal", pairs / "pairs", "height").err
 
 
 def test_lists_of_sets(pairs: Path) -> None:
@@ -78,6 +80,6 @@ def test_a_cube_and_its_bound(pairs: Path) -> None:
     done = _publish(pairs, "cube", "datacube", "-a", "age,sex,job", "--within", "30")
     assert done.code == 0, done.err
     asked = "SELECT COUNT(*) FROM t WHERE age < 5 AND sex = 'f' AND job = 'cook'"
-    assert run("query", pairs / "cube", asked).code == 0
+    assert run("ask", pairs / "cube", asked).code == 0
     fourier = _publish(pairs, "signs", "fourier", "-a", "sex", "--ways", "1")
     assert fourier.code == 0, fourier.err

@@ -97,7 +97,7 @@ def test_a_command_without_a_method_says_what_to_write(subtests):
 
 
 def test_care_stands_for_an_epsilon(place):
-    words = ("recommend", "-s", place / "people.toml", "-a", "age", "-n", "99")
+    words = ("recommend", "-s", place / "people.toml", "-a", "age", "--rows", "99")
     found = [run(*words, *given, "--json") for given in (("-e", "0.46"), ("--care", "careful"))]
     assert found[0].json == found[1].json
     assert found[0].json["best"]["command"].startswith("scumble publish privtree TABLE --schema ")

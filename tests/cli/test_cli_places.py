@@ -63,12 +63,12 @@ def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
     words = ("publish", "uniform", place / "people.parquet", "-s", place / "people.toml", *EPSILON)
     assert run(*words, "-o", "empty").code == 0
     again = run(*words, "-o", "empty")
-    assert (again.code, "say --force to replace it" in again.err) == (6, True)
+    assert (again.code, "Use --force to replace it" in again.err) == (6, True)
     for force in ((), ("--force",)):
         own = run(*words, "-o", "own", *force)
         assert own.code == 6
         assert "own exists and is not a release" in own.err
-        assert "or say --force" not in own.err
+        assert "Use --force" not in own.err
     assert "not to the current one: name it" in run(*words, "-o", "").err
     both = run(*words, "-o", "new", "--to", "postgresql://nobody@localhost/x/y.z")
     assert (both.code, "not both" in both.err) == (2, True)

@@ -1,5 +1,9 @@
 """What is shown of long work: how far it is, and the time left where the work can be counted."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 
 from scumble.audit.subjects import of_release
@@ -105,7 +109,7 @@ def test_a_journal_tells_how_far_it_is_read(place, tmp_path):
 def test_steps_are_counted_before(tmp_path):
     for report in (True, False):
         said = []
-        run_demo(200, tmp_path / "demo", said.append, report=report)
+        run_demo(200, tmp_path / "demo", said.append, report=report, force=True)
         assert len(said) == demo_steps(report)
     said = []
     make_demo(tmp_path, Address("127.0.0.1", 0), said.append, people=200)
@@ -145,3 +149,38 @@ def test_the_time_left_is_shown_if_the_work_tells(told, left):
     assert done.code == 0
     assert "Working" in done.text
     assert ("left" in done.text) == left
+
+
+LINES = """
+import time
+from scumble.cli import bars
+from scumble.model.long_work import tell
+bars.LINE_SECONDS = 0.2
+with bars.{kind}:
+    time.sleep(0.3)
+    {told}
+    time.sleep(0.6)
+"""
+LOGGED = [
+    ("working('Working')", "tell(1, 4)", r"Working: 25 %, 0:00:0\d left"),
+    ("working('Working')", "pass", r"Working: 0:00:0\d so far"),
+    ("progress('Reading', lambda: 8) as rows", "rows(2)", r"Reading: 25 %, 0:00:0\d left"),
+    ("progress('Reading', 8) as rows", "rows(9)", r"Reading: last steps, 0:00:0\d so far"),
+]
+
+
+@pytest.mark.parametrize(("kind", "told", "line"), LOGGED)
+def test_a_log_has_a_line_now_and_then(kind, told, line):
+    """Where stderr is no terminal; a number of rows is never in it."""
+    code = LINES.format(kind=kind, told=told)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert 2 <= len(lines) <= 5
+    assert re.fullmatch(line, lines[-1])
+
+
+def test_json_has_no_lines_beside_it():
+    code = "from scumble.cli import console; console._running.json = True\n"
+    code += LINES.format(kind="working('Working')", told="pass")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

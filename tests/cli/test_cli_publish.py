@@ -124,7 +124,7 @@ def test_infer_does_not_overwrite(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("precious")
     words = ("schema", "infer", place / "people.csv", "-o", file)
-    assert run(*words).code == 3
+    assert run(*words).code == 6
     assert file.read_text() == "precious"
     assert run(*words, "--force").code == 0
 
@@ -194,7 +194,7 @@ def test_show_tells_promises_limits_and_how_to_ask(place):
     text = " ".join(run("show", place / "view").out.split())
     for part in ("uniform", "epsilon = 2", "Promised", "Not promised", "proof:", "condition"):
         assert part in text
-    command = text.partition("scumble query ")[2]
+    command = text.partition("scumble ask ")[2]
     assert command
     found = run("show", place / "view", "--json").json
     assert found == json.loads((place / "view" / "manifest.json").read_text())
@@ -227,7 +227,7 @@ def test_publish_says_what_is_published_unchanged(place, tmp_path):
 UNSAVED = [
     (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
     (["--book", "{}/people.book"], 2, "--identifier COLUMN, or by alphabeta with --views"),
-    (["--identifier", "person", "--book", "{}/taken"], 6, "exists already"),
+    (["--identifier", "person", "--book", "{}/taken"], 6, "already exists"),
     (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
 ]
 

@@ -61,7 +61,7 @@ def published(folder: Path, method: str, *words: str) -> Path:
 
 
 def checked(view: Path, sql: str, promise: str) -> None:
-    asked = run("query", str(view), sql, "--json")
+    asked = run("ask", str(view), sql, "--json")
     assert asked.code == 0, asked.err
     [answer] = json.loads(asked.out)
     assert answer["low"] <= answer["value"] <= answer["high"]

@@ -53,12 +53,12 @@ def test_the_kept_help_is_that_of_the_commands(columns):
     assert (done.stdout == HELP_FILE.read_bytes()) == (columns >= 80)
 
 
-@pytest.mark.parametrize("columns", [79, 80, 200])
+@pytest.mark.parametrize("columns", [60, 80, 200])
 def test_help_on_a_terminal_is_as_wide_as_it(columns):
     """A kept text on a wide terminal, and lines broken by typer on a narrow one."""
     shown = on_terminal([*HELP[:-1], "-h"], columns).output
     assert max(map(len, shown.splitlines())) < columns
-    assert ("with privacy and errors\r\n" in shown) == (columns > 79)
+    assert (shown.replace("\r\n", "\n") == HELP_FILE.read_text("ascii")) == (columns >= 80)
 
 
 def test_help_into_a_closed_pipe():
@@ -70,10 +70,10 @@ def test_help_into_a_closed_pipe():
 
 
 ALONE = [
-    ("query",),
+    ("ask",),
     ("db",),
     ("db", "nothing"),
-    ("db", "ask", "-h"),
+    ("ask", "-h"),
     ("publish", "--nothing"),
     ("publish", "uniform", "--nothing"),
 ]
@@ -101,7 +101,7 @@ def test_help_is_quick():
     assert min(times) < 0.3
 
 
-COMMANDS = ["schema", "db", "publish", "show", "query", "release", "demo", "version"]
+COMMANDS = ["schema", "db", "publish", "show", "ask", "rows", "release", "token", "demo"]
 
 
 def test_every_command_is_listed_and_has_help(subtests):
@@ -112,8 +112,7 @@ def test_every_command_is_listed_and_has_help(subtests):
 
 
 def test_version():
-    assert run("version").out == run("--version").out == f"scumble {__version__}\n"
-    assert run("version", "--json").json == {"version": __version__}
+    assert run("--version").out == f"scumble {__version__}\n"
 
 
 def test_methods_are_listed_on_one_screen():

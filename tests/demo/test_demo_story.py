@@ -126,7 +126,9 @@ def test_an_earlier_demo_is_replaced_and_nothing_else(tmp_path):
     folder = tmp_path / "out"
     run_demo(50, folder, lambda _: None, report=False)
     assert not (folder / "report.html").exists()
-    run_demo(60, folder, lambda _: None, report=False)
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
+        run_demo(60, folder, lambda _: None, report=False)
+    run_demo(60, folder, lambda _: None, report=False, force=True)
     assert sc.open(folder / "uniform").evidence.rows == 60
     mine = tmp_path / "mine"
     mine.mkdir()

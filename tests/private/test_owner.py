@@ -217,7 +217,7 @@ class TestBook:
         with pytest.raises(sc.ReleaseError, match="outside of release folders"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "other" / "book")
         (tmp_path / "taken").touch()
-        with pytest.raises(sc.ReleaseError, match="exists already"):
+        with pytest.raises(sc.OutputExistsError, match="already exists"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "taken")
         assert not (tmp_path / "view").exists()
         release.save(tmp_path / "view", insecure=True, book=tmp_path / "own" / "people.book")

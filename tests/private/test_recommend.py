@@ -25,6 +25,7 @@ from scumble.private.recommend import CARE_LEVELS, USES, Advice, _Case
 LINE = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 4095))])
 AGES = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 99))])
 GRID = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 127)) for name in "xy"])
+TENS = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 9)) for name in "xy"])
 MANY = sc.Schema([sc.Attribute(f"a{i}", "quasi", sc.IntegerRange(0, 9)) for i in range(12)])
 BITS = sc.Schema([sc.Attribute(f"a{i}", "quasi", sc.IntegerRange(0, 1)) for i in range(30)])
 LONG = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 2**20))])
@@ -61,6 +62,8 @@ FITS = [
     (AGES, {"rows": 10**4}, "hierarchy"),
     (AGES, {"rows": 10**4, "neighbours": "replace"}, "histogram"),
     (AGES, {"rows": 10**4, "occupied": 0.03}, "privtree"),
+    (TENS, {"rows": 10**4, "neighbours": "replace"}, "histogram"),
+    (TENS, {"rows": 100, "neighbours": "replace"}, "mosaic"),
     (GRID, {"rows": 1000}, "mosaic"),
     (GRID, {"rows": 10**7}, "mosaic"),
     (GRID, {"rows": 10**5, "occupied": 0.5}, "hierarchy"),
@@ -373,7 +376,7 @@ def test_printed_advice_says_the_best_first_and_then_the_alternatives() -> None:
     assert len(lines) == 2 + 1 + 3 + 1 + 1 + len(advice.alternatives)
     assert "Not recommended here:" not in lines
     told = advice.text("people.csv", "people.toml", "view", reasons=True)
-    assert "people.csv --schema people.toml" in told
+    assert "scumble publish people.csv --schema people.toml" in told
     for name, reason in advice.not_recommended.items():
         assert name in told
         assert reason in told

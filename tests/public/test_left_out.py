@@ -66,8 +66,8 @@ def test_publishing_says_what_is_counted(tmp_path) -> None:
     done = run(*given, "-o", tmp_path / "release")
     said = "(--contribution 1, which it is if none is given); answers leave out the others"
     assert done.err.count(said) == 1
-    assert ONE_ROW in run("query", tmp_path / "release", "SELECT COUNT(*) FROM t").err
-    told = run("query", tmp_path / "release", "SELECT COUNT(*) FROM t", "--json").json
+    assert ONE_ROW in run("ask", tmp_path / "release", "SELECT COUNT(*) FROM t").err
+    told = run("ask", tmp_path / "release", "SELECT COUNT(*) FROM t", "--json").json
     assert told[0]["notes"] == [ONE_ROW]
     done = run(*given, "--contribution", "3", "-o", tmp_path / "three")
     assert "At most 3 rows of each person are counted (--contribution 3)" in done.err
@@ -110,5 +110,5 @@ def test_an_empty_table_has_the_notes_on_its_question(sql: str, tmp_path) -> Non
             assert note in repr(answer)
             assert decode_answer(encode_answer(answer)).notes == [note]
     histogram().save(tmp_path / "release", insecure=True)
-    assert note in run("query", tmp_path / "release", sql).err
-    assert note in run("query", tmp_path / "release", sql, "--json").err
+    assert note in run("ask", tmp_path / "release", sql).err
+    assert note in run("ask", tmp_path / "release", sql, "--json").err

@@ -54,7 +54,7 @@ def test_a_saved_release_is_saved_again_as_a_copy(saved: Path, tmp_path: Path) -
 
 def test_an_existing_folder_is_in_the_way(made: sc.Release, saved: Path) -> None:
     before = (saved / "manifest.json").read_bytes()
-    with pytest.raises(sc.ReleaseError, match="exists already"):
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
         made.save(saved)
     assert (saved / "manifest.json").read_bytes() == before
     made.save(saved, force=True)

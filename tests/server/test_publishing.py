@@ -507,6 +507,27 @@ def done(browser, draft):
 
 
 @pytest.mark.usefixtures("worked_here")
+def test_the_page_names_each_column_that_is_left_out(owned):
+    browser = Browser(owned, "owner")
+    lines = ["day;empty;cost", *(f"0{k % 9 + 1}/0{k % 7 + 1}/2024;;{k},5" for k in range(60))]
+    name, content = "/publish/upload?name=stays.csv", "\n".join(lines).encode()
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    page = done(browser, draft)
+    assert "&#39;day&#39; (identifier): Left out, as no value tells whether the day" in page.text
+    assert "&#39;empty&#39; (identifier): No value to learn from" in page.text
+    schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
+    assert schema["cost"].spelling.decimal == ","
+    page = browser.post(f"{draft}/schema", **{"role-2": "sensitive", "declared-2": "1", "then": ""})
+    assert (
+        owned.service.workshop.draft(draft.rpartition("/")[2]).schema["cost"].spelling is not None
+    )
+    assert "why columns are left out" in page.text
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
+@pytest.mark.usefixtures("worked_here")
 def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
     browser = Browser(owned, "owner")
     content, name = b"age,sex\n30,f\n41,m\n52,f\n", "/publish/upload?name=few.csv"

@@ -87,8 +87,8 @@ def on_terminal(
     folder: Path | None = None,
     typed: str = "",
 ) -> Ended:
-    """Run a program on a terminal, with what is `typed` for its questions; press Ctrl-C `interrupt`
-    seconds after it shows something first.
+    """Run a program on a terminal; press Ctrl-C `interrupt` seconds after it shows something first.
+    What is `typed` waits there from the start.
 
     Before that, the interpreter starts: on a busy machine nobody knows how long that takes.
     """

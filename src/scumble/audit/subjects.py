@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure, hooks
+from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
@@ -39,6 +40,7 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_place
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
+from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
 from scumble.private.tables.open import open_source
@@ -47,6 +49,7 @@ from scumble.public import plot
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
 from scumble.public.archive.promises import check_promises
+from scumble.public.plot.answers import learned
 from scumble.public.release import Release
 
 GAMES = 200_000
@@ -142,8 +145,6 @@ def _learned(release: Release, known: Sequence[str], worst: int) -> AttackResult
     found = linkage(release, known)
     figure = ""
     if plot.available():
-        from scumble.public.plot.answers import learned
-
         certainty, people = found.posterior.max(axis=1).tolist(), found.candidates.tolist()
         figure = plot.svg(learned(certainty, people, float(found.prior.max())))
     return AttackResult(known, found.worst(worst), figure)
@@ -299,8 +300,6 @@ def of_database(
     The twin is a database of made-up people with the same promise. `progress` is called with the
     number of attacks made, of `attacks()`.
     """
-    from scumble.private.database.inspect import DatabaseInspection
-
     with DatabaseInspection(folder) as reading:
         faults, terms, promise = reading.verify(), reading.terms, reading.guarantee
     claim = "every answer was paid for and written down"
@@ -322,16 +321,12 @@ def of_database(
 
 def attacks() -> int:
     """Return the number of attacks on the twin of a database."""
-    from scumble.audit.attacks import ATTACKS
-
     return len(ATTACKS)
 
 
 def _attacks(
     epsilon: float, noise: float, seed: int | None, progress: Progress, people: int = 40
 ) -> Sequence[Finding]:
-    from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
-
     rng = np.random.default_rng(seed)
     found = []
     for name in ATTACKS:

@@ -24,29 +24,51 @@ if TYPE_CHECKING:
 
     app: typer.Typer  # all commands; made when it is asked for
 
-_PURPOSE = (
-    "Publish tables about people, and ask them questions, with privacy and errors that are "
-    "stated exactly."
-)
-# The commands and their modules, in the order of the help; groups of commands come after them.
-_COMMANDS = {
-    **dict.fromkeys(("show", "query"), "commands"),
-    "marginal": "publish",
-    **dict.fromkeys(("rows", "export"), "groups.rows"),
-    **dict.fromkeys(("top", "rules", "next", "closed"), "groups.lists"),
-    "recommend": "recommend",
-    "compare": "compare",
-    "audit": "audit",
-    "serve": "groups.server",
-    **dict.fromkeys(("demo", "doctor", "version"), "commands"),
+_PURPOSE = "Publish tables about people with privacy and error stated exactly."
+# The commands by the sections of the help, in its order, each with its module; of a group of
+# commands, the module and the name of the group in it.
+_SECTIONS = {
+    "Publish a table": {
+        "demo": "commands",
+        "schema": "schema:app",
+        "recommend": "recommend",
+        "compare": "compare",
+        "publish": "publish_group:app",
+        "release": "release:app",
+        "audit": "audit",
+    },
+    "Use what was published": {
+        "show": "commands",
+        "ask": "ask",
+        "rows": "groups.rows",
+    },
+    "Answer live, and keep account": {
+        "db": "database:app",
+        "ledger": "groups.ledger:app",
+        "serve": "groups.server",
+        "token": "groups.server:token_app",
+        "doctor": "commands",
+    },
 }
-_GROUPS = {
-    "publish": "publish_group.app",
-    "release": "release.app",
-    "schema": "commands.schema_app",
-    "db": "database.app",
-    "ledger": "groups.ledger.app",
-    "server": "groups.server.app",
+_COMMANDS = {name: place for each in _SECTIONS.values() for name, place in each.items()}
+# What commands were called before, and what is called now.
+OLD_NAMES = {
+    "query": "ask",
+    "db ask": "ask",
+    "db cost": "ask --preview",
+    "db plot": "db status --output",
+    "export": "rows",
+    "methods": "publish --list",
+    "select": "recommend",
+    "advise": "recommend",
+    "link": "publish linked",
+    **{
+        name: f"release {name}"
+        for name in ("republish", "insert", "delete", "marginal", "top", "rules", "next")
+    },
+    "closed": "schema close",
+    "server": "token",
+    "version": "--version",
 }
 HELP = Path(__file__).with_name("help.txt")
 _HELP_COLUMNS = 80  # a wider terminal shows the same
@@ -58,15 +80,15 @@ def application(only: str | None = None) -> typer.Typer:
     """Return the program: with all commands, or for a quicker start with the one that is named."""
     from scumble.cli import commands, console
 
-    found = console.application("scumble", _PURPOSE)
+    found = console.application("scumble", _PURPOSE, _SECTIONS, OLD_NAMES)
     found.callback()(commands.start)
-    for name, module in _COMMANDS.items():
+    for name, place in _COMMANDS.items():
         if only in (None, name):
-            found.command(name)(_function(module, name))
-    for name, place in _GROUPS.items():
-        if only in (None, name):
-            module, _, group = place.rpartition(".")
-            found.add_typer(getattr(import_module(f"scumble.cli.{module}"), group), name=name)
+            module, _, group = place.partition(":")
+            if group:
+                found.add_typer(getattr(import_module(f"scumble.cli.{module}"), group), name=name)
+            else:
+                found.command(name)(_function(module, name))
     return found
 
 
@@ -111,7 +133,7 @@ def _run(words: Sequence[str]) -> None:
     from scumble.cli import console
 
     sys.meta_path.insert(0, WithoutPandas())
-    named = words[0] if words and words[0] in {**_COMMANDS, **_GROUPS} else None
+    named = words[0] if words and words[0] in _COMMANDS else None
     try:
         console.run(application(named))
     finally:

@@ -38,9 +38,10 @@ def audit(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Try to break what is promised: of a release, a database, a method, or a table as it is.
+    """Try to break the promise of a release, database or method.
 
-    An audit can refute, never prove. The exit code is 7 if something is refuted.
+    A table as it is can be audited, too. An audit can refute, never prove. The exit code is 7 if
+    something is refuted.
     """
     options.refuse_existing(output, force=force)
     chosen = [subject is not None, method is not None, everything]
@@ -52,7 +53,12 @@ def audit(
         reports = _audit_catalogue(runs)
     elif method is not None:
         given = [*(parameter or []), *([] if epsilon is None else [f"epsilon={epsilon}"])]
-        reports = [_audit_method(method, k, l, values, claim_epsilon, given, runs)]
+        if (k, l) != (None, None):
+            raise ParameterError(
+                "--k and --l are what is claimed of a table. Give a method its own as "
+                "--parameter k=49."
+            )
+        reports = [_audit_method(method, values, claim_epsilon, given, runs)]
     else:
         people = (options.columns(known), worst)
         owner = (against, joined)
@@ -112,8 +118,6 @@ def _audit_address(address: str, known: list[str], worst: int) -> Report:
 
 def _audit_method(
     method: str,
-    k: float | None,
-    l: int | None,  # noqa: E741
     values: int,
     claimed: float | None,
     parameters: list[str],
@@ -124,7 +128,6 @@ def _audit_method(
     from scumble.private.mechanism import create
 
     named: dict[str, Any] = dict(map(_parameter, parameters))
-    named |= {name: _whole(value) for name, value in (("k", k), ("l", l)) if value is not None}
     mechanism = create(method, **named)
     if claimed is None and "epsilon" not in named:
         raise ParameterError("Say what is claimed with --claim-epsilon, such as 0.5.")
@@ -181,11 +184,11 @@ SchemaFile = Annotated[
 ]
 K = Annotated[
     float | None,
-    typer.Option("--k", metavar="NUMBER", help="Table: k-anonymity claimed. Method: its k."),
+    typer.Option("--k", metavar="NUMBER", help="Table: k-anonymity claimed."),
 ]
 L = Annotated[
     int | None,
-    typer.Option("--l", metavar="NUMBER", help="Table: l-diversity claimed. Method: its l."),
+    typer.Option("--l", metavar="NUMBER", help="Table: l-diversity claimed."),
 ]
 T = Annotated[
     float | None, typer.Option("--t", metavar="NUMBER", help="Table: t-closeness claimed.")
@@ -224,7 +227,7 @@ Joined = Annotated[
 ]
 Method = Annotated[
     str | None,
-    typer.Option("--method", "-m", metavar="NAME", help="A method that publishes rows."),
+    typer.Option("--method", metavar="NAME", help="A method that publishes rows."),
 ]
 Values = Annotated[
     int, typer.Option("--values", metavar="NUMBER", help="Method: sensitive values to hide among.")
@@ -239,7 +242,9 @@ Epsilon = Annotated[
 ]
 Parameter = Annotated[
     list[str] | None,
-    typer.Option("--parameter", "-p", metavar="NAME=VALUE", help="Method: any other parameter."),
+    typer.Option(
+        "--parameter", "-p", metavar="NAME=VALUE", help="Method: a parameter of it, as k=49."
+    ),
 ]
 Runs = Annotated[
     int, typer.Option("--runs", metavar="NUMBER", help="Runs, or games, for each test.")

@@ -1,8 +1,9 @@
 """What a command shows while it works: a bar on stderr with the time since the start and, where the
 work can be counted, the time left.
 
-Work says how far it is by `long_work.tell`, or by the function that a bar gives. There is nothing
-to see where stderr is no terminal. rich is imported when something is drawn.
+Work says how far it is by `long_work.tell`, or by the function that a bar gives. Where stderr is no
+terminal there is a line every ten seconds, unless the command prints JSON: a program wants one
+object on stderr at most. rich is imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from scumble.cli.console import say, stderr
+from scumble.cli.console import prints_json, say, stderr
 from scumble.model.long_work import listening
 
 if TYPE_CHECKING:
@@ -22,19 +24,21 @@ if TYPE_CHECKING:
 
 Total = int | Callable[[], int | None] | None
 _SOON = 1.0  # seconds after which a command that is still working says so
+LINE_SECONDS = 10.0  # between two lines where stderr is no terminal
 _MOMENT = 0.1  # seconds between two looks at how far the work is
 
 
 @contextmanager
-def progress(title: str, total: Total = None) -> Iterator[Callable[[int], None] | None]:
+def progress(title: str, total: Total = None) -> Iterator[Callable[[int], None]]:
     """Show a bar at once; give a function that takes the number of rows done so far.
 
-    It is None where stderr is no terminal. `total` is the number of rows if it is known, or a
-    function that is called on a terminal and returns it. The bar shows a share and times, never a
-    number of rows, which may be private.
+    `total` is the number of rows if it is known, or a function that is called when something is
+    shown and returns it. What is shown is a share and times, never a number of rows, which may be
+    private.
     """
     if not sys.stderr.isatty():
-        yield None
+        with _logged(title, total) as state:
+            yield state.count
         return
     whole = total() if callable(total) else total
     with _bar() as bar:
@@ -58,18 +62,39 @@ def working(title: str, total: Total = None) -> Iterator[Callable[[int], None]]:
     The bar has no end and no time left as long as nothing is told. Work that takes less than a
     second shows nothing, and does not wait for rich to be imported.
     """
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
+    shown = _shown if sys.stderr.isatty() else _logged
+    with shown(title, total) as state:
+        yield state.count
+
+
+@contextmanager
+def _shown(title: str, total: Total) -> Iterator[_Reached]:
+    """Show a bar for the work inside the block, from a second after its start."""
+    with _watched(_draw, title, total) as state:
+        yield state
+
+
+@contextmanager
+def _logged(title: str, total: Total) -> Iterator[_Reached]:
+    """Say every ten seconds how far the work inside the block is."""
+    with _watched(_say_lines, title, total) as state:
+        yield state
+
+
+@contextmanager
+def _watched(
+    watch: Callable[[str, _Reached, threading.Event], None], title: str, total: Total
+) -> Iterator[_Reached]:
+    """Run `watch` in a thread of its own as long as the work inside the block takes."""
     state, done = _Reached(total), threading.Event()
-    drawing = threading.Thread(target=_draw, args=(title, state, done), daemon=True)
-    drawing.start()
+    watching = threading.Thread(target=watch, args=(title, state, done), daemon=True)
+    watching.start()
     try:
         with listening(state.tell):
-            yield state.count
+            yield state
     finally:
         done.set()
-        drawing.join()
+        watching.join()
 
 
 class _Reached:
@@ -107,6 +132,21 @@ def _draw(title: str, state: _Reached, done: threading.Event) -> None:
                 bar.update(task, total=1.0, completed=share)
 
 
+def _say_lines(title: str, state: _Reached, done: threading.Event) -> None:
+    """Say every ten seconds how far the work is, until it is done."""
+    start = monotonic()
+    while not done.wait(LINE_SECONDS):
+        if prints_json():
+            continue
+        share, elapsed = state.share(), monotonic() - start
+        if share is None:
+            say(f"{title}: {clock(elapsed)} so far")
+        elif share == 1:
+            say(f"{title}: last steps, {clock(elapsed)} so far")
+        else:
+            say(f"{title}: {100 * share:.0f} %, {time_left(elapsed, share, 1.0)}")
+
+
 @contextmanager
 def steps(total: int | None = None) -> Iterator[Callable[[str], None]]:
     """Give a function that says on stderr what is being done; `total` is the number of its calls.
@@ -133,10 +173,18 @@ def time_left(elapsed: float | None, done: float, total: float | None) -> str:
         return ""
     if not elapsed or not done:
         return "-:--:-- left"
-    seconds = round(elapsed * max(total - done, 0) / done)
-    minutes, seconds = divmod(seconds, 60)
+    return f"{clock(elapsed * max(total - done, 0) / done)} left"
+
+
+def clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds.
+
+    >>> clock(3725)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02} left"
+    return f"{hours}:{minutes:02}:{rest:02}"
 
 
 def _bar() -> Progress:

@@ -15,7 +15,7 @@ import typer
 
 from scumble.cli import bars, console, options, printing
 from scumble.cli.signals import ignore_interrupts, interrupt_handled
-from scumble.model.errors import ParameterError, ScumbleError, writing
+from scumble.model.errors import OutputExistsError, ParameterError, ScumbleError, writing
 from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import read_epsilon
 
@@ -52,7 +52,9 @@ def compare(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Compare methods: what an attacker can learn against the error of your own questions.
+    """Compare methods: what an attacker learns against the error.
+
+    What an attacker can learn is set against the error of your own questions.
 
     The output is made of the private table and is for its owner only. Ctrl-C keeps what is done,
     and --resume goes on.
@@ -198,8 +200,8 @@ def _check_output(output: Path, *, resume: bool, force: bool) -> None:
         raise ParameterError(f"There is no {output.with_suffix('.json')} to go on with.")
     there = [p for p in (output, *map(output.with_suffix, (".csv", ".json"))) if p.exists()]
     if there and not resume and not force:
-        raise ParameterError(
-            f"{there[0]} exists already. Choose another name, or say --resume or --force."
+        raise OutputExistsError.of(
+            there[0], "Use --force to replace it, or --resume to go on with it."
         )
     with writing(output):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -474,9 +476,7 @@ Preview = Annotated[
         "--private-preview", help="Compare on a synthetic stand-in; no private row is read."
     ),
 ]
-Rows = Annotated[
-    int, typer.Option("--rows", "-n", metavar="NUMBER", min=1, help="Rows of the stand-in.")
-]
+Rows = Annotated[int, typer.Option("--rows", metavar="NUMBER", min=1, help="Rows of the stand-in.")]
 Seed = Annotated[
     int,
     typer.Option(

@@ -15,10 +15,10 @@ import re
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SYSTEM, INTERRUPTED, BUG = 1, 130, 70
+_COMPLETION = ("install_completion", "show_completion")  # of typer; the documentation has them
 
 
 @dataclass
@@ -55,11 +56,27 @@ def settings(context: typer.Context) -> Settings:
     return found
 
 
+_running = Settings()  # of the run that began last: a process has one
+
+
+def prints_json() -> bool:
+    """Return whether the command that runs prints JSON."""
+    return _running.json
+
+
 class ErrorReportingGroup(TyperGroup):
-    """A group of commands that reports every error as one sentence and an exit code."""
+    """A group of commands that reports every error as one sentence and an exit code.
+
+    Its help has the commands in `sections`, and a name of `old_names` tells the new one.
+    """
+
+    sections: ClassVar[Mapping[str, Iterable[str]]] = {}
+    old_names: ClassVar[Mapping[str, str]] = {}
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; raise `typer.Exit` with the exit code if it fails."""
+        global _running  # threads that show progress have no context
+        _running = settings(ctx)
         try:
             with using_dialect(ShellDialect(lambda: settings(ctx).command)):
                 result = super().invoke(ctx)
@@ -82,11 +99,35 @@ class ErrorReportingGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, and remember it: messages name its options."""
+        for old in (" ".join(args[:2]), args[0]):
+            if old in self.old_names and old not in self.commands:
+                new = f"scumble {self.old_names[old]}"
+                raise ParameterError(f"`scumble {old}` is now `{new}`.")
         _, command, rest = found = super().resolve_command(ctx, args)
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command, rest = inner[rest[0]], rest[1:]
         settings(ctx).command = command
         return found
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by sections, and the options below them."""
+        if not self.sections:
+            super().format_options(ctx, formatter)
+            return
+        width = max(map(len, self.commands))
+        limit = formatter.width - width - 6
+        for title, names in self.sections.items():
+            shown = [name for name in names if name in self.commands]
+            rows = [
+                (name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in shown
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+        params = [each for each in self.get_params(ctx) if each.name not in _COMPLETION]
+        records = [each.get_help_record(ctx) for each in params]
+        with formatter.section("Options"):
+            formatter.write_dl([each for each in records if each is not None])
 
 
 Debug = Annotated[
@@ -94,16 +135,25 @@ Debug = Annotated[
     typer.Option(
         "--debug",
         envvar="SCUMBLE_DEBUG",
-        help="Show a traceback on errors; it may show private values.",
+        show_envvar=False,
+        help="Show a traceback; it may show private values.",
     ),
 ]
 
 
-def application(name: str, purpose: str) -> typer.Typer:
-    """Return an empty program of this name, with the option --debug. `purpose` heads its help."""
+def application(
+    name: str,
+    purpose: str,
+    sections: Mapping[str, Iterable[str]] | None = None,
+    old_names: Mapping[str, str] | None = None,
+) -> typer.Typer:
+    """Return an empty program of this name, with the option --debug. `purpose` heads its help, and
+    `sections` and `old_names` are those of `ErrorReportingGroup`.
+    """
+    known = {"sections": sections or {}, "old_names": old_names or {}}
     found = typer.Typer(
         name=name,
-        cls=ErrorReportingGroup,
+        cls=type("Commands", (ErrorReportingGroup,), known),
         help=purpose,
         no_args_is_help=True,
         # Help is plain text: drawing boxes around it takes longer than everything else.

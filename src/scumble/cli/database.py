@@ -1,28 +1,26 @@
 """The commands `scumble db ...`: a statistical database over a private table.
 
-`create` and `append` make it, `ask`, `cost` and `shell` question it, and `status`, `history`,
-`verify` and `plot` read its journal. `quota` shows and sets what analysts may use.
+`create` and `append` make it, `shell` and `scumble ask` question it, and `status`, `history` and
+`verify` read its journal. `quota` shows and sets what analysts may use.
 """
 
 from __future__ import annotations
 
-import math
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scumble.cli import bars, console, options
-from scumble.cli.printing import print_answer
+from scumble.cli.ask import Asking
 from scumble.cli.shell import Shell
 from scumble.model.errors import ParameterError, writing
 from scumble.model.privacy.guarantee import large_epsilon_warning
-from scumble.model.stored import without_infinity
 
 if TYPE_CHECKING:
     from scumble.private.database.database import Database
+    from scumble.private.database.inspect import DatabaseInspection
 
 app = console.group("Ask a private table, under one promise for all answers.")
 
@@ -69,7 +67,9 @@ Buckets = Annotated[
 Relax = Annotated[
     int,
     typer.Option(
-        "--relax", metavar="NUMBER", help="Most answers that a relaxed one is made of; 0 for none."
+        "--relax-answers",
+        metavar="NUMBER",
+        help="Most answers that a relaxed one is made of; 0 for none.",
     ),
 ]
 Quotas = Annotated[
@@ -79,41 +79,8 @@ Quotas = Annotated[
     ),
 ]
 
-# --- asking --------------------------------------------------------------------------------------
+# --- adding rows ---------------------------------------------------------------------------------
 
-PrivateSource = Annotated[
-    str,
-    typer.Option(
-        "--source",
-        metavar="SOURCE",
-        envvar="SCUMBLE_SOURCE",
-        help="The private table; its place is never written down.",
-    ),
-]
-Batches = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--batch",
-        metavar="SOURCE",
-        envvar="SCUMBLE_BATCHES",
-        help="Rows that were added later, as FILE or FILE::TABLE; all, in their order.",
-    ),
-]
-SameSchema = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        "-s",
-        metavar="FILE",
-        help="Refuse to ask if the database has another schema.  [default: its own]",
-    ),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(
-        "--key", metavar="TEXT", help="Idempotency key: asked again with it, answered once."
-    ),
-]
 AppendKey = Annotated[
     str | None,
     typer.Option("--key", metavar="TEXT", help="Idempotency key: added again with it, added once."),
@@ -124,92 +91,8 @@ Again = Annotated[
         "--again", help="Add rows although the database has the same: they are other people."
     ),
 ]
-Analyst = Annotated[
-    str | None, typer.Option("--analyst", metavar="NAME", help="Who asks, for quotas and history.")
-]
-Relaxation = Annotated[
-    str,
-    typer.Option(
-        "--relax",
-        metavar="CHOICE",
-        help="When the promise is used up: regression, compound or refuse.",
-    ),
-]
-Prefer = Annotated[
-    str | None,
-    typer.Option(
-        "--prefer",
-        metavar="CHOICE",
-        help="exact: first the box itself, if earlier answers add up to it; near: one nearby.",
-        show_default="exact",
-    ),
-]
-MaxRelaxationError = Annotated[
-    float,
-    typer.Option(
-        "--max-relaxation-error",
-        metavar="NUMBER",
-        help="Refuse what is further from the question than this share of the ranges.",
-        show_default=False,
-    ),
-]
-Weights = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--weight",
-        metavar="COLUMN=NUMBER",
-        help="How much it matters that the limits of a column move (1 by default); repeatable.",
-    ),
-]
 
-
-@dataclass(frozen=True)
-class Asking:
-    """The database that a question goes to, and how the analyst wants it answered."""
-
-    source: PrivateSource
-    batch: Batches = None
-    schema: SameSchema = None
-    table: options.Table = None
-    analyst: Analyst = None
-    relax: Relaxation = "regression"
-    prefer: Prefer = None
-    max_relaxation_error: MaxRelaxationError = math.inf
-    weight: Weights = None
-    side: options.SideTables = None
-
-    def open(self, folder: str) -> Database:
-        """Open the database in `folder` over its private table."""
-        from scumble.private.database.database import Database
-
-        batches = [_batch(each) for each in self.batch or ()]
-        with bars.progress("Reading", options.rows_of(self.source, self.table)) as progress:
-            return Database.open(
-                folder,
-                self.source,
-                self.schema,
-                batches=batches,
-                table=self.table,
-                progress=progress,
-            )
-
-    def answer_options(self) -> dict[str, Any]:
-        """Return the arguments of `Database.answer` and `Database.cost` after the question."""
-        return {
-            "analyst": self.analyst,
-            "relax": self.relax,
-            "prefer": self.prefer,
-            "max_relaxation_error": self.max_relaxation_error,
-            "weights": _numbers("weight", "COLUMN=NUMBER", self.weight),
-            "tables": options.side_tables(self.side),
-        }
-
-
-def _batch(written: str) -> str | tuple[str, str]:
-    """Return the file of FILE, or file and table of FILE::TABLE."""
-    file, found, table = written.rpartition("::")
-    return (file, table) if found else written
-
+# --- quotas --------------------------------------------------------------------------------------
 
 QuotaAnalyst = Annotated[
     str | None, typer.Argument(metavar="[ANALYST]", help="Whose quota.  [default: show all]")
@@ -224,7 +107,7 @@ QuotaEnd = Annotated[bool, typer.Option("--end", help="End the quota of the anal
 
 Last = Annotated[
     int | None,
-    typer.Option("--last", "-n", metavar="NUMBER", help="Only the latest NUMBER entries.", min=1),
+    typer.Option("--last", metavar="NUMBER", help="Only the latest NUMBER entries.", min=1),
 ]
 TwoColumns = Annotated[
     str | None,
@@ -232,11 +115,14 @@ TwoColumns = Annotated[
         "--attributes",
         "-a",
         metavar="COLUMNS",
-        help="Map of two columns, as age,income.  [default: the capacity curve]",
+        help="With --output: a map of two columns, as age,income.  [default: the capacity curve]",
     ),
 ]
 ImageFile = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="A .png or .svg to write.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Draw where it was asked, as a .png or .svg."
+    ),
 ]
 
 
@@ -280,7 +166,7 @@ def create(
             attributes=None if attributes is None else options.columns(attributes),
             buckets=buckets,
             relax=relax,
-            quotas=_numbers("quota", "ANALYST=EPSILON", quota),
+            quotas=options.numbers("quota", "ANALYST=EPSILON", quota),
             progress=progress,
             **named,
         )
@@ -323,55 +209,6 @@ def append(
 
 @app.command()
 @options.expand_groups
-def ask(
-    folder: Folder,
-    asking: Asking,
-    sql: options.Sql = None,
-    file: options.SqlFile = None,
-    key: Key = None,
-    level: options.Level = 0.95,
-    as_json: options.Json = False,
-) -> None:
-    """Ask a question in SQL, and pay for its answer.
-
-    A SELECT of counts, sums, averages and what is made of them, with WHERE and GROUP BY; all of it
-    is answered, or nothing is charged. The table may have any name.
-    """
-    from scumble.cli import shell
-    from scumble.model.laws.base import check_level
-
-    text, level = options.question(sql, file), check_level(level)
-    with asking.open(folder) as database, bars.working("Answering"):
-        answer = database.answer(text, key=key, **asking.answer_options())
-    if as_json:
-        print_answer(answer, level)
-    else:
-        shell.show_answer(answer, level)
-
-
-@app.command()
-@options.expand_groups
-def cost(
-    folder: Folder,
-    asking: Asking,
-    sql: options.Sql = None,
-    file: options.SqlFile = None,
-    as_json: options.Json = False,
-) -> None:
-    """Say what would become of a question, free of charge."""
-    from scumble.cli import shell
-
-    text = options.question(sql, file)
-    with asking.open(folder) as database, bars.working("Planning"):
-        found, used = shell.cost_of(database, text, asking.answer_options())
-    if as_json:
-        console.print_json(without_infinity(found | used))
-    else:
-        shell.show_cost(found, used)
-
-
-@app.command()
-@options.expand_groups
 def shell(
     folder: Folder,
     asking: Asking,
@@ -390,16 +227,50 @@ def shell(
 
 
 @app.command()
-def status(folder: Folder, as_json: options.Json = False) -> None:
-    """Show the promise, and how much of it is used."""
+def status(
+    folder: Folder,
+    output: ImageFile = None,
+    attributes: TwoColumns = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show the promise, and how much of it is used; or draw that."""
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
 
+    if attributes is not None and output is None:
+        raise ParameterError("--attributes is about a drawing: give --output too.")
+    if output is not None:
+        _check_image(output, force=force)
     with DatabaseInspection(folder) as reading:
-        if as_json:
+        if output is not None:
+            _draw(reading, output, attributes)
+        elif as_json:
             console.print_json(reading.status())
         else:
             shell.show_status(reading)
+
+
+def _check_image(output: Path, *, force: bool) -> None:
+    if output.suffix not in (".png", ".svg"):
+        allowed = "a file that ends with .png or .svg"
+        raise ParameterError.of("status", "output", allowed, str(output))
+    options.refuse_existing(output, force=force)
+
+
+def _draw(reading: DatabaseInspection, output: Path, attributes: str | None) -> None:
+    """Draw how many answers cover each pair of values, or the capacity curve."""
+    from scumble.public import plot
+
+    names = [] if attributes is None else options.columns([attributes])
+    if len(names) not in (0, 2):
+        raise ParameterError.of("status", "attributes", "two columns, as age,income", attributes)
+    with bars.working("Drawing"):
+        figure = reading.plot(*names)
+        picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
+    with writing(output):
+        output.write_bytes(picture)
+    console.say(f"Wrote {output}.")
 
 
 @app.command()
@@ -463,31 +334,6 @@ def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = Fa
     ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
 
 
-@app.command()
-def plot(
-    folder: Folder,
-    output: ImageFile,
-    attributes: TwoColumns = None,
-    force: options.Force = False,
-) -> None:
-    """Draw where the database was asked, or how much it has answered."""
-    from scumble.private.database.inspect import DatabaseInspection
-    from scumble.public import plot
-
-    if output.suffix not in (".png", ".svg"):
-        raise ParameterError.of("plot", "output", "a file that ends with .png or .svg", str(output))
-    options.refuse_existing(output, force=force)
-    names = [] if attributes is None else options.columns([attributes])
-    if len(names) not in (0, 2):
-        raise ParameterError.of("plot", "attributes", "two columns, as age,income", attributes)
-    with bars.working("Drawing"), DatabaseInspection(folder) as reading:
-        figure = reading.plot(*names)
-        picture = plot.png(figure) if output.suffix == ".png" else plot.svg(figure).encode()
-    with writing(output):
-        output.write_bytes(picture)
-    console.say(f"Wrote {output}.")
-
-
 def _charged(database: Database, ledger: str) -> str:
     """Return what a new database has cost its owner, in a sentence."""
     from scumble.private.ledger.cost import bill_of_database
@@ -498,19 +344,3 @@ def _charged(database: Database, ledger: str) -> str:
         terms.claim(), database.schema, open_ledger(ledger).terms, seeded=terms.seeded
     )
     return str(bill)
-
-
-def _numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:
-    """Return the numbers of an option such as `--quota anna=0.1`, which may be repeated."""
-    if pairs is None:
-        return None
-    found = {}
-    for pair in pairs:
-        name, _, number = pair.rpartition("=")
-        if name in found:
-            raise ParameterError.of("db", option, "given once for each name", pair)
-        try:
-            found[name] = float(number)
-        except ValueError:
-            raise ParameterError.of("db", option, allowed, pair) from None
-    return found

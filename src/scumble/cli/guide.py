@@ -20,7 +20,7 @@ import typer
 
 from scumble.cli import bars, console, options
 from scumble.cli.signals import ignore_interrupts
-from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, nearest_name
+from scumble.model.errors import OutputExistsError, ParameterError, ScumbleError, nearest_name
 
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
@@ -408,7 +408,7 @@ def _check_place(output: Path) -> None:
     check_new_place(output)
     for place in (output, _certificate_file(output)):
         if not is_free(place):
-            raise ReleaseError(f"{place} exists already. Choose another name.")
+            raise OutputExistsError.of(place, "Choose another name.")
 
 
 def _certificate_file(output: Path) -> Path:

@@ -26,7 +26,7 @@ import typer
 from typer import core
 
 from scumble.cli.console import settings
-from scumble.model.errors import ParameterError
+from scumble.model.errors import OutputExistsError, ParameterError
 
 
 def _remember_json(context: typer.Context, value: bool) -> bool:
@@ -109,7 +109,8 @@ Types = Annotated[
         "--type",
         metavar="COLUMN=TYPE",
         help="A column is a category, integer, binned, boolean, date, set or sequence, as "
-        "zip=category; repeatable, or as A=category,B=integer.",
+        "zip=category; or in a spelling, as admitted=%d/%m/%Y, cost=decimal_comma or "
+        "cost=decimal_point; repeatable, or as A=category,B=integer.",
     ),
 ]
 Basket = Annotated[
@@ -133,7 +134,7 @@ SchemaOutput = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: stdout]"),
 ]
 
-# --- query ---------------------------------------------------------------------------------------
+# --- ask -----------------------------------------------------------------------------------------
 
 Sql = Annotated[
     str | None, typer.Argument(metavar="SQL", help="The question; - reads it from stdin.")
@@ -173,7 +174,7 @@ DemoFolder = Annotated[
 ]
 People = Annotated[
     int,
-    typer.Option("--people", "-n", metavar="NUMBER", help="How many fictitious people.", min=1),
+    typer.Option("--people", metavar="NUMBER", help="How many fictitious people.", min=1),
 ]
 Report = Annotated[
     bool,
@@ -241,9 +242,25 @@ def read_text(file: Path) -> str:
 
 
 def refuse_existing(output: Path | None, *, force: bool) -> None:
-    """Raise `ParameterError` if a file would be replaced without --force."""
+    """Raise `OutputExistsError` if a file would be replaced without --force."""
     if output is not None and output.exists() and not force:
-        raise ParameterError(f"'{output}' exists already. Choose another name, or say --force.")
+        raise OutputExistsError.of(output)
+
+
+def numbers(option: str, allowed: str, pairs: list[str] | None) -> dict[str, float] | None:
+    """Return the numbers of an option such as `--quota anna=0.1`, which may be repeated."""
+    if pairs is None:
+        return None
+    found = {}
+    for pair in pairs:
+        name, _, number = pair.rpartition("=")
+        if name in found:
+            raise ParameterError.of("db", option, "given once for each name", pair)
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise ParameterError.of("db", option, allowed, pair) from None
+    return found
 
 
 def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -301,7 +318,7 @@ def side_tables(given: list[str] | None) -> dict[str, Any]:
     for pair in given or ():
         name, _, path = pair.partition("=")
         if not name or not path:
-            raise ParameterError.of("query", "with", "NAME=FILE", pair)
+            raise ParameterError.of("ask", "with", "NAME=FILE", pair)
         from scumble.public.side_tables import side_table
 
         tables[name] = side_table(path)

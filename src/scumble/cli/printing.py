@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +102,19 @@ def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> No
         sql = _example(release[name]).replace("FROM t ", f"FROM {name} ")
         console.echo(f"  {query_command(folder, sql)}")
     console.echo(f"  scumble rows {shlex.quote(str(folder))} -n 1000 -o rows.csv")
+
+
+def show_dataset(address: str, facts: Mapping[str, Any]) -> None:
+    """Print what a server says of a data set: columns, guarantees and limits."""
+    from scumble.model.schema.schema import Schema
+
+    console.echo(f"{address}: {facts.get('title') or facts['name']}", style="bold")
+    rows = [[each.name, each.role, _domain(each)] for each in Schema.from_dict(facts["schema"])]
+    table(["column", "role", "domain"], rows, text_columns=3)
+    heading("Promised")
+    bullets(facts["guarantees"])
+    heading("Not promised")
+    bullets(facts["limits"])
 
 
 def _print_promise(guarantees: Guarantees) -> None:

@@ -1,4 +1,4 @@
-"""What `scumble publish` does once it knows the method; and the command marginal."""
+"""What `scumble publish` does once it knows the method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from scumble.cli import bars, console, options, printing, publish_options
 from scumble.cli.method_options import check_needed
 from scumble.cli.publish_options import PublishOptions
 from scumble.model.errors import ParameterError, ReleaseError
-from scumble.model.query import query_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -297,49 +296,3 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ParameterError.of("publish", "levels", "numbers such as 5,20,49", text) from None
-
-
-# --- marginal --------------------------------------------------------------------------------
-
-Names = Annotated[
-    str, typer.Argument(metavar="COLUMNS", help="Attributes of the marginal, as age,sex.")
-]
-Nonnegative = Annotated[
-    bool, typer.Option("--nonnegative", help="Fit tables without negative cells (biased).")
-]
-Integers = Annotated[
-    bool, typer.Option("--integers", help="Round to whole numbers; the total stays.")
-]
-TableOutput = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet.  [default: stdout]"),
-]
-
-
-def marginal(
-    folder: options.ReleaseFolder,
-    names: Names,
-    nonnegative: Nonnegative = False,
-    integers: Integers = False,
-    output: TableOutput = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write all cells of one marginal of a release by marginals, fourier or datacube."""
-    from scumble.cli.groups.rows import refuse_existing, write_table
-    from scumble.private.owner import open_release
-
-    refuse_existing(output, force=force)
-    columns = options.columns([names])
-    release = open_release(folder)
-    with bars.working("Fitting tables" if nonnegative else "Reading the marginal"):
-        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
-    if as_json:
-        console.print_json(table.to_pylist())
-    else:
-        write_table(table, output)
-    if output is not None:
-        console.say(f"Wrote {output}.")
-    quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
-    sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
-    console.say(f"With the error of each cell: {query_command(folder, sql)}")

@@ -12,7 +12,7 @@ from scumble.cli import bars, console, options
 from scumble.model.errors import ParameterError
 
 Rows = Annotated[
-    int, typer.Option("--rows", "-n", metavar="NUMBER", help="About how many rows there are.")
+    int, typer.Option("--rows", metavar="NUMBER", help="About how many rows there are.")
 ]
 UseOfTable = Annotated[
     str,

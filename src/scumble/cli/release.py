@@ -1,4 +1,4 @@
-"""The commands of `scumble release`: change a release that can be continued.
+"""The commands of `scumble release`: what releases by some methods can do.
 
 The owner of a table adds a view or records to a release, and takes records out of it.
 """
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import bars, console, options, publish_options
+from scumble.cli.groups import lists
+from scumble.cli.groups.marginal import marginal
 from scumble.cli.signals import ignore_interrupts
 
 if TYPE_CHECKING:
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
 
     from scumble.private.owner import OwnedRelease
 
-app = console.group("Work with a release: add to it, take out of it.")
+app = console.group("Work with one release: what releases by some methods can do.")
+app.command("marginal")(marginal)
+app.command("top")(lists.top)
+app.command("rules")(lists.rules)
+app.command("next")(lists.next_)
 
 KnownBook = Annotated[
     Path, typer.Option("--book", metavar="FILE", help="The private record of the release.")

@@ -190,12 +190,12 @@ def show_created(database: Database, folder: str) -> None:
     printing.bullets([str(database.guarantee)])
     for name, part in terms.quotas.items():
         printing.bullets([f"{name}: at most {terms.limit_of(part)} of the answers for a point."])
-    console.echo(f'Ask: scumble db ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
+    console.echo(f'Ask: scumble ask {place} --source SOURCE "SELECT COUNT(*) FROM t"')
 
 
 def show_appended(folder: str, number: int) -> None:
     """Print which batch the added rows are, and how to ask the database now."""
-    ask = f"scumble db ask {shlex.quote(folder)} --source SOURCE --batch ROWS"
+    ask = f"scumble ask {shlex.quote(folder)} --source SOURCE --batch ROWS"
     console.echo(f"Added as batch {number} of {folder}, with the whole promise.")
     if number > 2:
         console.echo(f"Give --batch {number - 1} times, in the order in which rows were added.")
@@ -206,7 +206,7 @@ def show_answer(answer: Estimate | Estimates | EstimateTable, level: float) -> N
     """Print an answer as a table, and whether it was repeated or relaxed: if another question was
     answered, that stands above its numbers.
     """
-    rows, what = _parts(answer)
+    rows, what = parts(answer)
     other = [each for each in rows if each[1].counted_instead]
     _show_relaxed(other, what)
     printing.show_answer(answer, level)
@@ -228,7 +228,7 @@ def _show_relaxed(relaxed: Sequence[tuple[tuple[Any, ...], Any]], what: str) -> 
         console.echo(f"... and {len(relaxed) - _SHOWN_GROUPS} more {what} were relaxed.")
 
 
-def _parts(
+def parts(
     answer: Estimate | Estimates | EstimateTable,
 ) -> tuple[list[tuple[tuple[Any, ...], Any]], str]:
     """Return the estimates with what they are called: the group, and the name of the number."""
@@ -273,8 +273,10 @@ def cost_of(
 
 
 def show_cost(found: Mapping[str, Any], used: Mapping[str, int]) -> None:
-    """Print what `cost_of` returns."""
+    """Print what `cost_of` returns; of a server, which does not tell it, nothing is in `used`."""
     _show_forecast(found)
+    if not used:
+        return
     before, after = used["used"], used["used after"]
     limit = used["most answers for one point"]
     console.echo(

@@ -19,8 +19,6 @@ from scumble.model.schema.unit import Unit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from scumble.model.schema.schema import Schema
-
     Codes = NDArray[np.int64]
     Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scumble.demo.census import census
 from scumble.demo.report import page
 from scumble.demo.story import MARK, STEPS, Step, Story, run_steps
-from scumble.model.errors import ReleaseError, writing
+from scumble.model.errors import OutputExistsError, ReleaseError, writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
 
 
-def run_demo(people: int, folder: Path, step: Step, *, report: bool = True) -> Story:
+def run_demo(
+    people: int, folder: Path, step: Step, *, report: bool = True, force: bool = False
+) -> Story:
     """Run the demo, write its files to `folder` (all of them or none), and return the results.
 
-    `step` is called with a sentence before each of `demo_steps(report)` steps.
+    `step` is called with a sentence before each of `demo_steps(report)` steps. An earlier demo in
+    the folder is replaced only with `force`.
     """
     with writing(folder):
-        _check(folder)
+        _check(folder, force)
         folder.parent.mkdir(parents=True, exist_ok=True)
     step(f"Making {people:,} fictitious people")
     table, schema = census(people)
@@ -51,10 +54,12 @@ def demo_steps(report: bool) -> int:
     return 1 + STEPS + report
 
 
-def _check(folder: Path) -> None:
-    """Raise `ReleaseError` unless the folder is absent, empty, or from an earlier demo."""
+def _check(folder: Path, force: bool) -> None:
+    """Raise `ReleaseError` unless the folder is new, empty, or with `force` of an earlier demo."""
     free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
     if not free and not (folder / MARK).exists():
         raise ReleaseError(
             f"The folder '{folder}' exists and was not made by the demo; choose another --output."
         )
+    if not free and not force:
+        raise OutputExistsError.of(folder)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.parquet as pq
+
 from scumble.private.mechanism import create
 from scumble.private.publish import publish
 from scumble.public.estimate import Estimate, Estimates
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
-    from scumble.public.estimate import Estimate
     from scumble.public.release import Release
 
 EPSILON = 1.0
@@ -80,8 +81,6 @@ def methods(epsilon: float) -> dict[str, Mechanism]:
 
 def run_steps(table: pa.Table, schema: Schema, draft: Path, step: Step) -> Story:
     """Publish `table` into the folder `draft`, ask both releases, and return the answers."""
-    import pyarrow.parquet as pq
-
     pq.write_table(table, draft / "census.parquet")
     schema.save(draft / MARK)
     releases = {}

@@ -11,7 +11,8 @@ The error tree, with the exit code of each class on the command line:
     │   ├── ChangedError      4   a table changed while it was read
     │   └── DomainError       4   a value lies outside its public domain
     ├── QueryError            5   a question cannot be parsed or is not supported
-    ├── ReleaseError          6   a release folder is missing, damaged or in the way
+    ├── ReleaseError          6   a release is missing or damaged, or a place cannot be used
+    │   └── OutputExistsError 6   what is to be written exists already
     ├── PromiseError          7   the privacy promise does not allow the request
     └── LedgerError           8   a ledger cannot be used, or was tampered with
 
@@ -97,9 +98,19 @@ class QueryError(ScumbleError, ValueError):
 
 
 class ReleaseError(ScumbleError):
-    """A release folder is missing, damaged or in the way."""
+    """A release is missing or damaged, or cannot be written to a place."""
 
     exit_code = 6
+
+
+class OutputExistsError(ReleaseError):
+    """What is to be written exists already, and was not replaced."""
+
+    @classmethod
+    def of(cls, place: object, instead: str = "") -> OutputExistsError:
+        """Return the error for a place. `instead` says what to do where nothing is replaced."""
+        how = instead or f"Use {setting('force', True)} to replace it."
+        return cls(f"{place} already exists. {how}")
 
 
 class PromiseError(ScumbleError):
@@ -109,7 +120,7 @@ class PromiseError(ScumbleError):
 
 
 class LedgerError(ScumbleError):
-    """A ledger is missing, damaged, in the way, in use, tampered with, or has another promise."""
+    """A ledger is missing, damaged, in use, tampered with, or has another promise."""
 
     exit_code = 8
 

@@ -106,7 +106,7 @@ def query_command(folder: Path | str, sql: str) -> str:
     """Return the shell command that asks a question, with SQL in double quotes if possible."""
     plain = not set('"$`\\!') & set(sql)
     words = f'"{sql}"' if plain else shlex.quote(sql)
-    return f"scumble query {shlex.quote(str(folder))} {words}"
+    return f"scumble ask {shlex.quote(str(folder))} {words}"
 
 
 def place(text: str, start: int) -> tuple[int, int]:

@@ -8,9 +8,10 @@ in either case.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from scumble.model.errors import ScumbleError
 from scumble.model.schema.attribute import Attribute
@@ -22,9 +23,6 @@ from scumble.private.perturbation.guarantees import NINETEEN, noise_warning, plu
 from scumble.private.publish import publish
 from scumble.private.recommend import TYPICAL_ROWS as TYPICAL
 from scumble.public.estimate import Estimate
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MOST_CELLS = 10**6  # on which a mechanism is tried
 _MOST_ROWS = 10**5
@@ -104,7 +102,7 @@ def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     if made is None:
         names: tuple[str, ...] = mechanism.names  # type: ignore[attr-defined]
         made = Schema(tuple(_numbered(name, "quasi", schema[name].size) for name in names))
-        if mechanism.name != "sparse" and _measured(mechanism, made) > _MOST_CELLS:
+        if mechanism.counts_every_cell and _measured(mechanism, made) > _MOST_CELLS:
             return None
         plain = create(mechanism.name, **{**mechanism.parameters, "person": None})
     asked = max(made.names, key=lambda name: made[name].size)
@@ -148,8 +146,6 @@ def _rows(schema: Schema, asked: str, first: int, codes: int, rows: int) -> pa.T
     """Return made-up rows, spread evenly: a tenth of them (with several parts: of all, a share of
     `codes`) has one of `codes` codes of the attribute `asked`, from `first` on.
     """
-    import pyarrow as pa
-
     columns = {}
     number = np.arange(1, rows + 1)
     for place, attribute in enumerate(schema):

@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
+from fractions import Fraction
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
@@ -19,6 +20,7 @@ from scumble.families import class_of, mechanism_names
 from scumble.model.errors import ParameterError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.notebook import html_list, html_table
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
@@ -26,7 +28,7 @@ from scumble.model.schema.unit import Unit
 from scumble.private.mechanism_metadata import Claim, ComparisonPreset
 
 if TYPE_CHECKING:
-    from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
+    from scumble.model.privacy.accounting import Neighbours
     from scumble.model.schema.attribute import Attribute
     from scumble.private.meter.table import PrivateTable
     from scumble.private.sampling.source import Keystream
@@ -54,6 +56,8 @@ class Mechanism(ABC):
     not_sampled: ClassVar[str] = "what it publishes shows who was drawn."
     # Whether it publishes sets or sequences, and not columns with one value per row.
     of_lists: ClassVar[bool] = False
+    # Whether it counts every cell of its attributes, and so needs a small domain.
+    counts_every_cell: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -90,6 +94,23 @@ class Mechanism(ABC):
         """The promises, from parameters, schema and (where a proof needs it) the public number of
         rows; never from the data.
         """
+
+    def charged_loss(self, stated: Guarantee) -> PrivacyLoss | None:
+        """The loss that a ledger charges for a promise of differential privacy: ε and δ of the
+        parameters, which are exact, or those of the promise, which are rounded up. None if the
+        promise does not cover all that is published.
+        """
+        exact = dict.fromkeys(("epsilon", "delta"), Fraction(0))
+        for name in exact.keys() & stated.parameters.keys():
+            asked = self.parameters.get(name)
+            claimed = Fraction(stated.parameters[name])
+            exact[name] = claimed if asked is None else min(claimed, Fraction(str(asked)))
+        return PrivacyLoss(exact["epsilon"], delta=exact["delta"])
+
+    @property
+    def not_charged(self) -> str:
+        """Why a ledger charges none of the promised losses, if it is not for lack of any."""
+        return ""
 
     def layout(self, schema: Schema) -> Layout:
         """The columns of each file of a release, from parameters and schema. Empty if there is one

@@ -16,9 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scumble.model.errors import ParameterError, ReleaseError, named, setting, writing
+import pyarrow as pa
+
+from scumble.model.errors import (
+    OutputExistsError,
+    ParameterError,
+    ReleaseError,
+    named,
+    setting,
+    writing,
+)
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.relational import is_address
 from scumble.model.schema.attribute import Attribute
@@ -42,9 +51,6 @@ from scumble.public.archive.relations import check_can_write
 from scumble.public.close_categories import OTHER, closed
 from scumble.public.manifest import FILES, refuse_seeded
 from scumble.public.release import Release
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Progress = Callable[[int], None]
 _FOLDER_ONLY = "A release that can be continued is saved to a folder only."
@@ -287,8 +293,6 @@ def _example(columns: Iterable[Attribute | str]) -> pa.Table:
     """Return two rows of a file: one with the longest texts that can be in it, one with all their
     characters.
     """
-    import pyarrow as pa
-
     found: dict[str, pa.Array] = {}
     for column in columns:
         if isinstance(column, str):
@@ -311,7 +315,7 @@ def refuse_record_place(record: Path, folder: Path, *, force: bool) -> None:
     if released or place.is_relative_to(folder.resolve()):
         raise ReleaseError("The private record must be kept outside of release folders.")
     if place.exists() and not force:
-        raise ReleaseError(f"{place} exists already. Choose another file, or say force.")
+        raise OutputExistsError.of(place)
 
 
 @contextmanager

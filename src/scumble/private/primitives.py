@@ -22,6 +22,7 @@ from scumble.model.parameters import flag, whole
 from scumble.model.privacy import accounting
 from scumble.model.privacy.guarantee import read_delta, read_epsilon, read_positive
 from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace
+from scumble.private.sampling.noise import geometric as draw_geometric
 from scumble.private.sampling.selection import permute_and_flip
 from scumble.private.sampling.source import Keystream
 
@@ -69,13 +70,11 @@ def geometric(
     likely. But an output equal to the true count shows that no further person was there. So the
     noise hides presence and not absence. No count is published too low.
     """
-    from scumble.private.sampling.noise import geometric as draw
-
     if not flag("geometric", "one_sided", one_sided):
         return laplace(counts, sensitivity=sensitivity, epsilon=epsilon, seed=seed)
     law = Geometric(_scale("geometric", sensitivity, epsilon))
     source = Keystream(seed)
-    return _added(counts, "geometric", law, lambda size: draw(source, law.scale, size))
+    return _added(counts, "geometric", law, lambda size: draw_geometric(source, law.scale, size))
 
 
 def gaussian(

@@ -7,8 +7,8 @@ makes several releases in one pass over the rows (Aroma's levels).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from scumble.families import load
-from scumble.model.errors import ParameterError, named, setting
+from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.accounting import BudgetAccount
+from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import check_jobs
 from scumble.private.engines.open import EngineCounter, open_engine, release_noise
@@ -36,10 +38,8 @@ from scumble.private.recommend import TYPICAL_ROWS, Recommendation, recommend
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
-from scumble.private.tables.persons.sample import SampledSource, sample_for
 from scumble.private.tables.rows import Outside, Rows
-from scumble.private.tables.source import PartOfSource
-from scumble.private.tables.source import Source as PrivateSource
+from scumble.private.tables.source import Source
 from scumble.public.archive.relations import check_can_write_linked
 from scumble.public.manifest import refuse_seeded
 
@@ -252,7 +252,7 @@ def _tells_rows(schema: Schema, options: PublishOptions) -> bool:
     return person is None and whole and counted and options.outside != "drop"
 
 
-def count_rows(source: PrivateSource, schema: Schema) -> int | None:
+def count_rows(source: Source, schema: Schema) -> int | None:
     """Return the number of rows of a table; None if it can be read only once."""
     if getattr(source, "once", False):
         return None
@@ -349,14 +349,26 @@ def _run(
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
     ledger = None if options.ledger is None else open_ledger(options.ledger)
-    _sample(mechanism, options)  # refused before anything is read
+    sample = _sample(mechanism, options)
+    part = _part(known, ledger, options.part)
     if to is not None:
         check_address(to, mechanism, known, seeded=options.seed is not None)
     with _cluster(options) as cluster:
         if cluster is not None:
             source = cluster.source(source, _columns(known, options))
-        read = _part(_opened(source, known, mechanism, options), known, ledger, options.part)
-        read = _sampled(read, mechanism, options)
+        read = open_source(
+            source,
+            table=options.table,
+            query=options.query,
+            basket=options.basket,
+            order=options.order,
+            lists=[each.name for each in known.lists],
+            person=getattr(mechanism, "person", None),
+            part=part,
+            sample=sample,
+            fixed=getattr(mechanism, "neighbours", None) == "replace",
+            seed=options.seed,
+        )
         rows = Rows(
             read,
             known,
@@ -364,7 +376,6 @@ def _run(
             reveal=options.reveal,
             progress=options.progress,
         )
-
         if isinstance(mechanism, Publisher) and known.unit is not None:
             check_rows_of_people(read, known.unit)
         noise_seen = False
@@ -373,7 +384,7 @@ def _run(
             """The key of the release is drawn after the ledger was charged."""
             nonlocal noise_seen
             noise_of = release_noise(rows, options.seed, options.jobs, cluster)
-            with _people(read, known), noise_of as noise:
+            with read.drawn([each.name for each in known.published]), noise_of as noise:
                 try:
                     return run(rows, noise)
                 finally:
@@ -412,68 +423,49 @@ def _columns(schema: Schema, options: PublishOptions) -> set[str]:
 
 
 def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
-    """How people are drawn, if they are; refused where no proof holds."""
+    """Return how people are drawn, if they are; refuse where no proof holds."""
     if options.sample is None:
         return None
     if options.engine is not None:
         raise ParameterError(
             f"A sample is drawn by the process that publishes: leave {named('engine')} out."
         )
-    return sample_for(mechanism, options.sample, options.outside, part=options.part is not None)
-
-
-def _sampled(source: PrivateSource, mechanism: Mechanism, options: PublishOptions) -> PrivateSource:
-    """The table, or those of its people who are drawn."""
-    sample = _sample(mechanism, options)
-    if sample is None:
-        return source
-    person = getattr(mechanism, "person", None)
-    replaced = getattr(mechanism, "neighbours", None) == "replace"
-    return SampledSource(source, sample, person, options.seed, fixed=replaced)
-
-
-@contextmanager
-def _people(source: PrivateSource, schema: Schema) -> Iterator[None]:
-    """Draw a sample of people if there is one, and forget at the end who was drawn."""
-    if not isinstance(source, SampledSource):
-        yield
-        return
-    try:
-        source.draw(schema.published[0].name)
-        yield
-    finally:
-        source.destroy()
-
-
-def _opened(
-    source: Any, schema: Schema, mechanism: Mechanism, options: PublishOptions
-) -> PrivateSource:
-    """The table, with rows of single items grouped into lists if `basket` says how."""
-    opened = open_source(source, table=options.table, query=options.query)
-    lists = [each.name for each in schema.lists]
-    if options.basket is not None and not lists:
-        raise ParameterError(
-            f"{named('basket')} groups rows into lists, and the schema has no attribute of the "
-            "type set or sequence."
+    share = read_share("publish", "sample", options.sample)
+    unit = getattr(mechanism, "unit", None)
+    if mechanism.not_sampled or unit is None:
+        raise PromiseError(f"{type(mechanism).__name__} takes no sample: {mechanism.not_sampled}")
+    if unit.neighbours == "add_remove":
+        if unit.rows > 1 and unit.column is None:
+            raise PromiseError(
+                f"Of a person with {unit.rows} rows single rows would be drawn, which no proof "
+                f"covers: name the people by {named('person')}."
+            )
+        return Sample(share, unit.rows)
+    if not unit.keeps_rows:
+        raise PromiseError(
+            "If people are replaced, a sample has a fixed number of rows, one of each person: use "
+            f"{setting('neighbours', 'add_remove')}, or one row per person without "
+            f"{named('person')}."
         )
-    person = getattr(mechanism, "person", None)
-    same = [] if person is None else [person]
-    return open_source(opened, basket=options.basket, order=options.order, lists=lists, same=same)
+    if options.outside == "drop" or options.part is not None:
+        raise PromiseError(
+            "If people are replaced, the number of rows to draw from must be public, and here the "
+            f"values decide it: use {setting('neighbours', 'add_remove')}."
+        )
+    return Sample(share)
 
 
-def _part(
-    source: PrivateSource, schema: Schema, ledger: Ledger | None, part: object
-) -> PrivateSource:
-    """The whole table, or the part of it that a ledger knows by a value of its column."""
+def _part(schema: Schema, ledger: Ledger | None, part: object) -> tuple[Attribute, object] | None:
+    """Return the column by which a ledger knows parts of the table, with the value of this part."""
     if part is None:
-        return source
+        return None
     if ledger is None or ledger.terms.parts is None:
         raise ParameterError(
             "A part is published under a ledger that was created with "
             f"{setting('parts', 'COLUMN')}. Give such a {named('ledger')}, or leave "
             f"{named('part')} out."
         )
-    return PartOfSource(source, schema[ledger.terms.parts], part)
+    return schema[ledger.terms.parts], part
 
 
 def _bill(mechanism: Mechanism, rows: Rows, options: PublishOptions, ledger: Ledger) -> Bill:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from scumble.model.errors import ParameterError, SchemaError
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.parameters import free_name
@@ -19,8 +21,6 @@ _NOTHING = "(no key was published)"
 
 def published_values(evidence: Evidence, folder: Path, name: str) -> list[str]:
     """Return the published values of an open category, in order."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(folder / evidence.files[0]) as file:
         column = file.read([name])[name]
     return sorted({value for value in column.to_pylist() if value is not None})

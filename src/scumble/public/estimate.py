@@ -13,6 +13,8 @@ from enum import Enum
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
+import pyarrow as pa
+
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
 from scumble.model.notebook import format_label, html_notes, html_table, text_table
@@ -20,7 +22,6 @@ from scumble.model.notebook import format_label, html_notes, html_table, text_ta
 if TYPE_CHECKING:
     import pandas
     import polars
-    import pyarrow as pa
 
 Given = TypeVar("Given", bound="Estimate")
 
@@ -399,8 +400,6 @@ class Grouped:
 
     def frame_types(self, names: Iterable[str]) -> list[tuple[str, pa.DataType]]:
         """Return names and types of `frame_values`, given the names of the group columns."""
-        import pyarrow as pa
-
         kinds = (kind for _, kind in self.types)
         return [
             *zip(names, kinds, strict=True),
@@ -465,7 +464,7 @@ class Estimates(Grouped):
     def _columns(self) -> list[str]:
         """The names of the group columns in a table; renamed if an estimate has such a field."""
         taken = (*_FIELDS, *self._more)
-        return [f"group {name}" if name in taken else name for name in self.groups]
+        return [f"group {name}" if name in taken else name for name in self.titles]
 
     @property
     def _more(self) -> dict[str, Any]:
@@ -474,8 +473,6 @@ class Estimates(Grouped):
         return {name: value for name, value in fields.items() if name not in _FIELDS}
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
-        import pyarrow as pa
-
         records = self.to_dicts(level)
         fields = [
             *self.frame_types(self._columns),

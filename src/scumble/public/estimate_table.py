@@ -12,6 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from scumble.model.notebook import html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -30,7 +33,6 @@ from scumble.public.estimate import (
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow as pa
 
 _MOST_LINES = 60
 _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less time than Arrow
@@ -151,8 +153,6 @@ class EstimateTable(Grouped):
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         """Return the groups, the columns n, n_stderr, n_low, n_high of an item n, and `level`."""
-        import pyarrow as pa
-
         columns: dict[str, Any] = {}
         keys = [self.frame_values(key) for key, _ in self.rows]
         for place, (name, kind) in enumerate(self.frame_types(self._columns)):
@@ -226,8 +226,6 @@ def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
 
 def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:
     """Return the positions of the keys sorted by code, the first name most significant."""
-    import numpy as np
-
     columns = [[key[place] for key in keys] for place in range(len(names))]
     codes = [_codes(schema[name], each) for name, each in zip(names, columns, strict=True)]
     order: list[int] = np.lexsort(codes[::-1]).tolist()
@@ -240,7 +238,5 @@ def _codes(attribute: Attribute, values: list[Any]) -> list[int]:
         known = {label: code for code, label in enumerate(attribute.labels().to_pylist())}
         with suppress(KeyError):
             return [known[value] for value in values]
-    import pyarrow as pa
-
     codes: list[int] = attribute.encode(pa.array(values, attribute.arrow_type))[0].tolist()
     return codes

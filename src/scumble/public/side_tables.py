@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
 
 from scumble.model.errors import ParameterError, SourceError
 
@@ -70,8 +72,6 @@ def _refuse_large(what: str, rows: int, columns: int) -> None:
 
 
 def _parquet_table(path: Path) -> pa.Table:
-    from pyarrow import parquet
-
     files = list(path.rglob("*.parquet")) if path.is_dir() else [path]
     known = [parquet.read_metadata(each) for each in files]
     rows, columns = sum(each.num_rows for each in known), [each.num_columns for each in known]
@@ -80,8 +80,6 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _csv_table(path: Path) -> pa.Table:
-    from pyarrow import csv as arrow_csv
-
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opener(path, "rt", encoding="utf-8-sig", newline="") as text:
         header = text.readline(_LONGEST_HEADER)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
@@ -44,9 +46,6 @@ from scumble.public.estimate import (
 )
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.selecting.combined_laws import IntervalLaw
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Answer = Estimate | Estimates | EstimateTable
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
@@ -311,8 +310,6 @@ def _key(answer: Grouped, key: Sequence[Any]) -> dict[str, Any]:
 def _read_key(
     row: Mapping[str, Any], kinds: Sequence[pa.DataType], groupings: Sequence[GroupingColumn]
 ) -> tuple[Any, ...]:
-    import pyarrow as pa
-
     marks = zip(groupings, row.get("grouping", ()), strict=True)
     totals = {each.columns for each, number in marks if number == 1}
     return tuple(
@@ -326,7 +323,5 @@ def _read_key(
 
 
 def _arrow_type(name: str) -> pa.DataType:
-    import pyarrow as pa
-
     names = {"date32[day]": "date32", "double": "float64", "bool": "bool"}
     return pa.type_for_alias(names.get(name, name))

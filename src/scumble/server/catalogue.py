@@ -123,7 +123,7 @@ class Dataset(ABC):
         return [None] * len(questions)
 
     @abstractmethod
-    def outline(self, question: AskedQuestion) -> Answer:
+    def describe_result(self, question: AskedQuestion) -> Answer:
         """Return an answer of which only the columns and their types count; free of charge."""
 
     @abstractmethod
@@ -252,8 +252,8 @@ class LiveDataset(Dataset):
         replies = self.database.reply_all(prepared)
         return [each if isinstance(each, Exception) else _receipt(each) for each in replies]
 
-    def outline(self, question: AskedQuestion) -> Answer:
-        return self.database.outline(question.sql, analyst=question.analyst)
+    def describe_result(self, question: AskedQuestion) -> Answer:
+        return self.database.describe_result(question.sql, analyst=question.analyst)
 
     def cost(self, question: AskedQuestion) -> dict[str, Any]:
         return self.database.cost(question.sql, **question.options())
@@ -274,9 +274,9 @@ class LiveDataset(Dataset):
     def first_quota(self, analyst: str, share: float) -> None:
         self.database.first_quota(analyst, share)
 
-    def room(self) -> list[tuple[Attribute, list[float]]]:
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
         """Return how much of the promise is used at each value of each attribute."""
-        return self.database.room()
+        return self.database.usage_by_value()
 
     def chain(self, after: int) -> dict[str, Any]:
         return {"seal": self.database.seal, "entries": self.database.chain(after)}
@@ -312,7 +312,7 @@ class ReleaseDataset(Dataset):
     def answer(self, question: AskedQuestion) -> DatasetReceipt:
         return DatasetReceipt(self.release.answer(question.sql))
 
-    def outline(self, question: AskedQuestion) -> Answer:
+    def describe_result(self, question: AskedQuestion) -> Answer:
         return self.release.answer(question.sql)
 
     def cost(self, question: AskedQuestion) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from scumble.model.errors import (
     LedgerError,
+    OutputExistsError,
     ParameterError,
     PromiseError,
     QueryError,
@@ -29,7 +30,8 @@ TOKEN = "SCUMBLE_TOKEN"  # noqa: S105  # the name of a variable
 _ERRORS: dict[str, type[ScumbleError]] = {
     each.__name__: each
     for each in (
-        *(LedgerError, ParameterError, PromiseError, ReleaseError, SchemaError, SourceError),
+        *(LedgerError, OutputExistsError, ParameterError, PromiseError, ReleaseError),
+        *(SchemaError, SourceError),
     )
 }
 _RETRIED = (408, 429, 502, 503, 504)

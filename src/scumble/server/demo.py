@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from scumble.demo.census import census
 from scumble.private.database.database import Database
 from scumble.private.mechanism import create
@@ -22,8 +24,6 @@ def make_demo(
     folder: Path, address: Address, step: Callable[[str], None], people: int = PEOPLE
 ) -> ServerSettings:
     """Make the data sets of the demonstration in a folder, and return the configuration."""
-    import pyarrow.parquet as pq
-
     step(f"Making {people:,} fictitious people")
     table, schema = census(people)
     source = folder / "people.parquet"

@@ -46,8 +46,8 @@ class ServerDialect(Dialect):
         return f"'{parameter}'"
 
     def setting(self, parameter: str, value: object) -> str:
-        """Return a parameter with a value; no request has `outside`."""
-        where = " in Python" if parameter == "outside" else ""
+        """Return a parameter with a value; no request has `outside` or `types`."""
+        where = " in Python" if parameter in ("outside", "types") else ""
         return super().setting(parameter, value) + where
 
     def literal(self, value: object) -> str:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from scumble.model.errors import ParameterError, ScumbleError
 from scumble.server.config import Address, ServerSettings
+from scumble.server.service import Service
 
 if TYPE_CHECKING:
     from scumble.server.postgres.session import Listener
-    from scumble.server.service import Service
 
 _BACKLOG = 2048
 _KEEP_ALIVE = 30  # seconds that an idle connection stays open
@@ -37,8 +37,6 @@ def check_installed() -> None:
 
 def open_service(settings: ServerSettings) -> Service:
     """Check the configuration, open all data sets, and return the service to `listen` with."""
-    from scumble.server.service import Service
-
     check_folder(settings.folder)
     _check_tls(settings)
     service = Service(settings)

@@ -301,7 +301,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     release = sc.open(tmp_path / "r")
     assert [channel.attributes for channel in release.evidence.channels] == [("job",), ("health",)]
-    found = run("query", tmp_path / "r", "SELECT COUNT(*) FROM t WHERE job = 'cook' AND health = 1")
+    found = run("ask", tmp_path / "r", "SELECT COUNT(*) FROM t WHERE job = 'cook' AND health = 1")
     assert found.code == 0, found.err
     refused = run("publish", "aroma", *where[:-1], tmp_path / "s", *method, "--closeness", "2")
     assert refused.code == 2

@@ -107,13 +107,13 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         *("--recoding", "global", "--suppress-share", "0.1", "-o", view),
     )
     assert done.code == 0, done.err
-    done = run("export", view, "-o", str(tmp_path / "view.csv"))
+    done = run("rows", view, "-o", str(tmp_path / "view.csv"))
     assert done.code == 0, done.err
     assert "of the rows show the value" in done.err
     shown = csv.read_csv(tmp_path / "view.csv").to_pandas().astype(str)
     assert shown.groupby(["age", "sex"]).size().min() >= 3
-    assert run("export", view, "-o", str(tmp_path / "view.csv")).code != 0
-    assert json.loads(run("export", view, "--json").out)["rows"] == len(shown)
+    assert run("rows", view, "-o", str(tmp_path / "view.csv")).code != 0
+    assert json.loads(run("rows", view, "--json").out)["rows"] == len(shown)
     done = run("audit", view, "--against", source, "--joined", view)
     assert done.code == 0, done.out
     for words in ("k-anonymity (k = 3)", "Prosecutor", "expected re-identifications in place of"):

@@ -204,7 +204,7 @@ def test_saved_and_opened_again(tmp_path):
     again = sc.open(folder)
     assert again.rows(50, seed=1)["visits"].equals(release.rows(50, seed=1)["visits"])
     assert again.guarantees[0] == release.guarantees[0]
-    with pytest.raises(ReleaseError, match="exists already"):
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
         release.save(folder, insecure=True)
     with pytest.raises(ReleaseError, match="not a release of linked tables"):
         load_linked(tmp_path)
@@ -399,7 +399,7 @@ def test_several_tables_in_postgresql(postgresql):
     again = sc.open(place)
     assert again.rows(50, seed=1) == release.rows(50, seed=1)
     assert again.guarantees[0] == release.guarantees[0]
-    with pytest.raises(ReleaseError, match=r"several tables in table public.* already"):
+    with pytest.raises(sc.OutputExistsError, match=r"several tables in table public.* already"):
         _published(None, tables=_tables(10), to=place)
     with pytest.raises(ReleaseError, match="fixed seed"):
         _published(1, tables=_tables(10), to=postgresql.table("seeded"))

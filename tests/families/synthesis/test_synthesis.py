@@ -353,10 +353,10 @@ def test_what_no_table_holds_is_a_model_without_an_interval(tmp_path):
     several = release.answer("SELECT COUNT(*), SUM(d) FROM t WHERE a = 'y' AND b = 'y' AND c = 'y'")
     assert "no interval" in repr(several)
     saved = release.save(tmp_path / "view", insecure=True)
-    done = run("query", saved, asked)
+    done = run("ask", saved, asked)
     assert done.code == 0
     assert "no interval" in done.out
-    assert json.loads(run("query", saved, asked, "--json").out)[0]["high"] is None
+    assert json.loads(run("ask", saved, asked, "--json").out)[0]["high"] is None
     assert "(no interval)" in repr(sc.open(saved).answer(asked))
     nobody = release.answer("SELECT AVG(d) FROM t WHERE a = 'y' AND b = 'y' AND c = 'y' AND d > 99")
     assert np.isnan(nobody.value)

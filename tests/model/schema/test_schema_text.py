@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from hypothesis import given, settings
 
-from scumble.model.errors import SchemaError
+from scumble.model.errors import OutputExistsError, SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.schema import Schema
@@ -120,7 +120,7 @@ def test_file_round_trip_and_force(tmp_path):
     schema = Schema.loads(EXAMPLE)
     schema.save(path)
     assert Schema.load(path) == schema
-    with pytest.raises(SchemaError, match="exists already; say force"):
+    with pytest.raises(OutputExistsError, match="already exists"):
         schema.save(path)
     schema.select(["age"]).save(path, force=True)
     assert Schema.load(path).names == ("age",)

@@ -245,7 +245,7 @@ def test_cost_tells_and_charges_nothing(db, tmp_path):
     assert db.cost(sql)["status"] == "repeated"
     assert db.cost("SELECT AVG(age) FROM t WHERE sex = 'f'")["stderr"] > 0
     for more in range(3):
-        db.answer(f"SELECT SUM(age * age + {more}) FROM t WHERE age < 3")
+        db.answer(f"SELECT SUM(age ** {3 + more}) FROM t WHERE age < 3")
     told = db.cost(count(1, 2))
     assert told["status"] == "relaxed"
     assert db.cost(count(1, 2), relax="refuse")["status"] == "refused"

@@ -184,7 +184,7 @@ def test_a_failure_after_the_decision_leaves_the_state_right(tmp_path, monkeypat
     with database(tmp_path / "db") as db:
         db.answer(count(0, 3))
 
-        def torn(state, entry, payload=None):
+        def torn(state, entry, payload=None, new=None):
             state.past_answers.append(None)  # half of the work
             raise OSError("no memory")
 

@@ -124,7 +124,7 @@ def test_a_space_too_large_for_a_tracker_leaves_no_folder(tmp_path):
 
 def test_a_folder_in_the_way(tmp_path):
     with (
-        pytest.raises(sc.LedgerError, match="exists already"),
+        pytest.raises(sc.OutputExistsError, match="already exists"),
         database(tmp_path),
     ):
         pass

@@ -143,6 +143,8 @@ COMPOSITE = st.sampled_from(
         "SELECT COUNT(*) FILTER (WHERE age < 2) - COUNT(*) FILTER (WHERE sex = 'f') FROM t",
         "SELECT MEDIAN(age), COUNT(*) FROM t WHERE sex = 'm'",
         "SELECT VAR_POP(age) FROM t WHERE age < 4",
+        "SELECT sex, SUM(age * age) AS s FROM t WHERE age <> 3 GROUP BY sex",
+        "SELECT AVG((age - 2) * (age - 3)) FROM t WHERE age < 4",
         "SELECT age > 2, COUNT(*) AS n FROM t GROUP BY 1 HAVING n > 3",
         "SELECT COUNT(*), COUNT(*) FILTER (WHERE age = 1) FROM t WHERE age + ascii(sex) % 2 > 2",
         "SELECT SUM(CASE WHEN sex = 'f' THEN age / 2.0 ELSE 1 END) FROM t",

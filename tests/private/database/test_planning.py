@@ -60,7 +60,7 @@ def asked_after_planning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, **options: Any
 ) -> Iterator[sc.Database]:
     """A database about which another program asks something once a long question is planned."""
-    ahead = session.Session._planned_ahead
+    ahead, asked = session.Session._planned_ahead, []
     with (
         database(tmp_path / "db", TABLE, schema=SCHEMA, **options) as db,
         sc.Database.open(tmp_path / "db", TABLE, seed=2) as other,
@@ -68,9 +68,9 @@ def asked_after_planning(
 
         def planned(self, request):  # type: ignore[no-untyped-def]
             found = ahead(self, request)
-            if request.size == MANY:
+            if request.size == MANY and not asked:
                 assert found.plan is not None
-                other.answer(sql)
+                asked.append(other.answer(sql))
             return found
 
         monkeypatch.setattr(session.Session, "_planned_ahead", planned)
@@ -105,6 +105,43 @@ def test_what_others_got_after_planning_is_repeated(
     values = {number.box[0, 0]: number.value for number in numbers}
     assert len(values) == len(numbers) == MANY
     assert [estimate.value for _, estimate in reply.answer.rows] == [values[n] for n in range(MANY)]
+
+
+@pytest.mark.parametrize(("others", "tries"), [(0, 1), (1, 2), (9, 4)])
+def test_many_numbers_are_drawn_before_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int, tries: int
+) -> None:
+    """Others who are answered meanwhile do not wait for it, unless there is no end of them. What
+    was drawn for a plan that no longer fits is given to nobody.
+    """
+    ahead, new_answers = session.Session._planned_ahead, session.Session._new_answers
+    locked, drawn = [], []
+    with (
+        database(tmp_path / "db", TABLE, schema=SCHEMA) as db,
+        sc.Database.open(tmp_path / "db", TABLE, seed=2) as other,
+    ):
+
+        def planned(self, request):  # type: ignore[no-untyped-def]
+            found = ahead(self, request)
+            if request.size == MANY and len(drawn) <= others and others:
+                other.answer(f"SELECT COUNT(*) FROM t WHERE n = {len(drawn)} AND sex = 'f'")
+            return found
+
+        def watched(self, plan, request):  # type: ignore[no-untyped-def]
+            found = new_answers(self, plan, request)
+            if request.size == MANY:
+                locked.append(db._journal._writing.locked())
+                drawn.append([each.value for each in found])
+            return found
+
+        monkeypatch.setattr(session.Session, "_planned_ahead", planned)
+        monkeypatch.setattr(session.Session, "_new_answers", watched)
+        reply = db.reply(COUNTS)
+        assert (reply.new, db.status()["used"]) == (MANY, 1 + (others > 0))
+    assert locked == [False] * (tries - (others == 9)) + [True] * (others == 9)
+    assert [estimate.value for _, estimate in reply.answer.rows] == drawn[-1]
+    numbers = [each for each in given(tmp_path / "db") if each.box[1].tolist() == [0, 1]]
+    assert [each.value for each in numbers] == drawn[-1]
 
 
 def test_a_refusal_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import scumble as sc
 from scumble.private.database import session
+from scumble.private.database.questions import amounts
 from scumble.private.database.questions.amounts import Amounts
 from tests.support.database.small_database import database, given, some_people
 from tests.support.people import people
@@ -274,6 +275,157 @@ def test_sums_of_columns_add_up(tmp_path: Path) -> None:
         assert len(given(tmp_path / "other")) == 1
         parts = db.answer(f"SELECT SUM(a) AS a, SUM(b) AS b, SUM(b) + SUM(a) AS both {where}")
         assert parts["both"].value == whole.value  # once given, it stays
+
+
+# What squares, products and their averages are made of, and texts that are made of it. Each comes
+# first once.
+SQUARES = (
+    (
+        "VAR_POP({x})",
+        "STDDEV_POP({x}) * STDDEV_POP({x})",
+        "AVG({x} * {x}) - AVG({x}) * AVG({x})",
+        "AVG(({x} - 1) * ({x} - 1)) - (AVG({x}) - 1) * (AVG({x}) - 1)",
+        "SUM({x} * {x}) / COUNT({x}) - SUM({x}) * SUM({x}) / COUNT({x}) / COUNT({x})",
+        "(AVG(2 * {x} * {x} - 3 * {x} + 5) + 3 * AVG({x}) - 5) / 2 - AVG({x}) * AVG({x})",
+        "AVG({x} ** 2) - AVG({x}) * AVG({x})",
+        "VAR_POP(7 - 3 * {x}) / 9",
+        "COVAR_POP({x}, {x})",
+    ),
+    (
+        "SUM({x} * {x} + {x}) - SUM({x})",
+        "SUM(({x} + 1) * ({x} + 1)) - 2 * SUM({x}) - COUNT({x})",
+        "SUM({x} * {x})",
+        "SUM({x} ** 2)",
+        "SUM(CASE WHEN {x} <> 0 THEN {x} * {x} ELSE 0 END)",
+        "AVG({x} * {x}) * COUNT({x})",
+    ),
+    (
+        "COVAR_POP(age, kids)",
+        "COVAR_POP(kids, age)",
+        "AVG(age * kids) - AVG(age) * AVG(kids)",
+        "AVG((age + 3) * (2 * kids - 1)) / 2 - (AVG(age) + 3) * (AVG(kids) - 0.5)",
+        "SUM(age * kids) / COUNT(*) - SUM(age) * SUM(kids) / COUNT(*) / COUNT(*)",
+    ),
+    (
+        "CORR(age, kids)",
+        "CORR(kids, age)",
+        "COVAR_POP(age, kids) / STDDEV_POP(age) / STDDEV_POP(kids)",
+        "(AVG(age * kids) - AVG(age) * AVG(kids)) / STDDEV_POP(age) / STDDEV_POP(kids)",
+    ),
+)
+SQUARED_CONDITIONS = (
+    "sex = 'f'",
+    "TRUE",
+    "sex = 'f' AND kids >= 2",
+    "age <> 1 AND job IN ('a', 'c')",
+    "age >= 0 AND kids > 0",
+)
+
+
+@pytest.mark.parametrize("where", SQUARED_CONDITIONS)
+def test_squares_and_products_have_one_value_and_one_charge(tmp_path: Path, where: str) -> None:
+    """Whichever text comes first pays for all others, unless it names fewer rows: those not 0."""
+    table = people(2000, MIXED, 0)
+    texts = [
+        [f"SELECT {text.format(x=x)} FROM t WHERE ({where}) AND age IS NOT NULL" for text in same]
+        for same in SQUARES
+        for x in ("age", "kids")
+    ]
+    for place, same in enumerate(texts):
+        for number, first in enumerate(text for text in same if "<> 0 THEN" not in text):
+            options = {"schema": MIXED, "epsilon": 90, "noise": 2}
+            with database(tmp_path / f"{place} {number}", table, **options) as db:
+                value = _number(db.answer(first))
+                for text in same:
+                    reply = db.reply(text)
+                    assert reply.new == 0, (first, text)
+                    assert _number(reply.answer) == pytest.approx(value, rel=1e-9), (first, text)
+
+
+def _number(answer: object) -> float:
+    return float(answer.value)  # type: ignore[attr-defined]
+
+
+def test_sums_of_squares_without_noise(tmp_path: Path) -> None:
+    """They are DuckDB's, also of missing values and where a column has one value."""
+    texts = (
+        "SUM(a * a)",
+        "SUM(c * c - c)",
+        "SUM((c + 1) * (c + 1))",
+        "SUM((COALESCE(c, 0) + 1) * (COALESCE(c, 0) + 1))",
+        "SUM(a * b - 2 * b * c + 3 * c * c - a + 7)",
+        "SUM(a * b * c)",
+        "SUM(a * a * a)",
+        "SUM((a - b) * (a - b))",
+        "AVG(a * c + 2)",
+        "VAR_POP(c)",
+        "COVAR_POP(a, c)",
+    )
+    wheres = ("", " WHERE a > 1", " WHERE b > 0", " WHERE a = 4", " WHERE a <> 2 AND c IS NOT NULL")
+    with pytest.MonkeyPatch.context() as patch, duckdb.connect() as engine:
+        patch.setattr(session, "discrete_laplace", lambda stream, scale, size: [0] * size)
+        rows = pa.concat_tables([ROWS] * 50)
+        engine.register("t", rows)
+        for place, (where, given_first) in enumerate(product(wheres, texts[:2])):
+            options = {"epsilon": 100, "noise": 4, "schema": TWO}
+            with database(tmp_path / str(place), rows, **options) as db:
+                for text in (given_first, *texts):
+                    sql = f"SELECT {text} FROM t{where}"
+                    [(expected,)] = engine.execute(sql).fetchall()
+                    assert db.answer(sql).value == pytest.approx(float(expected)), sql
+
+
+def test_squares_are_measured_about_the_middle(tmp_path: Path) -> None:
+    """So the sum of squares has no more noise than if it had been measured itself."""
+    with database(tmp_path / "db") as db:
+        found = db.answer("SELECT SUM(age * age) FROM t WHERE sex = 'f'")
+    assert [(each.kind, each.times) for each in given(tmp_path / "db")] == [
+        ("sum by age: 25 9 1 1 9 25", 25),
+        ('sum "age"', 5),
+        ("count", 1),
+    ]
+    assert found.stderr < 2**0.5 * 4 * 25 * 1.3
+
+
+def test_noise_that_an_average_has_twice_counts_once(tmp_path: Path) -> None:
+    """The total of an average of squares has the noise of its count: their errors go together."""
+    options = {"epsilon": 100, "noise": 8}
+    with database(tmp_path / "db", some_people(2000), **options) as db:
+        mean = db.answer("SELECT AVG(age * age) FROM t WHERE sex = 'f'")
+    squares, ages, count = (each.value for each in given(tmp_path / "db"))
+    total = squares / 4 + 5 * ages - 6.25 * count
+    assert mean.value == pytest.approx(total / count)
+    variances = [2 * (8 * each.times) ** 2 for each in given(tmp_path / "db")]
+    weights = (1 / 4, 5, -6.25 - mean.value)
+    variance = sum(w * w * v for w, v in zip(weights, variances, strict=True))
+    assert mean.stderr == pytest.approx(variance**0.5 / count, rel=0.01)
+
+
+def test_a_repeated_sum_of_squares_refers_to_the_first(tmp_path: Path) -> None:
+    """Also where the number of rows is public and part of it."""
+    sql = "SELECT SUM(age * age) FROM t"
+    with database(tmp_path / "db") as db:
+        first = db.reply(sql, key="1")
+        again = [db.reply(sql, key=key) for key in ("2", "1", "2")]
+        assert first.new == 2
+        assert [each.answer.value for each in again] == [first.answer.value] * 3
+        assert [each.answer.status for each in again] == ["repeated", "answered", "repeated"]
+        assert [entry["kind"] for entry in db.chain()] == ["promise", "answer", "repeat"]
+
+
+def test_sums_of_squares_from_before_are_still_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Journals have sums of squares as numbers of their own: they are not drawn again."""
+    texts = [f"SELECT SUM({text}) FROM t WHERE sex = 'f'" for text in ("age * age", "age * kids")]
+    with database(tmp_path / "db", people(60, MIXED, 0), schema=MIXED) as db:
+        with monkeypatch.context() as before:
+            before.setattr(amounts, "_columns", lambda *_: ((), False))
+            values = [db.answer(text).value for text in texts]
+        replies = [db.reply(text) for text in texts]
+    assert [reply.new for reply in replies] == [0, 0]
+    assert [reply.answer.value for reply in replies] == values
+    assert len(given(tmp_path / "db")) == 2
 
 
 def test_missing_values_are_not_taken_for_numbers(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_many_threads_get_all_or_nothing(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
 
         def ask(number: int) -> str:
-            sql = f"SELECT SUM(age ** 2 + {number}) AS s, SUM(age ** 3 + {number}) AS d FROM t"
+            sql = f"SELECT SUM(age ** 3 + {number}) AS s, SUM(age ** 4 + {number}) AS d FROM t"
             try:
                 return " ".join(sorted(each.status for each in db.answer(sql).rows[0][1]))
             except sc.PromiseError:

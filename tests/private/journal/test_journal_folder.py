@@ -46,7 +46,7 @@ def test_every_commit_waits_for_the_disk(journal):
 
 def test_an_existing_folder_is_refused(tmp_path):
     (tmp_path / "db").mkdir()
-    with pytest.raises(sc.LedgerError, match="exists already"):
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
         Journal.create(tmp_path / "db", PROMISE)
     assert list((tmp_path / "db").iterdir()) == []
 

@@ -190,7 +190,9 @@ def test_a_place_that_is_none_is_one_sentence(address, subtests):
 
 
 def test_creating_at_a_place_that_is_taken_or_not_there_is_refused(journal):
-    with pytest.raises(sc.LedgerError, match=r"There is a table public\.journal_\d+ .* already"):
+    with pytest.raises(
+        sc.OutputExistsError, match=r"The table public\.journal_\d+ .* already exists"
+    ):
         Journal.create(journal.place, {})
     with pytest.raises(sc.LedgerError, match="there is no such schema"):
         Journal.create(journal.place.replace("/public.", "/nowhere."), {})

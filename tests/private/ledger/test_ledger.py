@@ -259,7 +259,7 @@ def test_terms_that_make_no_sense(tmp_path: Path, subtests: pytest.Subtests) -> 
 
 
 def test_a_ledger_is_never_replaced(ledger: sc.Ledger) -> None:
-    with pytest.raises(sc.LedgerError, match="exists already"):
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
         sc.Ledger.create(ledger.folder, neighbours="replace")
 
 
@@ -268,7 +268,7 @@ def test_a_database_is_charged_once_and_whole(ledger: sc.Ledger, tmp_path: Path)
     with sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how) as database:
         database.answer("SELECT COUNT(*) FROM t WHERE age < 5")
     assert ledger.totals[None].epsilon == Fraction(1, 2)
-    with pytest.raises(sc.LedgerError, match="exists already"):
+    with pytest.raises(sc.OutputExistsError, match="already exists"):
         sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **how)
     assert [each.state for each in ledger.charges] == ["made"]
     publish(ledger, histogram(0.1))

@@ -14,6 +14,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.spelling import Spelling
 from scumble.private.tables.infer import round_edges
 from scumble.private.tables.rows import Rows
 
@@ -230,12 +231,18 @@ COMMAS = {
 
 @pytest.mark.parametrize("name", COMMAS)
 def test_numbers_with_a_decimal_comma(name):
-    """They are neither lists nor unknown words, and the note says what to do."""
+    """They are neither lists nor unknown words, and the note says how they are read."""
     table = pa.table({"a": COMMAS[name] * 3})
     assert "decimal comma" in Schema.infer(table)["a"].note
-    assert Schema.infer(table)["a"].role == "identifier"
-    assert "decimal comma" in Schema.infer(table, types={"a": "binned"})["a"].note
-    assert Schema.infer(table, sensitive="a")["a"].to_fill_in == "sensitive"
+    for found in (
+        Schema.infer(table)["a"],
+        Schema.infer(table, types={"a": "binned"})["a"],
+        Schema.infer(table, sensitive="a")["a"],
+    ):
+        assert found.spelling == Spelling(decimal=",")
+        assert found.kind == "binned"
+        assert not found.to_fill_in
+        assert not found.encode(table["a"])[1].any()
 
 
 def test_commas_of_thousands():
@@ -262,7 +269,7 @@ def test_roles_are_set_and_identifiers_not_looked_at():
     assert [attribute.role for attribute in schema] == [
         *("identifier", "sensitive", "insensitive", "identifier")
     ]
-    assert schema["id"].note == ""
+    assert schema["id"].note == "You named it as an identifier, which is never published."
     with pytest.raises(SourceError, match=r"has no column 'jobb'\. It has 4 columns\."):
         Schema.infer(table, sensitive=["jobb"])
     with pytest.raises(SourceError, match="has no column 'idd'"):
@@ -407,22 +414,27 @@ def test_wrong_types_are_refused():
 
 
 def test_integers_that_may_be_codes_get_a_hint(subtests):
-    for values, hinted in [
-        ([1, 2, 3, 4] * 5, True),  # a question with four answers, or a number of children
-        (CODES, True),
-        ([k % 60 for k in range(MANY)], False),
-        ([34, 57, 41], False),
-        ([0.5, 1.5] * 9, False),
+    said = "If the numbers are codes and not amounts, say types={'x': 'category'}."
+    taken = "Taken for codes; if they are amounts, say types={'x': 'integer'}."
+    for values, hint in [
+        ([1, 2, 3, 4] * 5, taken),  # a question with four answers, or a number of children
+        ([k % 15 for k in range(MANY)], said),
+        (CODES, said),
+        ([k % 60 for k in range(MANY)], None),
+        ([34, 57, 41], None),
+        ([0.5, 1.5] * 9, None),
     ]:
-        with subtests.test(values=values, hinted=hinted):
-            said = "If the numbers are codes and not amounts, say types={'x': 'category'}."
-            assert (said in inferred(values).note) == hinted
+        with subtests.test(values=values, hint=hint):
+            note = inferred(values).note
+            assert [each for each in (said, taken) if each in note] == ([hint] if hint else [])
 
 
 def test_names_of_codes_get_a_hint():
     values = [10_000 + k % 60 for k in range(MANY)]
     named = Schema.infer(pa.table({"zip": values, "weight": values}))
     assert "codes" in named["zip"].note
+    assert named["zip"].domain == Category(tuple(range(10_000, 10_060)))
+    assert named["weight"].kind == "integer"
     assert "codes" not in named["weight"].note
 
 

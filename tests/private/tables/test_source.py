@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import re
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+import scumble
 from scumble.model.errors import SourceError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
@@ -282,7 +285,7 @@ REFUSED = {
     "latin": (lambda folder: write_csv(folder, "age,job\n1,é\n".encode("latin-1")), "not UTF-8"),
     "late latin": (
         lambda folder: write_csv(folder, b"age,job\n" + b"1,cook\n" * 90_000 + b"1,\xe9\n"),
-        "converts a Latin-1 file) (line",
+        "converts a Windows or Latin-1 file) (line",
     ),
     "utf-16": (
         lambda folder: write_csv(folder, CSV.encode("utf-16")),
@@ -401,3 +404,22 @@ def test_rows_to_expect_of_a_csv_file(tmp_path):
     pq.write_table(pa.table({"age": [1, 2, 3]}), tmp_path / "people.parquet")
     assert expected_rows(tmp_path / "people.parquet") == 3
     assert expected_rows(tmp_path / "none.csv") is None
+
+
+def test_lists_parts_and_samples_are_chosen_in_one_place():
+    made = re.compile(r"(?<!class )\b(?:LongRows|PartOfSource|SampledSource)\(")
+    package = Path(scumble.__file__).parent
+    found = [path.name for path in package.rglob("*.py") if made.search(path.read_text())]
+    assert found == ["open.py"]
+
+
+def test_one_call_groups_rows_and_takes_a_part_of_them():
+    rows = pa.table({"b": [1, 1, 2, 2, 3], "sex": list("ffmmf"), "x": list("abcde")})
+    sex = Attribute("sex", "quasi", Category(("f", "m")))
+    options = {"basket": "b", "lists": ["x"], "require": ["sex"]}
+    source = open_source(rows, part=(sex, "f"), **options)
+    table = pa.Table.from_batches(source.batches(["b", "x"]))
+    assert table.to_pydict() == {"b": [1, 3], "x": [["a", "b"], ["e"]]}
+    assert source.grouped
+    with pytest.raises(SourceError, match="has no column 'age'"):
+        open_source(rows, basket="b", require=["age"])

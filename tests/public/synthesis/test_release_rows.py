@@ -112,7 +112,7 @@ def test_the_command_writes_rows_whole_or_not_at_all(tmp_path):
     assert "Wrote 500 rows" in done.err
     assert "3 noisy tables of 2 attributes" in done.err
     assert pq.read_table(out).num_rows == 500
-    assert "exists already" in run("rows", tmp_path / "view", "-o", out).err
+    assert "already exists" in run("rows", tmp_path / "view", "-o", out).err
     text = run("rows", tmp_path / "view", "-n", 3).out
     assert text.splitlines()[0] == '"age","sex","job"'
     assert len(text.splitlines()) == 4

@@ -1,20 +1,19 @@
-"""The commands for releases of lists and keys: top, rules, next, closed."""
+"""The commands for releases of lists and keys: top, rules, next."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from scumble.cli import console, options, printing
+from scumble.cli import console, options, printing, writing
 
 if TYPE_CHECKING:
     from scumble.public.estimate import Estimates
     from scumble.public.estimate_table import EstimateTable
 
 Number = Annotated[
-    int, typer.Option("--number", "-n", "-k", metavar="NUMBER", help="How many, the largest first.")
+    int, typer.Option("--number", "-n", metavar="NUMBER", help="How many, the largest first.")
 ]
 Length = Annotated[
     int | None,
@@ -34,12 +33,6 @@ Context = Annotated[
     list[str] | None,
     typer.Argument(metavar="[VALUES]...", help="What came before, the last value last."),
 ]
-SchemaArgument = Annotated[
-    Path, typer.Argument(metavar="SCHEMA", help="Schema with the open categories (TOML).")
-]
-Other = Annotated[
-    str, typer.Option("--other", metavar="TEXT", help="The value of all that was not named.")
-]
 
 
 def top(
@@ -47,6 +40,8 @@ def top(
     number: Number = 10,
     length: Length = None,
     level: options.Level = 0.95,
+    output: writing.Output = None,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Show the most frequent sets, strings or keys of a release, with intervals."""
@@ -54,7 +49,8 @@ def top(
     from scumble.public.archive.load import load
 
     level = check_level(level)
-    _say(load(folder).top(number, length=length), level, as_json)
+    writing.check_output(output, force=force)
+    _say(load(folder).top(number, length=length), level, output, force, as_json)
 
 
 def rules(
@@ -62,6 +58,8 @@ def rules(
     support: Support,
     confidence: Confidence,
     level: options.Level = 0.95,
+    output: writing.Output = None,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Show association rules of a release of baskets: with these items come those."""
@@ -69,7 +67,8 @@ def rules(
     from scumble.public.archive.load import load
 
     level = check_level(level)
-    _say(load(folder).rules(support=support, confidence=confidence), level, as_json)
+    writing.check_output(output, force=force)
+    _say(load(folder).rules(support=support, confidence=confidence), level, output, force, as_json)
 
 
 def next_(
@@ -100,30 +99,16 @@ def next_(
     console.say(f"After the longest context that was counted: {used}")
 
 
-def closed(
-    folder: options.ReleaseFolder,
-    schema: SchemaArgument,
-    output: options.SchemaOutput = None,
-    other: Other = "other",
-    force: options.Force = False,
-    as_json: options.Json = False,
+def _say(
+    answer: Estimates | EstimateTable,
+    level: float,
+    output: str | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Close the open categories of a schema by the keys that a release names."""
-    from scumble.model.schema.schema import Schema
-    from scumble.private.owner import open_release
-
-    found = open_release(folder).closed(Schema.load(schema), other=other)
     if output is not None:
-        found.save(output, force=force)
-        console.say(f"Wrote {output}.")
-    if as_json:
-        console.print_json(found.to_dict())
-    elif output is None:
-        console.echo(found.dumps(), nl=False)
-
-
-def _say(answer: Estimates | EstimateTable, level: float, as_json: bool) -> None:
+        writing.write_answer(answer, level, output, force=force)
     if as_json:
         printing.print_answer(answer, level)
-    else:
+    elif output is None:
         printing.show_answer(answer, level)

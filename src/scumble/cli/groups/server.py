@@ -1,4 +1,4 @@
-"""The commands `scumble serve` and `scumble server ...`: questions over the network."""
+"""The commands `scumble serve` and `scumble token ...`: questions over the network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from scumble.server.config import Address, ServerSettings
     from scumble.server.service import Service
 
-app = console.group("Look after a server: its tokens.")
+_HERE = "127.0.0.1"
 token_app = console.group("Make, list and revoke tokens: who may use the server.")
-app.add_typer(token_app, name="token")
 
 Configuration = Annotated[
     Path | None, typer.Argument(metavar="[CONFIGURATION]", help="The file server.toml.")
@@ -32,6 +31,10 @@ Listen = Annotated[
     typer.Option(
         "--address", metavar="HOST:PORT", help="Where to listen.  [default: as configured]"
     ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="Listen on this port here."),
 ]
 Postgres = Annotated[
     str | None,
@@ -45,7 +48,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No line in the log f
 Role = Annotated[
     str, typer.Option("--role", "-r", metavar="CHOICE", help="owner, analyst or auditor.")
 ]
-Name = Annotated[str, typer.Option("--name", "-n", metavar="TEXT", help="Who uses the token.")]
+Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="Who uses the token.")]
 Days = Annotated[
     float | None,
     typer.Option("--days", metavar="NUMBER", help="Days until it expires.  [default: never]"),
@@ -61,16 +64,20 @@ def serve(
     configuration: Configuration = None,
     demo: Demo = False,
     address: Listen = None,
+    port: Port = None,
     postgres: Postgres = None,
     quiet: Quiet = False,
 ) -> None:
-    """Serve databases and releases to browsers, programs and notebooks."""
+    """Serve databases and releases to browsers and programs."""
     from scumble.server.config import Address
     from scumble.server.serve import check_installed, listen, logging_to, open_service
 
     if demo == (configuration is not None):
         raise ParameterError("Give the file server.toml, or --demo to try it with made-up people.")
+    if port is not None and address is not None:
+        raise ParameterError("Give --address or --port, not both: --address HOST:PORT says it all.")
     check_installed()
+    address = address if port is None else f"{_HERE}:{port}"
     where = None if address is None else Address.read(address)
     with ExitStack() as stack:
         settings = _settings(configuration, where, stack)
@@ -95,7 +102,7 @@ def _settings(
         return settings
     from scumble.server.demo import STEPS, make_demo
 
-    where = where or Address("127.0.0.1", 8470)
+    where = where or Address(_HERE, 8470)
     where.check_free()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scumble-server-")))
     with bars.steps(STEPS) as step:
@@ -117,7 +124,7 @@ def _greet(service: Service, *, demo: bool) -> None:
         console.echo("  = the token, database = the data set")
     if not demo:
         if not service.tokens.all():
-            console.say("There is no token yet: scumble server token create CONFIGURATION ...")
+            console.say("There is no token yet: scumble token create CONFIGURATION ...")
         return
     _, owner = service.tokens.create("owner", "owner", days=1)
     text, _ = service.tokens.create("analyst", "analyst", days=1)

@@ -187,6 +187,7 @@ class Sparse(AttributeSummary):
 
     name = "sparse"
     data_dependent = True
+    counts_every_cell = False
     proof = "a function of noisy counts: Cormode, Procopiuc, Srivastava, Tran, ICDT 2012"
 
     rule: Rule = "filter"

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model import stored
 from scumble.model.designs.design import Design, Extents
@@ -21,9 +23,6 @@ from scumble.model.laws import NoiseLaw, noise_law_from_dict
 from scumble.model.privacy.accounting import PrivacyUnit, cost_of_sums
 from scumble.model.privacy.stated_loss import StatedLoss, of_loss
 from scumble.model.stored import DAMAGED, indices
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NOISY, CELLS, ENTRIES = "noisy", "cells", "entries"  # columns of the file
 _EXACT = 2.0**53  # below it sums of products of coefficients are exact, as integers and as floats
@@ -52,8 +51,6 @@ class Matrix(Design):
         return self.merged.extents
 
     def stated_loss(self, unit: PrivacyUnit, file: Path) -> StatedLoss:
-        import pyarrow.parquet as pq
-
         strategy, _ = from_table(pq.read_table(file), self.merged.cells)
         gram = not strategy.signed
         return of_loss(cost_of_sums([self.noise], strategy.norms(), unit, nonnegative_gram=gram))
@@ -81,8 +78,6 @@ class MergedSums:
 
 def to_table(strategy: Strategy, noisy: npt.NDArray[Any]) -> pa.Table:
     """Return the table to publish: every noisy sum with its merged cells and coefficients."""
-    import pyarrow as pa
-
     matrix = strategy.matrix.sorted_indices()
     ends = pa.array(matrix.indptr.astype(np.int32))
     cells = pa.ListArray.from_arrays(ends, pa.array(matrix.indices.astype(np.int32)))

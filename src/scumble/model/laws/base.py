@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,8 +62,6 @@ def normal_cdf(z: float) -> float:
 
 def normal_quantile(q: float) -> float:
     """Return the standard normal quantile: the inverse of `normal_cdf`."""
-    from statistics import NormalDist
-
     return NormalDist().inv_cdf(q)
 
 

@@ -20,6 +20,7 @@ from scumble.model.schema.hierarchies import default_levels, read_rule, resolve
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
 from scumble.model.schema.open_category import OpenCategory
+from scumble.model.schema.spelling import KEYS, Spelling
 from scumble.model.schema.toml import (
     FILL_IN,
     ROLES,
@@ -47,7 +48,9 @@ class Attribute:
     (a set or a sequence) and an open category have no codes: see `tabular`.
     `from_data` marks a domain that was read from private data; `note` is a remark for the owner.
     `to_fill_in` is the role of a column whose domain the owner must write; it is an identifier
-    until then. `hierarchy` is a rule that joins values into larger groups: see `levels`.
+    until then; `either` are types for `Schema.infer` between which only the owner can choose.
+    `hierarchy` is a rule that joins values into larger groups: see `levels`. `spelling` declares
+    how the table writes the values as text; what is published has the usual spelling.
 
     >>> from scumble.model.schema.domains import IntegerRange
     >>> age = Attribute("age", "quasi", IntegerRange(17, 90), missing=True, null_words=("?",))
@@ -62,8 +65,10 @@ class Attribute:
     null_words: tuple[str, ...] = ()
     from_data: bool = False
     hierarchy: Rule | None = None
+    spelling: Spelling | None = None
     note: str = field(default="", compare=False)
     to_fill_in: Role | None = field(default=None, compare=False)
+    either: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         words = (word.strip() for word in self.null_words)
@@ -86,9 +91,24 @@ class Attribute:
             if self.role != "identifier":
                 raise SchemaError(f"{self}: a {self.role} attribute needs a domain; give its type.")
             return
+        self._check_spelling(self.domain)
         self._check_domain(self.domain)
         if self.hierarchy is not None:
             self._check_hierarchy()
+
+    def _check_spelling(self, domain: AnyDomain) -> None:
+        given = [] if self.spelling is None else list(self.spelling.to_table())
+        for key in given:
+            if key not in KEYS.get(domain.kind, ()):
+                raise SchemaError(f"{self}: '{key}' is not for type {domain.kind}.")
+        if self.spelling is None or not isinstance(domain, Dates):
+            return
+        periods = ("day", "month", "year")
+        if periods.index(self.spelling.by) > periods.index(domain.by):
+            raise SchemaError(
+                f"{self}: 'format' must name the {domain.by}, as the domain is by {domain.by}. "
+                f"Got {self.spelling.format!r} instead."
+            )
 
     def _check_hierarchy(self) -> None:
         if not self.tabular:
@@ -128,7 +148,7 @@ class Attribute:
         if self.null_words and not self.missing:
             raise SchemaError(f"{self}: words for a missing value need missing=True.")
         if self.null_words:
-            _, outside = domain.encode(pa.array(self.null_words, pa.string()))
+            _, outside = domain.encode(self._respell(pa.array(self.null_words, pa.string())))
             if not outside.all():
                 word = self.null_words[int(np.argmin(outside))]
                 raise SchemaError(
@@ -281,7 +301,7 @@ class Attribute:
     def _encode_values(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         if self.null_words or arrow_values.is_text(values.type) or types.is_floating(values.type):
             values = pc.if_else(self._is_missing(values), None, values)
-        codes, outside = self._required_domain.encode(values)
+        codes, outside = self._required_domain.encode(self._respell(values))
         codes = codes.astype(self.code_type, copy=False)
         if values.null_count:
             nulls = pc.is_null(values).to_numpy(zero_copy_only=False)
@@ -289,13 +309,16 @@ class Attribute:
             codes = put(codes, nulls, self.size - 1)
         return put(codes, outside, 0) if outside.any() else codes, outside
 
+    def _respell(self, values: pa.Array) -> pa.Array:
+        return values if self.spelling is None else self.spelling.respell(values)
+
     def _is_missing(self, values: pa.Array) -> pa.Array:
         """Return a mask of the non-null values that mean a missing value."""
         kind = values.type
         if arrow_values.is_text(kind):
             trimmed = pc.utf8_trim_whitespace(values)
             return pc.is_in(trimmed, pa.array(("", *self.null_words), trimmed.type))
-        words = pa.array(self.null_words, pa.string())
+        words = self._respell(pa.array(self.null_words, pa.string()))
         if types.is_integer(kind):
             numbers, unread = arrow_values.integers(words)
             numbers = numbers if unread is None else numbers[~unread]
@@ -319,6 +342,8 @@ class Attribute:
         table: dict[str, Any] = {"name": self.name, "role": self.role}
         if self.domain is not None:
             table |= domain_to_table(self.domain)
+        if self.spelling is not None:
+            table |= self.spelling.to_table()
         if self.missing:
             table["missing"] = list(self.null_words) or True
         if self.hierarchy is not None:
@@ -345,6 +370,7 @@ class Attribute:
             null_words=() if isinstance(missing, bool) or identifier else missing,
             from_data=read_flag(name, "from_data", table) and not identifier,
             hierarchy=_read_hierarchy(name, table),
+            spelling=None if identifier else _read_spelling(name, table),
         )
 
     @property
@@ -368,6 +394,13 @@ class Attribute:
             f"{several}: use a column that is derived from it: {order}"
             f"length({self.name}) or contains({self.name}, VALUE)."
         )
+
+
+def _read_spelling(name: object, table: Mapping[str, Any]) -> Spelling | None:
+    try:
+        return Spelling.from_table(table.get("type"), table)
+    except SchemaError as error:
+        raise SchemaError(f"Attribute '{name}': {error}") from None
 
 
 def _read_hierarchy(name: object, table: Mapping[str, Any]) -> Rule | None:

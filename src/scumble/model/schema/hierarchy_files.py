@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,9 +17,6 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
 from scumble.model.schema.hierarchies import Branch, Intervals, Nested, Periods, Prefixes, Rule
-
-if TYPE_CHECKING:
-    from scumble.model.schema.attribute import Attribute
 
 _MOST_BYTES = 1 << 26
 _STEPS = (1, 2, 5)

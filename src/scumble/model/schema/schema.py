@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from scumble.model import stored
-from scumble.model.errors import SchemaError, setting, writing
+from scumble.model.errors import OutputExistsError, SchemaError, writing
 from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
@@ -342,8 +343,6 @@ class Schema:
     @classmethod
     def loads(cls, text: str, *, folder: str | Path | None = None) -> Schema:
         """Read a schema from TOML text. Hierarchy files that it names are read from `folder`."""
-        import tomllib
-
         try:
             document = tomllib.loads(text)
             stored.check_nesting(document)
@@ -397,9 +396,7 @@ class Schema:
                 with Path(path).open(mode, encoding="utf-8", newline="\n") as file:
                     file.write(self.dumps())
             except FileExistsError:
-                raise SchemaError(
-                    f"The file '{path}' exists already; say {setting('force', True)} to replace it."
-                ) from None
+                raise OutputExistsError.of(path) from None
 
     def dumps(self, most: int | None = None) -> str:
         """Return the schema as TOML, with the notes for the owner as comments.

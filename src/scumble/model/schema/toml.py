@@ -22,13 +22,13 @@ FORMAT = 1
 Word = TypeVar("Word", bound=str)
 AnyDomain = Domain | ListDomain | OpenCategory
 
-_LIST_KEYS = ("values", "range", "bins", "edges", "other", "separator", "longest")
+_LIST_KEYS: tuple[str, ...] = ("values", "range", "bins", "edges", "other", "separator", "longest")
 _KEYS = {
     "category": ("values", "ordered", "other", "open"),
-    "integer": ("range",),
-    "binned": ("edges",),
-    "boolean": (),
-    "date": ("range", "by"),
+    "integer": ("range", "decimal"),
+    "binned": ("edges", "decimal"),
+    "boolean": ("true", "false"),
+    "date": ("range", "by", "format"),
     "set": _LIST_KEYS,
     "sequence": _LIST_KEYS,
 }
@@ -79,7 +79,7 @@ def read_domain(name: object, table: Mapping[str, Any]) -> AnyDomain:
     kind = _one_of(name, "type", table["type"], KINDS)
     for key in table:
         if key not in _COMMON and key not in _KEYS[kind]:
-            allowed = " and ".join(f"'{word}'" for word in _KEYS[kind]) or "no more keys"
+            allowed = " and ".join(f"'{word}'" for word in _KEYS[kind])
             raise SchemaError(
                 f"Attribute '{name}': '{key}' is not for type {kind}, which takes {allowed}."
             )

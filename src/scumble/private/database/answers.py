@@ -84,8 +84,8 @@ class EstimateBuilder:
         # The condition of an average is that of its count, which comes last.
         fields = self._status_fields(pieces, answers, by_number[-1])
         notes = (*question.query.notes, *fields.pop("notes"))
-        if question.summands[-1].amounts is not None and group.asked is not None:
-            fields["answered"] = self._sql(group.asked, disjoint=True)  # a sum is never relaxed
+        if question.summands[-1].amounts is not None and group.asked:
+            fields["answered"] = self._sql(group.asked[-1], disjoint=True)  # sums are not relaxed
         if question.joint and fields["answered"]:
             boxes = [] if fields["answered"] == "TRUE" else [fields["answered"]]
             clauses = [*boxes, *(clause.sql for clause in question.joint)]
@@ -100,12 +100,23 @@ class EstimateBuilder:
         ]
         if question.query.aggregate == "mean":
             weights = [
-                self._noise_weights(each, answers).times(float(summand.factor))
+                {
+                    number: weight * float(summand.factor)
+                    for number, weight in _weights(each).items()
+                }
                 for summand, each in zip(question.summands, by_number, strict=True)
             ]
             (total, _), (count, _) = parts
-            of = question.summands[0]
-            ratio = Average(total, count, weights[0], weights[1], *of.limits)
+            of, both = question.summands[0], weights[0].keys() & weights[1].keys()
+            ratio = Average(
+                total,
+                count,
+                self._noise_weights(weights[0], answers),
+                self._noise_weights(weights[1], answers),
+                *of.limits,
+                sum(weights[0][n] * weights[1][n] for n in both),
+                sum(weights[0][n] * weights[1][n] * self._variance(answers[n]) for n in both),
+            )
             return _averaged(ratio, float(of.offset), notes, fields)
         [(value, law)] = parts
         method = _method(law, question, fields["status"])
@@ -156,14 +167,19 @@ class EstimateBuilder:
         scales = {answers[number].times for number in weights} or {1}
         if len(scales) == 1:
             return float(value), self._law(weights, scales.pop())
-        return float(value), MixedNoise(self._noise_weights(pieces, answers))
+        return float(value), MixedNoise(self._noise_weights(weights, answers))
 
-    def _noise_weights(self, pieces: Sequence[Piece], answers: Mapping[int, PastAnswer]) -> Weights:
+    def _noise_weights(
+        self, weights: Mapping[int, float], answers: Mapping[int, PastAnswer]
+    ) -> Weights:
         found = Weights(0.0, 0.0, 0.0)
-        for number, weight in _weights(pieces).items():
-            variance = self._law({number: 1}, answers[number].times).stderr ** 2
+        for number, weight in weights.items():
+            variance = self._variance(answers[number])
             found = found.plus(Weights(1.0, 1.0, variance).times(weight))
         return found
+
+    def _variance(self, answer: PastAnswer) -> float:
+        return self._law({0: 1}, answer.times).stderr ** 2
 
     def _law(self, weights: Mapping[int, float], times: int, scale: int = 1) -> Law:
         """Return the law of a weighted sum of noises with `times` the scale of a count's.
@@ -184,11 +200,10 @@ class EstimateBuilder:
             law = self._laws[key] = NoiseSum(DiscreteLaplace(self.noise * times), terms)
         return law if scale == 1 else Scaled(law, 1 / scale)
 
-    def _rows_in(self, pieces: Sequence[Piece]) -> int:
+    def _rows_in(self, pieces: Sequence[Piece]) -> float:
         """Return the public numbers of rows in pieces, times their weights there."""
-        return sum(
-            piece["rows"] * self._rows(batch_of(piece)) for piece in pieces if "rows" in piece
-        )
+        known = [piece for piece in pieces if "rows" in piece]
+        return sum(float(piece["rows"]) * self._rows(batch_of(piece)) for piece in known)
 
     def _with_unanswered(
         self, value: float, law: Law, unanswered: Sequence[Sequence[Piece]]
@@ -572,7 +587,9 @@ class MixedNoise:
 class Average(FiellerRatio):
     """The law of `total / count`, each a sum of numbers with discrete Laplace noise.
 
-    `least` and `most` are the limits of the values that are averaged.
+    `least` and `most` are the limits of the values that are averaged. `products` is Σ v w over the
+    noises that are in the total, with weight v, and in the count, with weight w, and `covariance`
+    that of the total and the count.
     """
 
     total: float
@@ -581,6 +598,8 @@ class Average(FiellerRatio):
     of_count: Weights
     least: float
     most: float
+    products: float = 0.0
+    covariance: float = 0.0
 
     @property
     def parts(self) -> tuple[float, float]:
@@ -595,8 +614,14 @@ class Average(FiellerRatio):
         return self.of_count.variance
 
     def variance(self, ratio: float) -> float:
-        return self.of_total.plus(self.of_count.times(ratio)).variance
+        return self._difference(ratio).variance
 
     def half_width(self, ratio: float, level: float) -> float:
         """A bound that the error of total - ratio · count keeps with probability `level`."""
-        return self.of_total.plus(self.of_count.times(ratio)).reach(level)
+        return self._difference(ratio).reach(level)
+
+    def _difference(self, ratio: float) -> Weights:
+        """Return the noises of total - ratio · count, with a bound of Σ |w|."""
+        both = self.of_total.plus(self.of_count.times(ratio))
+        squares = max(both.squares - 2 * ratio * self.products, 0.0)
+        return Weights(both.total, squares, max(both.variance - 2 * ratio * self.covariance, 0.0))

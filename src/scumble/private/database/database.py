@@ -276,7 +276,7 @@ class Database:
                 found.append(forecast(each.asked.parts(self._builder(outcome), outcome), outcome))
         return found
 
-    def outline(
+    def describe_result(
         self, sql: str, *, analyst: str | None = None
     ) -> Estimate | Estimates | EstimateTable:
         """Return an answer with made-up numbers: its columns, groups and types, free of charge.
@@ -363,7 +363,7 @@ class Database:
         """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
 
-    def room(self) -> list[tuple[Attribute, list[float]]]:
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
         """Return, for each attribute, how much of the promise is used at each of its values.
 
         It is the share at the most popular point with that value: at 1 a question about it alone

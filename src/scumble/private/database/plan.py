@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import count
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 
 from scumble.model.errors import ParameterError, PromiseError
-from scumble.private.database.questions.amounts import Amounts, Summand
+from scumble.private.database.questions.amounts import Amounts, Integers, Summand
 from scumble.private.database.questions.decomposition import rejoin_over
 from scumble.private.database.questions.question import Question
 from scumble.private.database.relaxation import (
@@ -68,6 +69,7 @@ class AnswerPlan:
 
 Piece = dict[str, Any]
 HasRoom = Callable[[Boxes, int], bool]  # of a tracker
+Asked = int | tuple[int, str]  # a number of a question, or one of those that it is made of
 
 NO_SUMS = (
     "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
@@ -75,6 +77,7 @@ NO_SUMS = (
 )
 REFUSED = "{} is used up for this part of {}, and relaxation is off."
 _MOST_PARTS = 20_000  # of the boxes of a question that are looked at to find room, in a second
+_FEW = 100  # boxes of a number that are compared with each other
 MOST_RELAXED = 50  # boxes of one question; other requests wait meanwhile
 TOO_MANY = (
     f"The promise is used up for more than {MOST_RELAXED} parts of this question. Ask for fewer "
@@ -110,8 +113,8 @@ class BatchPlan:
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _relaxed_pieces: dict[bytes, Piece] = field(default_factory=dict)  # by box
     _layers: list[int] = field(default_factory=list)  # of the first new answers: see `_layer`
-    _asked: list[int] = field(default_factory=list)  # the number that each new answer is for
-    _answers: dict[int, int] = field(default_factory=dict)  # how many are for each number
+    _asked: list[Asked] = field(default_factory=list)  # the number that each new answer is for
+    _answers: dict[Asked, int] = field(default_factory=dict)  # how many are for each number
     _numbers: int = 0  # of all questions so far
     _parts: Iterator[int] = field(default_factory=lambda: iter(range(_MOST_PARTS)))
     _boxes: Accepted = field(init=False)  # of the new answers
@@ -133,11 +136,13 @@ class BatchPlan:
             self._numbers += len(question.summands)
             for group in question.groups:
                 pieces: list[Piece | None] = []
-                for number, (summand, boxes) in enumerate(
-                    zip(question.summands, group.parts, strict=True), first
+                asked = group.asked or group.parts
+                for number, (summand, boxes, wider) in enumerate(
+                    zip(question.summands, group.parts, asked, strict=True), first
                 ):
+                    whole = _by_part(summand, boxes, wider)
                     for box in boxes:
-                        piece = self.piece(summand, box, number, strict=strict)
+                        piece = self.piece(summand, box, number, whole, strict=strict)
                         if piece is None:
                             waiting.append((pieces, len(pieces), box))
                         pieces.append(piece)
@@ -147,10 +152,13 @@ class BatchPlan:
             pieces[place] = self._relaxed_pieces[box.tobytes()]
         return [[piece for piece in pieces if piece is not None] for pieces in found]
 
-    def piece(self, summand: Summand, box: Box, number: int, *, strict: bool) -> Piece | None:
+    def piece(
+        self, summand: Summand, box: Box, number: int, whole: Mapping[bytes, Boxes], *, strict: bool
+    ) -> Piece | None:
         """Return the piece for one box; None if it is to be relaxed. With `strict` it is refused.
 
-        The box is disjoint from all others of its number.
+        The box is disjoint from all others of its number. `whole` has the boxes that were asked, by
+        the part of a sum of columns that they are joined to.
         """
         state, kind = self.snapshot.state, summand.kind
         if kind == COUNT and self._is_public(box):
@@ -158,7 +166,7 @@ class BatchPlan:
         answer = self._find(kind, box, summand.amounts)
         if answer is not None:
             return self._piece(kind, box, "repeated", {answer: 1})
-        made = self._made_of_columns(summand, box)
+        made = self._made_of_columns(summand, box, number, whole)
         if made is not None:
             return made
         known = self._known_relaxed(box) if kind == COUNT and not strict else None
@@ -209,24 +217,73 @@ class BatchPlan:
                 return number
         return self._places.get((kind, box.tobytes()))
 
-    def _made_of_columns(self, summand: Summand, box: Box) -> Piece | None:
-        """Return the sum of a + b by those of a and of b, if both were given for this box."""
+    def _made_of_columns(
+        self, summand: Summand, box: Box, number: int, whole: Mapping[bytes, Boxes]
+    ) -> Piece | None:
+        """Return a sum by those of columns, squares and products, if all were given for its rows.
+
+        They are for the boxes that were asked, or another with the same sum; where there are
+        several, the one for which all were given first. A sum of squares or products is made of
+        nothing else: what was not given is bought, unless a column has only one value there.
+        """
+        if summand.amounts is None or not summand.columns:
+            return None
+        regions = self._same_sum(summand.amounts, box, whole)
+        found = [made for each in regions if (made := self._columns(summand, each)) is not None]
+        made = min(found, key=lambda made: max(made[0]), default=None)
+        if made is None and summand.squares:
+            ends = regions[0][:, summand.amounts.axes]
+            if (ends[..., 0] < ends[..., 1]).all(axis=1).any():
+                made = self._columns(summand, regions[0], number)
+        if made is None:
+            return None
+        terms, rows = made
+        piece = self._piece(summand.kind, box, "repeated" if found else "answered", terms)
+        return {**piece, "rows": rows} if rows else piece
+
+    def _same_sum(self, amounts: Amounts, box: Box, whole: Mapping[bytes, Boxes]) -> list[Boxes]:
+        """Return boxes that together have the same sum of columns, without missing values.
+
+        The first are those that were asked.
+        """
+        attributes, found = self.snapshot.state.space.attributes, dict[bytes, Boxes]()
+        asked = whole.get(box.tobytes(), box[np.newaxis])
+        for each in (asked, *(same[np.newaxis] for same in amounts.equal_boxes(box))):
+            known = each.copy()
+            for axis in amounts.axes:
+                last = attributes[axis].size - 1 - attributes[axis].missing
+                known[:, axis, 1] = np.minimum(known[:, axis, 1], last)
+            found[known.tobytes()] = known
+        return list(found.values())
+
+    def _columns(
+        self, summand: Summand, boxes: Boxes, number: int | None = None
+    ) -> tuple[dict[int, float], float] | None:
+        """Return the numbers that make up a sum, by their weights, and that of the public count.
+
+        None if one was not given. For the `number` of a question those are bought.
+        """
         terms: dict[int, float] = {}
-        rows = 0
+        rows = 0.0
         for column in summand.columns:
             codes = {} if column.amounts is None else column.amounts.codes
-            for part in rejoin_over(box[np.newaxis], codes):  # none where the column is 0
-                number = self._find(column.kind, part, column.amounts)
-                if number is not None:
-                    terms[number] = column.weight
-                elif column.kind == COUNT and self._is_public(box):
-                    rows = column.weight
-                else:
-                    return None
-        if not terms:
-            return None
-        piece = self._piece(summand.kind, box, "repeated", terms)
-        return {**piece, "rows": rows} if rows else piece
+            weight = _plain(column.weight)
+            # Each box by itself, as where it alone is asked about; none where the column is 0.
+            parts = (part for box in boxes for part in rejoin_over(box[np.newaxis], codes))
+            for part in parts:
+                if column.kind == COUNT and self._is_public(part):
+                    rows = weight
+                    continue
+                answer = self._find(column.kind, part, column.amounts)
+                if answer is None:
+                    if number is None:
+                        return None
+                    own = (number, column.kind)  # its boxes are disjoint, as those of the number
+                    if not self.admits(part, own):
+                        raise PromiseError(NO_SUMS.format(self._what(part), self._where))
+                    answer = self._buy(column.kind, part, own)
+                terms[answer] = weight
+        return (terms, rows) if terms else None
 
     def _known_relaxed(self, box: Box) -> Piece | None:
         """Return the relaxed piece that the same analyst got for a box, if any.
@@ -246,7 +303,7 @@ class BatchPlan:
         known = self.snapshot.past
         return past if all(number < known for number, _ in past["terms"]) else None
 
-    def admits(self, box: Box, number: int | None = None) -> bool:
+    def admits(self, box: Box, number: Asked | None = None) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned.
 
         The box is disjoint from those of the number of a question that it is for, if any.
@@ -256,7 +313,7 @@ class BatchPlan:
         known = (self._batch.tracker, self._batch.quota(self.options.analyst))
         return all(self._fits(box, tracker.has_room, number) for tracker in known if tracker)
 
-    def _fits(self, box: Box, has_room: HasRoom, number: int | None = None) -> bool:
+    def _fits(self, box: Box, has_room: HasRoom, number: Asked | None = None) -> bool:
         """Whether each point of a box has room for one more answer and those planned about it."""
         others = len(self._answers) - (number in self._answers)
         if has_room(box[np.newaxis], 1 + others):
@@ -316,7 +373,7 @@ class BatchPlan:
             return self._past
         return np.concatenate([self._past, self._boxes.boxes[self._counts]])
 
-    def _buy(self, kind: str, box: Box, number: int) -> int:
+    def _buy(self, kind: str, box: Box, number: Asked) -> int:
         at, answer = len(self.new), self.first + len(self.new)
         self._asked.append(number)
         self._answers[number] = self._answers.get(number, 0) + 1
@@ -417,6 +474,40 @@ class BatchPlan:
             "error": error,
             **of_batch(self.number),
         }
+
+
+def _by_part(summand: Summand, parts: Boxes, asked: Boxes) -> dict[bytes, Boxes]:
+    """Return the boxes that were asked by the part of a sum of columns that they are joined to."""
+    if summand.amounts is None or not summand.columns:
+        return {}
+    codes, found = summand.amounts.codes, dict[bytes, Boxes]()
+    cut = [rejoin_over(box[np.newaxis], codes) for box in asked]
+    places = [place for place, box in enumerate(cut) if len(box)]
+    alone = {cut[place].tobytes(): asked[[place]] for place in places}
+    few = np.concatenate([parts[:0], *(cut if len(places) <= _FEW else [])])
+    for part in parts:
+        name = part.tobytes()
+        inside = (part[:, 0] <= few[..., 0]) & (few[..., 1] <= part[:, 1])
+        within = [place for place, is_in in enumerate(inside.all(axis=1)) if is_in]
+        if name in alone:
+            found[name] = alone[name]
+        elif sum(_size(few[place], codes) for place in within) == _size(part, codes):
+            found[name] = asked[[places[place] for place in within]]
+    return found
+
+
+def _size(box: Box, codes: Mapping[int, Integers]) -> int:
+    """Return how many points of a box have the codes of some axes; it ends with such codes."""
+    sides = [high - low + 1 for low, high in box.tolist()]
+    for axis, known in codes.items():
+        low, high = np.searchsorted(known, box[axis]).tolist()
+        sides[axis] = high - low + 1
+    return math.prod(sides)
+
+
+def _plain(weight: Fraction) -> float:
+    """Return a weight as the journal stores it: whole numbers without a point."""
+    return weight.numerator if weight.denominator == 1 else float(weight)
 
 
 # --- options of the analyst -----------------------------------------------------------------------

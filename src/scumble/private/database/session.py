@@ -28,7 +28,7 @@ from scumble.private.database.state import (
 )
 from scumble.private.database.tables import BoxCounter, NewBatch, missing_batch
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.journal.entries import ANSWER, REPEAT, Entry
+from scumble.private.journal.entries import ANSWER, REPEAT, Entry, salted_text
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn
 from scumble.private.sampling.noise import discrete_laplace
@@ -36,6 +36,7 @@ from scumble.private.sampling.source import Keystream
 
 _SPARE = 256
 _FEW = 100  # numbers that are planned faster than a turn takes
+_TRIES = 2  # plans of many numbers before their turn, while others are answered
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class Request:
     def amounts(self) -> dict[str, Amounts]:
         """What rows add to sums, by kind; equal kinds have equal amounts."""
         summands = [summand for each in self.questions for summand in each.summands]
-        return {each.kind: each.amounts for each in summands if each.amounts is not None}
+        numbers = [(each.kind, each.amounts) for each in summands]
+        numbers += [(each.kind, each.amounts) for of in summands for each in of.columns]
+        return {kind: amounts for kind, amounts in numbers if amounts is not None}
 
     def noise_factor(self, kind: str) -> int:
         """Return the scale of the noise of a number, in scales of a count."""
@@ -80,12 +83,30 @@ class Request:
 
 @dataclass(frozen=True)
 class Submitted:
-    """A request, and what was planned for it before its turn, or why that was refused."""
+    """A request, and what was planned and drawn for it before its turn, or why that was refused.
+
+    `last` says that it is planned within the turn if others were answered since.
+    """
 
     request: Request
     plan: AnswerPlan | None = None
-    groups: Sequence[dict[str, Any]] = ()
+    drawn: Drawn | None = None
     refusal: ScumbleError | None = None
+    last: bool = True
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a plan comes to: nothing of it is given to anybody before `text` is in the journal.
+
+    `payload` and `text` are those of its entry, empty if the plan needs none.
+    """
+
+    groups: Sequence[dict[str, Any]]
+    new: Sequence[PastAnswer]
+    outcome: Outcome
+    payload: Mapping[str, Any]
+    text: str
 
 
 @dataclass(frozen=True)
@@ -117,7 +138,8 @@ class Session:
 
     A decision depends on the journal and the question alone. The table is counted afterwards, still
     within the turn: a table of cumulative counts takes microseconds for it, and a million rows take
-    a few milliseconds, less than the disk takes for the commit. The state changes only by what was
+    a few milliseconds, less than the disk takes for the commit. For many numbers all this is done
+    before the turn, which takes it if nobody was answered since. The state changes only by what was
     appended to the journal. If anything fails after that, the turn is rolled back, and the next
     turn is `fresh`: the state is then built anew.
     """
@@ -139,20 +161,57 @@ class Session:
         self._noise = Keystream(seed)
         self._spare: list[int] = []
         self._state = DatabaseState(terms, space)
-        self._committer: GroupCommit[Submitted, Outcome] = GroupCommit(journal, self._decide)
+        self._committer: GroupCommit[Submitted, Outcome | None] = GroupCommit(journal, self._decide)
 
     def submit(self, requests: Sequence[Request]) -> Sequence[Outcome | Exception]:
         """Return the outcomes of requests once they are durable, or why they are refused."""
-        return self._committer.submit_all([self._planned_ahead(each) for each in requests])
+        found: dict[int, Outcome | Exception] = {}
+        for last in (*[False] * _TRIES, True):
+            left = [place for place in range(len(requests)) if place not in found]
+            if not left:
+                break
+            ahead = [self._planned_ahead(requests[place]) for place in left]
+            submitted = [replace(each, last=last) for each in ahead]
+            for place, each in zip(left, self._committer.submit_all(submitted), strict=True):
+                if each is not None:
+                    found[place] = each
+        return [found[place] for place in range(len(requests))]
 
     def _planned_ahead(self, request: Request) -> Submitted:
-        """Plan a request for many numbers before its turn, so that others need not wait for it."""
+        """Plan and draw many numbers before their turn, so that others need not wait for it."""
         if request.size <= _FEW:
             return Submitted(request)
         try:
-            return Submitted(request, *self._plan(request, self._now()))
+            plan, groups = self._plan(request, self._now())
+            self._refuse_without_rows(plan.snapshot)
+            return Submitted(request, plan, self._drawn(plan, request, groups))
         except ScumbleError as refusal:  # unless its key has an answer
             return Submitted(request, refusal=refusal)
+
+    def _drawn(self, plan: AnswerPlan, request: Request, groups: Sequence[dict[str, Any]]) -> Drawn:
+        """Count what a plan asks for, and add noise."""
+        new = self._new_answers(plan, request)
+        outcome = self._outcome_of(plan.snapshot, groups, new, len(new))
+        payload: dict[str, Any] = {}
+        if plan.changes:
+            payload = self._payload(request, groups, new)
+        return Drawn(groups, new, outcome, payload, salted_text(payload) if payload else "")
+
+    def _payload(
+        self,
+        request: Request,
+        groups: Sequence[Mapping[str, Any]],
+        new: Sequence[PastAnswer],
+    ) -> dict[str, Any]:
+        """Return what the journal has of an answer."""
+        return {
+            "status": status_of(groups),
+            "sql": request.text,
+            **({"tables": request.tables} if request.tables else {}),
+            "manner": request.manner,
+            "groups": groups,
+            "new": [each.to_dict() for each in new],
+        }
 
     def _plan(self, request: Request, now: Snapshot) -> tuple[AnswerPlan, list[dict[str, Any]]]:
         """Return a plan of a request, and the pieces of its groups; raises why it is refused.
@@ -260,11 +319,14 @@ class Session:
             self._catch_up(turn)
             yield self._state
 
-    def _decide(self, turn: Turn, submitted: Sequence[Submitted]) -> list[Outcome | Exception]:
+    def _decide(
+        self, turn: Turn, submitted: Sequence[Submitted]
+    ) -> list[Outcome | Exception | None]:
         self._catch_up(turn)
         return [self._decide_one(turn, each) for each in submitted]
 
-    def _decide_one(self, turn: Turn, submitted: Submitted) -> Outcome | Exception:
+    def _decide_one(self, turn: Turn, submitted: Submitted) -> Outcome | Exception | None:
+        """Return the outcome of a request, or None if it is to be planned again before its turn."""
         request, now = submitted.request, self._state.snapshot()
         try:
             self._refuse_without_rows(now)
@@ -273,35 +335,33 @@ class Session:
                 return self._stored(now, turn, stored, request)
             if submitted.refusal is not None:
                 return submitted.refusal
-            plan, groups = submitted.plan, submitted.groups
+            plan, drawn = submitted.plan, submitted.drawn
             if plan is None or not plan.snapshot.is_current(self._state):
-                plan = AnswerPlan(now, request.options)
+                if plan is not None and not submitted.last:
+                    return None
+                plan, drawn = AnswerPlan(now, request.options), None
                 groups = plan.groups(request.questions)
             writes = plan.changes or request.key is not None
             if writes:
                 self._refuse_writing(request.options.analyst)
         except ScumbleError as refusal:  # nothing has changed; other requests of this turn go on
             return refusal
-        new = self._new_answers(plan, request)
-        outcome = self._outcome_of(now, groups, new, len(new))
-        if not writes:
-            return outcome
-        first = None if plan.changes else self._same_answer(turn, request, groups)
-        payload: dict[str, Any] = {"status": outcome.status}
-        if first is None:
-            payload |= {
-                "sql": request.text,
-                **({"tables": request.tables} if request.tables else {}),
-                "manner": request.manner,
-                "groups": groups,
-                "new": [each.to_dict() for each in new],
-            }
-        else:
-            payload["entry"] = first
-        kind = ANSWER if first is None else REPEAT
-        entry = turn.append(kind, payload, request.key, request.options.analyst)
-        self._state.learn(entry, payload)
-        return replace(outcome, used=self._state.used())
+        if drawn is None:
+            drawn = self._drawn(plan, request, groups)
+        return self._written(turn, request, drawn) if writes else drawn.outcome
+
+    def _written(self, turn: Turn, request: Request, drawn: Drawn) -> Outcome:
+        """Write an answer and learn it; return its outcome."""
+        kind, payload = ANSWER, drawn.payload
+        if not payload:  # nothing is new
+            first = self._same_answer(turn, request, drawn.groups)
+            if first is None:
+                payload = self._payload(request, drawn.groups, ())
+            else:
+                kind, payload = REPEAT, {"status": drawn.outcome.status, "entry": first}
+        entry = turn.append(kind, drawn.text or payload, request.key, request.options.analyst)
+        self._state.learn(entry, payload, drawn.new)
+        return replace(drawn.outcome, used=self._state.used())
 
     def _refuse_writing(self, analyst: str | None) -> None:
         """Raise `PromiseError` if an analyst has filled the journal as far as one may."""
@@ -386,9 +446,12 @@ class Session:
         if times > 1 or size > 1:
             noise = discrete_laplace(self._noise, self.terms.noise * times, size)
             return [int(error) for error in noise]
-        if not self._spare:
-            self._spare = self._draw_noise(times, _SPARE)
-        return [self._spare.pop()]
+        try:
+            return [self._spare.pop()]
+        except IndexError:
+            *spare, first = self._draw_noise(times, _SPARE)
+            self._spare = spare  # another thread may have drawn some meanwhile: these are lost
+            return [first]
 
     def _expected(self, rows: int, kind: str, box: Box, request: Request) -> int:
         if not self.terms.sized:
@@ -426,7 +489,7 @@ def _repeated(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the pieces of an answer as they are when it is repeated: nothing in it is new."""
 
     def again(piece: Mapping[str, Any]) -> Mapping[str, Any]:
-        charged = piece["status"] == "answered" and "rows" not in piece
+        charged = piece["status"] == "answered" and piece["terms"]
         return {**piece, "status": "repeated"} if charged else piece
 
     return [{**group, "pieces": [again(piece) for piece in group["pieces"]]} for group in groups]

@@ -54,11 +54,18 @@ class DatabaseState:
         batches = tuple(BatchSnapshot(batch, batch.boxes) for batch in self.batches)
         return Snapshot(self, self.entries, len(self.past_answers), batches)
 
-    def learn(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> None:
-        """Apply one entry. `payload` is what its text was made of, where that is at hand."""
+    def learn(
+        self,
+        entry: Entry,
+        payload: Mapping[str, Any] | None = None,
+        new: Sequence[PastAnswer] | None = None,
+    ) -> None:
+        """Apply one entry. `payload` is what its text was made of, and `new` has the new answers of
+        it, where these are at hand.
+        """
         self.entries += 1
         if entry.kind in (ANSWER, REPEAT):
-            self._answered(entry, entry.payload if payload is None else payload)
+            self._answered(entry, entry.payload if payload is None else payload, new)
         elif entry.kind == APPEND:
             if wrong := out_of_order(entry, len(self.batches) + 1):
                 raise LedgerError(
@@ -99,18 +106,23 @@ class DatabaseState:
         for batch in self.batches:
             batch.set_quota(analyst, self.quotas[analyst])
 
-    def _answered(self, entry: Entry, payload: Mapping[str, Any]) -> None:
+    def _answered(
+        self, entry: Entry, payload: Mapping[str, Any], new: Sequence[PastAnswer] | None
+    ) -> None:
         analyst = entry.analyst
         own = self.usage.setdefault(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
         own[payload["status"]] += 1
         self.written[analyst] = self.written.get(analyst, 0) + len(entry.text) + _FIELDS
         if entry.kind == REPEAT:
             return
-        own["numbers"] += len(payload["new"])
-        for item in payload["new"]:
-            answer = PastAnswer.from_dict(item)
-            self.batches[answer.batch - 1].add(answer, len(self.past_answers), analyst)
-            self.past_answers.append(answer)
+        answers = [*map(PastAnswer.from_dict, payload["new"])] if new is None else new
+        own["numbers"] += len(answers)
+        numbered: dict[int, dict[int, PastAnswer]] = {}
+        for number, answer in enumerate(answers, len(self.past_answers)):
+            numbered.setdefault(answer.batch, {})[number] = answer
+        for of, some in numbered.items():
+            self.batches[of - 1].add(some, analyst)
+        self.past_answers += answers
         for group in payload["groups"]:
             for piece in group["pieces"]:
                 if piece["status"] == "relaxed" and piece["terms"]:
@@ -233,24 +245,26 @@ class Batch:
             found.add(box[np.newaxis])
         return found
 
-    def add(self, answer: PastAnswer, number: int, analyst: str | None) -> None:
-        """Add a past answer about these rows, with its number."""
-        box = answer.box[np.newaxis]
-        self.tracker.add(box)
+    def add(self, answers: Mapping[int, PastAnswer], analyst: str | None) -> None:
+        """Add past answers about these rows, by their numbers."""
+        boxes = np.array([answer.box for answer in answers.values()])
+        self.tracker.add(boxes)
         quota = self.quota(analyst)
         if quota is not None:
-            quota.add(box)
-        self._charged.setdefault(analyst, []).append(answer.box)
-        self._places[answer.kind, answer.box.tobytes()] = number
-        if answer.kind == COUNT:
-            self._keep(answer.box)
-            self._counts.append(number)
+            quota.add(boxes)
+        self._charged.setdefault(analyst, []).extend(boxes)
+        for number, answer in answers.items():
+            self._places[answer.kind, answer.box.tobytes()] = number
+        counts = {number: of.box for number, of in answers.items() if of.kind == COUNT}
+        if counts:
+            self._keep(np.array([*counts.values()]))
+            self._counts += counts
 
-    def _keep(self, box: Box) -> None:
+    def _keep(self, boxes: Boxes) -> None:
         count = len(self._counts)
-        if count == len(self._boxes):
+        while count + len(boxes) > len(self._boxes):
             self._boxes = np.concatenate([self._boxes, np.empty_like(self._boxes)])
-        self._boxes[count] = box
+        self._boxes[count : count + len(boxes)] = boxes
 
     def _tracker(self, limit: int) -> Tracker:
         return make_tracker(self._terms.tracker, self._space, limit, self._terms.buckets)

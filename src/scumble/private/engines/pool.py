@@ -49,6 +49,7 @@ from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, merged
+from scumble.private.tables.key_pairs import KeyPairs, no_keys
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.sorted_keys import Keys, Run, StoredRun, merge_sorted, sort_keys
 from scumble.private.tables.source import Unit
@@ -148,8 +149,6 @@ class PoolEngine:
         yield from self._in_order(self._answers(job, names, content))
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        from scumble.private.tables.key_pairs import KeyPairs, no_keys
-
         if self.rows.source.units() is None:  # only the driver can read them
             return self._local().keys(names, unit)
         job = tasks.KeysJob(self._reading, tuple(names), unit.column)

@@ -33,6 +33,7 @@ from scumble.private.engines.persons import (
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
 from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
+from scumble.private.tables.key_pairs import key_tables
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import Keys, StoredRun, packed_rows, sort_keys
 from scumble.private.tables.source import Source, Unit
@@ -188,8 +189,6 @@ class KeysJob:
     person: str | None
 
     def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], PersonCounts]:
-        from scumble.private.tables.key_pairs import key_tables
-
         rows, seen = self.reading.rows(content, note)
         found = [each for each in key_tables(rows, self.names, self.person) if len(each)]
         return found, seen()

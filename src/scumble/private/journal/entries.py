@@ -95,17 +95,25 @@ def new_entry(
     number: int,
     previous: str,
     kind: str,
-    payload: Mapping[str, Any],
+    payload: Mapping[str, Any] | str,
     key: str | None = None,
     analyst: str | None = None,
 ) -> Entry:
-    """Return a new entry, to follow the one with the hash `previous`, with the present time."""
+    """Return a new entry, to follow the one with the hash `previous`, with the present time.
+
+    Instead of a payload it takes its `salted_text`.
+    """
     for name, word in (("kind", kind), ("key", key), ("analyst", analyst)):
         check_word(name, word)
-    text = canonical({**payload, _SALT: secrets.token_hex(16)})
+    text = payload if isinstance(payload, str) else salted_text(payload)
     time = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     content = (number, kind, key, analyst, time, text, previous)
     return Entry(*content, hash=digest(*content))
+
+
+def salted_text(payload: Mapping[str, Any]) -> str:
+    """Return the text of an entry, with a new salt. That of a long payload takes a while."""
+    return canonical({**payload, _SALT: secrets.token_hex(16)})
 
 
 def canonical(payload: Mapping[str, Any]) -> str:

@@ -323,11 +323,14 @@ class Turn:
     def append(
         self,
         kind: str,
-        payload: Mapping[str, Any],
+        payload: Mapping[str, Any] | str,
         key: str | None = None,
         analyst: str | None = None,
     ) -> Entry:
-        """Append an entry. Others see it, and it survives a crash, when the turn is over."""
+        """Append an entry, of a payload or its `salted_text`.
+
+        Others see it, and it survives a crash, when the turn is over.
+        """
         self._refuse_if_over()
         if kind == PROMISE:
             raise ParameterError.of("Turn.append", "kind", "another word than 'promise'", kind)
@@ -382,7 +385,7 @@ def is_free(place: Place) -> bool:
 
 
 def refuse_existing(place: Place) -> None:
-    """Raise `LedgerError` if there is something at this place already."""
+    """Raise `OutputExistsError` if there is something at this place already."""
     if not is_free(place):
         raise existing(place)
 

@@ -223,7 +223,7 @@ def _description(path: Path) -> str:
     if not path.exists():
         return "does not exist"
     release = (path / "manifest.json").exists()
-    return "is a release (ask it by `scumble query`), no database" if release else "has no journal"
+    return "is a release (ask it by `scumble ask`), no database" if release else "has no journal"
 
 
 # --- a new folder ---------------------------------------------------------------------------------

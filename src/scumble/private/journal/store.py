@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from scumble.model.errors import LedgerError
+from scumble.model.errors import LedgerError, OutputExistsError
 from scumble.model.relational import is_address, read_target
 from scumble.private.journal.chain import ChainFinding, Head
 from scumble.private.journal.entries import Entry
@@ -86,12 +86,11 @@ def describe(place: Place) -> str:
     return str(read_target(place, LedgerError))
 
 
-def existing(place: Place) -> LedgerError:
-    """The error for a place where there is something already."""
+def existing(place: Place) -> OutputExistsError:
+    """The error for a place where there is something already: no journal is ever replaced."""
     if isinstance(place, Path):
-        return LedgerError(f"{place} exists already. Choose another folder, or open this one.")
-    name = describe(place)
-    return LedgerError(f"There is a {name} already. Choose another name, or open that one.")
+        return OutputExistsError.of(place, "Choose another folder, or open this one.")
+    return OutputExistsError.of(f"The {describe(place)}", "Choose another name, or open that one.")
 
 
 def unusable_message(name: str | Path, reason: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
@@ -24,7 +23,6 @@ from scumble.private.summaries.base import ProtectedSummary
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
-    from scumble.private.summaries.base import ProtectedSummary
 
 # How many steps of the promised relation lead from a table to its neighbour in the ledger's, by
 # (ledger's relation, promised relation). Replacing a person is removing one and adding one;
@@ -258,14 +256,15 @@ def _claims(mechanism: Mechanism, schema: Schema) -> tuple[list[ReleaseClaim], s
         bounded = unit.column is not None
         return [ReleaseClaim(mechanism.promise, unit.neighbours, unit.rows, bounded)], ""
     stated = mechanism.guarantee(schema)
-    if mechanism.name == "alphabeta":
-        return _claims_of_tuples(mechanism, stated)
     found = [
-        ReleaseClaim(_loss(mechanism, each), _RELATIONS[each.neighbourhood])
+        ReleaseClaim(loss, _RELATIONS[each.neighbourhood])
         for each in _losses(stated)
+        if (loss := mechanism.charged_loss(each)) is not None
     ]
+    if found or mechanism.not_charged:
+        return found, "" if found else mechanism.not_charged
     words = " and ".join(dict.fromkeys(each.statement for each in stated)) or "nothing in numbers"
-    return found, "" if found else f"It promises {words}, which is no loss that adds up to others."
+    return [], f"It promises {words}, which is no loss that adds up to others."
 
 
 def _sampled(
@@ -275,27 +274,9 @@ def _sampled(
     loss = claim.loss
     if loss.rho:
         [stated, *_] = mechanism.guarantee(schema)
-        loss = _loss(mechanism, stated)
+        loss = mechanism.charged_loss(stated) or loss
     epsilon, delta = sample.loss(loss.epsilon, loss.delta)
     return replace(claim, loss=PrivacyLoss(epsilon, delta=delta))
-
-
-def _claims_of_tuples(
-    mechanism: Mechanism, stated: Sequence[Guarantee]
-) -> tuple[list[ReleaseClaim], str]:
-    """The claims of AlphaBeta, which publishes the number of distinct rows.
-
-    So only its loss for replacing one row covers the whole release, and not that one either if
-    equal rows are collapsed.
-    """
-    if mechanism.parameters["duplicates"] == "collapse":
-        return [], "How many different rows there are is published, and one person may change it."
-    found = [
-        ReleaseClaim(PrivacyLoss(Fraction(each.parameters["epsilon"])), "replace")
-        for each in _losses(stated)
-        if each.neighbourhood == "replace one person"
-    ]
-    return found, "" if found else "Its ε depends on the number of rows; give it an epsilon."
 
 
 def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
@@ -304,18 +285,6 @@ def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
         for each in stated
         if each.statement in _UNCONDITIONAL and each.scope == "the whole release"
     ]
-
-
-def _loss(mechanism: Mechanism, stated: Guarantee) -> PrivacyLoss:
-    delta = _exact(mechanism, stated, "delta") if "delta" in stated.parameters else Fraction(0)
-    return PrivacyLoss(_exact(mechanism, stated, "epsilon"), delta=delta)
-
-
-def _exact(mechanism: Mechanism, stated: Guarantee, name: str) -> Fraction:
-    """Return ε or δ of the parameters, which is exact, or the stated one, which is rounded up."""
-    claimed = Fraction(stated.parameters[name])
-    asked = mechanism.parameters.get(name)
-    return claimed if asked is None else min(claimed, Fraction(str(asked)))
 
 
 # --- weaknesses that no loss covers ---------------------------------------------------------------

@@ -20,6 +20,7 @@ from scumble.model.long_work import told
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.sandbox import Sandbox
+from scumble.public.sql.parse import parse
 
 Truth = npt.NDArray[np.bool_]
 
@@ -366,8 +367,6 @@ class KeptQuestions:
         return self._known[1]
 
     def _merged(self, schema: Schema) -> Questions:
-        from scumble.public.sandbox import Sandbox
-
         engine = Sandbox(schema)
         try:
             texts = enumerate(told(self._texts), 1)
@@ -383,8 +382,6 @@ class KeptQuestions:
 
 
 def _parsed(number: int, text: str, schema: Schema) -> Query:
-    from scumble.public.sql.parse import parse
-
     try:
         query = parse(text, schema)
     except QueryError as error:

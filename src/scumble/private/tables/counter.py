@@ -16,6 +16,7 @@ from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
+from scumble.private.tables.key_pairs import CellKeysCounter, KeyPairs
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import PartOfSource
 
@@ -127,8 +128,6 @@ class RowCounter:
         return ([lists] for lists in self.lists(names[0], unit))
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        from scumble.private.tables.key_pairs import KeyPairs
-
         return KeyPairs(self.rows, names, unit.column)
 
     def _limited(self, unit: PrivacyUnit) -> Rows:
@@ -163,8 +162,6 @@ class TensorCounter:
         return iter([[lists] for lists in self.lists(names[0], unit)])
 
     def keys(self, names: Sequence[str], unit: PrivacyUnit) -> KeyCounter:
-        from scumble.private.tables.key_pairs import CellKeysCounter
-
         labels = [self.schema[name].labels() for name in names]
         return CellKeysCounter(labels, self._marginal(tuple(names)))
 

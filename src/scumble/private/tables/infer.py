@@ -11,7 +11,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -28,15 +28,31 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
+from scumble.model.schema.spelling import Spelling
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
 from scumble.model.schema.unit import Unit
 from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.files import SEPARATORS, CsvFile
 from scumble.private.tables.open import open_source
-from scumble.private.tables.profiles import FEW, STEPS, Profile, Repeats
+from scumble.private.tables.profiles import (
+    DATE_FORMATS,
+    DECIMALS,
+    FEW,
+    SPELLED,
+    STEPS,
+    Profile,
+    Repeats,
+    base_of,
+)
 from scumble.private.tables.source import check_distinct, read_safely
 
-_YES_AND_NO = (("no", "yes"), ("No", "Yes"), ("NO", "YES"))
+# Words for no and yes: English, German, French, Italian, Spanish, Portuguese, Dutch, Danish and
+# Norwegian, Polish.
+_NO_AND_YES = (
+    *(("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "sì"), ("no", "sí"), ("no", "si")),
+    *(("não", "sim"), ("nao", "sim"), ("nee", "ja"), ("nej", "ja"), ("nei", "ja"), ("nie", "tak")),
+)
+_FALSE_AND_TRUE = (("falsch", "wahr"), ("faux", "vrai"), ("n", "j"))  # truth values, if both occur
 _BINS = 20
 _ROUND = (1, 2, Fraction(5, 2), 5, 10)
 _WIDE = 1000  # a longer range of integers is proposed as bins
@@ -47,7 +63,8 @@ _REPEATED = 3  # rows for each distinct integer, so that they may be codes
 _NOTES = {
     "category": "Read from the data: list every value that is possible, not only those that occur.",
     "integer": "Read from the data: write the range that is possible, not the one that occurs.",
-    "binned": "Read from the data: choose edges that cover what is possible.",
+    "binned": "Read from the data: choose edges that cover what is possible. Sums and averages are "
+    "only as accurate as the bins are narrow.",
     "date": "Read from the data: write the range that is possible, not the one that occurs.",
     "boolean": "Read from the data: may a value be missing?",
 }
@@ -59,15 +76,32 @@ _PLURALS = {
     "number": "numbers",
     "date": "dates like 2024-12-31",
 }
-_DECIMAL_COMMAS = (
-    "The values look like numbers with a decimal comma: write them with a point in the file (12.5 "
-    "for 12,5), else they are text, and never published. If they are lists, say so by a type."
+_EITHER_DATE = (
+    "Left out, as no value tells whether the day or the month comes first (no day is above 12): "
+    "say {} or {}."
 )
-_THOUSANDS = (
-    "The values look like numbers with a comma before three digits, which may be thousands or a "
-    "decimal comma: write 12345 or 12.345 for 12,345 in the file, else they are text, and never "
-    "published. If they are lists, say so by a type."
+_EITHER_MARK = (
+    "Left out, as the comma before three digits may be thousands or a decimal comma: say {1} or "
+    "{0}; or, if the values are lists, say so by a type."
 )
+_MAYBE_THOUSANDS = " If 1.234 stands for a thousand and more in it, say {}."
+_SPELLED_SO = {
+    "date": " All values are dates in the format {}.",
+    ",": " All values are numbers with a decimal comma.",
+    ".": " All values are numbers with commas for thousands.",
+}
+_NEARLY_DATES = " Nearly all values are dates in the format {0}: to read them as dates, say {1}."
+_NUMBERS_INSTEAD = " If they are numbers, say {}."
+_SHORT_YEARS = (
+    " The values look like dates whose year has two digits, which leaves the century open: write "
+    "four digits in the file."
+)
+_SHORT_YEAR = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")
+_ONE_VALUE = " Only one value occurs."
+_NAMED = "You named it as an identifier, which is never published."
+_GROUPS_ROWS = "It groups rows into lists, and is never published itself."
+DECIMAL_COMMA, DECIMAL_POINT = "decimal_comma", "decimal_point"
+_MARKS = {DECIMAL_COMMA: ",", DECIMAL_POINT: "."}
 _SINGULAR = (
     "Nearly every value occurs once: taken for an identifier, which is never published. "
     "If it is none, give it a role and a type."
@@ -123,6 +157,19 @@ _SEVERAL_ROWS = (
 )
 _ONE_COLUMN = f"The file has this column only. {SEPARATORS}: write one of these if it has more."
 _SEVERAL_NAMES = re.compile(r"\w\W+\w")  # names that another mark may separate
+_FEW_CODES = 10  # distinct whole numbers that are taken for codes, whatever the column is called
+_AMOUNTS = frozenset(  # words in the names of columns of numbers that count or measure something
+    "age years year months month weeks week days day hours hour minutes min seconds "
+    "count counts quantity amount total sum price cost costs income salary weight height "
+    "size length width depth distance duration score points rating temperature temp dose rate "
+    "percent share children kids persons people members rooms visits stays times kg g mg cm mm m "
+    "km l ml h eur chf usd gbp alter jahr jahre monate wochen tage stunden minuten sekunden anzahl "
+    "menge betrag summe preis kosten einkommen lohn gewicht größe groesse höhe hoehe länge laenge "
+    "breite dauer punkte dosis prozent anteil kinder personen zimmer besuche nombre prix montant "
+    "âge ans jours mois poids taille durée".split()
+)
+_WORD = re.compile(r"[^\W\d_]?[^\W\d_A-ZÄÖÜ]+|[A-ZÄÖÜ]+")
+_SHORTEST_ENDING = 5  # letters of such a word that stands at the end of another: Liegedauer
 _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
 _STEPS = " Most rows have small numbers: the edges grow in steps of 1, 2 and 5."
 
@@ -151,9 +198,8 @@ def infer_attributes(
     roles |= dict.fromkeys(_names(insensitive), "insensitive")
     identifiers, kinds = _names(identifier), dict(types or {})
     _check_types(kinds, identifiers)
-    opened = open_source(source, table=table)
-    opened.require((*identifiers, *roles, *kinds))
-    opened = open_source(opened, basket=basket, order=order)
+    asked = (*identifiers, *roles, *kinds)
+    opened = open_source(source, table=table, basket=basket, order=order, require=asked)
     if isinstance(opened, LongRows):
         identifiers = (*identifiers, opened.basket)
         kinds = _list_kinds(opened, kinds, identifiers)
@@ -170,13 +216,15 @@ def infer_attributes(
             progress(rows)
     found = []
     for name in opened.columns:
-        attribute = Attribute(name, "identifier")
         if name in profiles:
             kind = kinds.get(name) or _kind_in_role(profiles[name], name in roles)
             attribute = _attribute(name, profiles[name], limit, kind)
             if kind is None and name not in roles and _names_people(name, profiles[name]):
                 note = attribute.note if attribute.role == "identifier" else _NAMES_PEOPLE
                 attribute = Attribute(name, "identifier", note=note)
+        else:
+            grouping = isinstance(opened, LongRows) and name == opened.basket
+            attribute = Attribute(name, "identifier", note=_GROUPS_ROWS if grouping else _NAMED)
         role = roles.get(name, "quasi" if name in kinds else None)
         attribute = attribute if role is None else _in_role(attribute, role)
         if hierarchies and attribute.role == "quasi":
@@ -195,7 +243,7 @@ def _unit(
     """Propose what one row stands for: a column that names people and has repeats says that a
     person may have several rows.
     """
-    names = [attribute.name for attribute in attributes if attribute.role == "identifier"]
+    names = [each.name for each in attributes if each.role == "identifier" and not each.either]
     read: dict[str, Profile | Repeats] = {**profiles, **repeats}
     repeated = [name for name in names if name in read and read[name].repeated]
     people = [name for name in repeated if name in repeats or _PEOPLE.search(name)]
@@ -224,8 +272,10 @@ def _list_kinds(
 
 def _check_types(types: Mapping[str, str], identifiers: tuple[str, ...]) -> None:
     for name, kind in types.items():
-        if kind not in KINDS:
-            allowed = f"one of {', '.join(KINDS)} for the column '{name}'"
+        if kind not in (*KINDS, *_MARKS, *DATE_FORMATS):
+            known = ", ".join((*KINDS, *_MARKS))
+            formats = ", ".join(DATE_FORMATS)
+            allowed = f"one of {known}, or for dates {formats}, for the column '{name}'"
             raise ParameterError.of("Schema.infer", "types", allowed, kind)
         if name in identifiers:
             raise ParameterError(
@@ -237,8 +287,9 @@ def _check_types(types: Mapping[str, str], identifiers: tuple[str, ...]) -> None
 def _in_role(attribute: Attribute, role: Role) -> Attribute:
     """Return the attribute in a role that the owner gave; to fill in if its domain does not do."""
     if attribute.domain is None:
-        reason = re.split("[:;.]", attribute.note)[0]
-        return replace(attribute, to_fill_in=role, note=f"{reason}. {_FILL_IN}")
+        reason = re.split("[:;.]", attribute.note)[0] + "."
+        reason = attribute.note if attribute.either else reason
+        return replace(attribute, to_fill_in=role, note=f"{reason} {_FILL_IN}")
     try:
         return replace(attribute, role=role)
     except SchemaError as error:
@@ -265,22 +316,39 @@ def _learn(profiles: Mapping[str, Profile | Repeats], batch: pa.RecordBatch) -> 
         profile.update(batch.column(name))
 
 
+@dataclass(frozen=True)
+class _Proposal:
+    """A domain, or None and the reason in `note`. `either` are types between which only the owner
+    can choose; a `public` domain was not read from the data.
+    """
+
+    domain: AnyDomain | None
+    note: str = ""
+    spelling: Spelling | None = None
+    either: tuple[str, ...] = ()
+    public: bool = False
+
+
 def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Attribute:
     """Return a column as proposed: of the type `kind` if the owner gave one."""
-    found = _domain(profile, limit) if kind is None else _of_given_type(kind, profile, limit)
-    domain, note = found
-    if domain is None:
-        return Attribute(name, "identifier", note=note)
     if kind is None:
-        note += _hint(name, domain, profile, limit)
+        found = _as_codes(name, profile, limit, _proposal(name, profile, limit))
+    else:
+        found = _of_given_type(name, kind, profile, limit)
+    domain, note = found.domain, found.note
+    if domain is None:
+        return Attribute(name, "identifier", note=note, either=found.either)
+    if kind is None:
+        note += _hint(name, found, profile, limit)
     if isinstance(domain, ListDomain):
         return Attribute(name, "quasi", domain, from_data=True, note=note)
     # "unknown" may be a value of a category; among numbers, codes or dates it means missing.
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
     # Yes and no are a public domain; that a value may be missing was read from the data.
-    words = kind is None and isinstance(domain, Category) and domain.values in _YES_AND_NO
-    from_data = missing or not (words or isinstance(domain, Boolean))
+    from_data = missing or not found.public
+    if from_data and isinstance(domain, Category | IntegerRange) and domain.size == 1:
+        note += _ONE_VALUE
     try:
         return Attribute(
             name=name,
@@ -289,120 +357,285 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
             missing=missing,
             null_words=tuple(sorted(profile.words | blanks)),
             from_data=from_data,
-            note=note,
+            spelling=found.spelling,
+            note=note.strip(),
+            either=found.either,
         )
     except SchemaError as error:  # such as a value with control characters
         return Attribute(name, "identifier", note=f"Never published as it is. {error}")
 
 
-def _of_commas(profile: Profile) -> str:
-    """Return what to do with numbers that have a comma."""
-    return _THOUSANDS if profile.decimals == 3 else _DECIMAL_COMMAS
-
-
-def _domain(profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
+def _proposal(name: str, profile: Profile, limit: int) -> _Proposal:
     """Return the proposed domain and a note on what to check, or None and the reason."""
-    if not profile.seen or profile.decimals:
-        return None, _of_commas(profile) if profile.seen else _EMPTY
+    if not profile.seen:
+        return _Proposal(None, _EMPTY)
+    found = _plain(name, profile) or _spelled_truths(profile) or _spelled(name, profile)
+    if found is not None:
+        return found
     if profile.has_lists(limit):
         lists = profile.lists.domain(limit, round_edges)
-        return lists, _MANY_MEMBERS if lists is None else _LIST_NOTE
-    for kind in ("truth", "integer", "number", "date"):
-        if profile.whole(kind):
-            return _of_kind(kind, profile)
+        return _Proposal(lists, _MANY_MEMBERS if lists is None else _LIST_NOTE)
+    for mark in DECIMALS:  # 1,234,567 may also be a list, and a few values like 1,5 and 2,25 codes
+        if profile.whole(f"number{mark}") and (mark == "." or len(profile.seen) > FEW):
+            return _of_number(profile, mark)
     if kind := profile.nearly():
-        domain, note = _of_kind(kind, profile)
-        return domain, note if domain is None else f"{note} {_strays(kind, profile)}".strip()
+        found = _of_kind(kind, profile)
+        if found.domain is None:
+            return found
+        return replace(found, note=f"{found.note} {_strays(kind, profile)}".strip())
+    return _of_words(name, profile, limit)
+
+
+def _plain(name: str, profile: Profile) -> _Proposal | None:
+    """Return the proposal for values that are all of one type in the usual spelling."""
+    kinds = ("truth", "integer", "number", "date")
+    kind = next((kind for kind in kinds if profile.whole(kind)), None)
+    if kind is None:
+        return None
+    found = _of_kind(kind, profile)
+    if kind == "number" and profile.thousands:
+        said = errors.setting("types", {name: DECIMAL_COMMA})
+        found = replace(found, note=found.note + _MAYBE_THOUSANDS.format(said))
+    return found
+
+
+def _spelled(name: str, profile: Profile) -> _Proposal | None:
+    """Return the proposal for dates and numbers of another spelling, which all values have."""
+    formats = [each for each in DATE_FORMATS if profile.whole(each)]
+    if len(formats) > 1:
+        return _either(_EITHER_DATE, name, formats)
+    if formats:
+        return _of_date(profile, formats[0])
+    if not (profile.whole("number,") and profile.regular):
+        return None
+    if profile.whole("number."):
+        return _either(_EITHER_MARK, name, [*_MARKS])
+    return _of_number(profile, ",")
+
+
+def _of_words(name: str, profile: Profile, limit: int) -> _Proposal:
+    """Return a category of texts, or the reason why there is none."""
     values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
     if not (profile.text and values):
-        return None, _STRANGE
+        return _Proposal(None, _STRANGE)
     if profile.unique:
-        return None, _SINGULAR
+        return _Proposal(None, _SINGULAR + _date_hint(name, profile, values))
     if profile.endless(limit):
-        return None, _ENDLESS + (_CODES if profile.coded else "")
+        more = _CODES if profile.coded else _date_hint(name, profile, values)
+        return _Proposal(None, _ENDLESS + more)
     if profile.coded:
-        return Category(tuple(sorted(values - profile.blanks))), _NOTES["category"] + _CODES
+        codes = tuple(sorted(values - profile.blanks))
+        return _Proposal(Category(codes), _NOTES["category"] + _CODES)
     hint = _SPELLINGS if near_duplicates(values) else ""
-    return Category(tuple(sorted(values))), _NOTES["category"] + hint
+    if profile.whole("number,"):
+        hint += _NUMBERS_INSTEAD.format(errors.setting("types", {name: DECIMAL_COMMA}))
+    note = _NOTES["category"] + hint + _date_hint(name, profile, values)
+    return _Proposal(Category(tuple(sorted(values))), note)
+
+
+def _date_hint(name: str, profile: Profile, values: Iterable[str]) -> str:
+    """Return how to read values that are nearly all dates in a format, or could be dates."""
+    nearly = [each for each in DATE_FORMATS if profile.nearly_is(each)]
+    if nearly:
+        return _NEARLY_DATES.format(nearly[0], errors.setting("types", {name: nearly[0]}))
+    return _SHORT_YEARS if all(map(_SHORT_YEAR.fullmatch, values)) else ""
 
 
 def _has(domain: AnyDomain, word: str) -> bool:
     return isinstance(domain, Category) and word in domain.values
 
 
-def _truths(profile: Profile) -> Domain:
-    """Return the words yes and no if nothing else was seen, all in one spelling, so that answers
-    and published rows show what the table shows; else truth values. Both words are listed also if
-    only one was seen: the domain must not tell whether anybody has the other.
+def _words(profile: Profile) -> set[str]:
+    return {str(word) for word in profile.seen - profile.blanks}
+
+
+def _spelled_truths(profile: Profile) -> _Proposal | None:
+    """Return the words for yes and no of a language if nothing else was seen, all in one spelling,
+    so that answers and published rows show what the table shows; else truth values. Both words are
+    listed also if only one was seen: the domain must not tell whether anybody has the other.
     """
-    words = {str(word) for word in profile.seen - profile.blanks}
-    fitting = (pair for pair in _YES_AND_NO if words and words <= set(pair))
-    return next(map(Category, fitting), Boolean())
+    words = _words(profile)
+    spelling = _truth_words(words)
+    if spelling is None or not profile.text:
+        return None
+    note = _NOTES["boolean"] if profile.missing or profile.blanks else ""
+    for style in (str.lower, str.capitalize, str.upper):
+        pair = style(str(spelling.false)), style(str(spelling.true))
+        if words <= set(pair) and (spelling.false, spelling.true) in _NO_AND_YES:
+            return _Proposal(Category(pair), note, public=True)
+    return _Proposal(Boolean(), note, spelling, public=True)
 
 
-def _of_kind(kind: str, profile: Profile) -> tuple[Domain | None, str]:
+def _truth_words(words: set[str]) -> Spelling | None:
+    """Return the pair of words for false and true that values are, in any case."""
+    lower = {word.lower() for word in words}
+    for false, true in (*_NO_AND_YES, *_FALSE_AND_TRUE):
+        if lower and lower <= {false, true} and (len(true) > 1 or len(lower) == 2):
+            return Spelling(true=true, false=false)
+    return None
+
+
+def _of_kind(kind: str, profile: Profile) -> _Proposal:
+    """Return a domain for values of a type in the usual spelling."""
     if kind == "truth":
-        return _truths(profile), _NOTES["boolean"] if profile.missing or profile.blanks else ""
-    if kind == "integer" and _numbers_rows(profile):
-        return None, _SINGULAR
-    if kind == "integer":
-        domain = _whole(profile)
-    elif kind == "number":
-        domain = _bins(profile, "number")
+        usual = _Proposal(
+            Boolean(), _NOTES["boolean"] if profile.missing or profile.blanks else "", public=True
+        )
+        found = _spelled_truths(profile)
+        return found if found is not None and isinstance(found.domain, Category) else usual
+    if kind == "date":
+        return _of_date(profile)
+    return _of_number(profile) if kind == "number" else _of_integer(profile)
+
+
+def _of_date(profile: Profile, form: str | None = None) -> _Proposal:
+    domain = _dates(*profile.days(form or "date"))
+    if form is None:
+        return _Proposal(domain, _NOTES["date"])
+    note = _NOTES["date"] + _SPELLED_SO["date"].format(form)
+    return _Proposal(domain, note, SPELLED[form][1])
+
+
+def _of_number(profile: Profile, mark: str = "") -> _Proposal:
+    """Return a domain of numbers; with a decimal mark that is declared also of whole numbers."""
+    spelling = SPELLED[f"number{mark}"][1] if mark else None
+    if mark and profile.whole(f"integer{mark}"):
+        found = _of_integer(profile, mark)
     else:
-        domain = _dates(*profile.days())
-    return domain, _NOTES[domain.kind]
+        found = _Proposal(_bins(profile, f"number{mark}"), _NOTES["binned"], spelling)
+    more = _SPELLED_SO[mark] if mark and found.domain is not None else ""
+    return replace(found, note=found.note + more)
 
 
-def _of_given_type(kind: str, profile: Profile, limit: int) -> tuple[AnyDomain | None, str]:
+def _of_integer(profile: Profile, mark: str = "") -> _Proposal:
+    if _numbers_rows(profile, mark):
+        return _Proposal(None, _SINGULAR)
+    spelling = SPELLED[f"integer{mark}"][1] if mark else None
+    domain = _whole(profile, mark)
+    return _Proposal(domain, _NOTES[domain.kind], spelling)
+
+
+def _as_codes(name: str, profile: Profile, limit: int, found: _Proposal) -> _Proposal:
+    """Return a category in place of whole numbers that may be codes: those of a column that is
+    called like one, or few distinct ones of a column that is not called like an amount.
+    """
+    distinct = len(profile.seen - profile.blanks)
+    rows = profile.filled - profile.blank_rows
+    repeated = not profile.many and rows >= _REPEATED * distinct
+    codes = re.search(_CODE_NAMES, name) is not None
+    few = 1 < distinct <= (limit if codes else _FEW_CODES)
+    amount = not codes and _names_amount(name)
+    if not (repeated and few and profile.whole("integer")) or amount:
+        return found
+    kind = found.domain.kind if isinstance(found.domain, IntegerRange | Bins) else None
+    if kind is None or (kind == "binned" and not codes):
+        return found
+    domain = Category(tuple(sorted(profile.whole_numbers())))
+    return _Proposal(domain, _NOTES["category"], either=("category", kind))
+
+
+def _names_amount(name: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(name)]
+    return words[:1] in (["n"], ["no"], ["nr"], ["num"], ["number"]) or any(
+        word in _AMOUNTS
+        or any(word.endswith(each) for each in _AMOUNTS if len(each) >= _SHORTEST_ENDING)
+        for word in words
+    )
+
+
+def _of_given_type(name: str, kind: str, profile: Profile, limit: int) -> _Proposal:
     """Return the domain of a type that the owner gave, or None and why there is none."""
     if kind in LISTS:
         lists = profile.lists.domain(limit, round_edges, cast(ListKind, kind))
-        return lists, _LIST_NOTE if lists is not None else _no_lists(profile)
+        return _Proposal(lists, _LIST_NOTE if lists is not None else _no_lists(profile))
     if kind == "category":
-        if profile.many or len(profile.seen) > limit:
-            return None, f"There are more than {limit:,} different values, too many to list."
-        if profile.seen and profile.whole("integer"):
-            return Category(tuple(sorted(profile.whole_numbers()))), _NOTES["category"]
-        values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
-        if not values:
-            return None, _EMPTY
-        return Category(tuple(sorted(values))), _NOTES["category"]
-    read = {"boolean": "truth", "binned": "number"}.get(kind, kind)
-    if read == "number" and profile.decimals:
-        return None, _of_commas(profile)
-    if read not in profile.possible or not profile.fits[read]:
-        return None, f"Nearly no values are {_PLURALS[read]}."
-    if kind == "integer":
+        return _given_category(profile, limit)
+    words = _truth_words(_words(profile)) if kind == "boolean" else None
+    if words is not None and not profile.whole("truth"):
+        return _Proposal(Boolean(), _NOTES["boolean"], words, public=True)
+    if kind in _MARKS and profile.whole(f"number{_MARKS[kind]}"):
+        return _of_number(profile, _MARKS[kind])
+    found = _reading(name, kind, profile)
+    return found if isinstance(found, _Proposal) else _of_reading(found, profile)
+
+
+def _of_reading(read: str, profile: Profile) -> _Proposal:
+    """Return the domain of the values that can be read as a type, and say how many cannot."""
+    base = base_of(read)
+    if not profile.fits[read]:
+        return _Proposal(None, f"Nearly no values are {_PLURALS[base]}.")
+    if base == "integer":
         domain: Domain = IntegerRange(int(profile.low[read]), int(profile.high[read]))
-    elif kind == "binned":
+    elif base == "number":
         domain = _bins(profile, read)
     else:
-        domain = Boolean() if kind == "boolean" else _dates(*profile.days())
+        domain = Boolean() if base == "truth" else _dates(*profile.days(read))
     strays = _strays(read, profile) if profile.strays[read] else ""
-    return domain, f"{_NOTES[kind]} {strays}".strip()
+    spelling = SPELLED[read][1] if read in SPELLED else None
+    note = f"{_NOTES[domain.kind]} {strays}".strip()
+    return _Proposal(domain, note, spelling, public=base == "truth")
+
+
+def _given_category(profile: Profile, limit: int) -> _Proposal:
+    if profile.many or len(profile.seen) > limit:
+        return _Proposal(None, f"There are more than {limit:,} different values, too many to list.")
+    if profile.seen and profile.whole("integer"):
+        return _Proposal(Category(tuple(sorted(profile.whole_numbers()))), _NOTES["category"])
+    values = {str(value) for value in profile.seen if not isinstance(value, pa.DataType)}
+    if not values:
+        return _Proposal(None, _EMPTY)
+    return _Proposal(Category(tuple(sorted(values))), _NOTES["category"])
+
+
+def _reading(name: str, kind: str, profile: Profile) -> str | _Proposal:
+    """Return how to read the values as a type that the owner gave: as most values can be read; a
+    proposal that asks if two ways read as many.
+    """
+    if kind in SPELLED:
+        return kind
+    if kind in _MARKS:
+        return f"number{_MARKS[kind]}"
+    base = {"boolean": "truth", "binned": "number"}.get(kind, kind)
+    readings = [base, *(each for each in SPELLED if base_of(each) == base)]
+    best = max(profile.fits[each] for each in readings)
+    alike = [each for each in readings if profile.fits[each] == best]
+    if len(alike) == 1 or base in alike:
+        return alike[0]
+    if base == "date":
+        return _either(_EITHER_DATE, name, alike)
+    return _either(_EITHER_MARK, name, [*_MARKS])
+
+
+def _either(sentence: str, name: str, choices: Sequence[str]) -> _Proposal:
+    """Return a proposal that asks which of two types it is."""
+    said = (errors.setting("types", {name: choice}) for choice in choices)
+    return _Proposal(None, sentence.format(*said), either=tuple(choices))
 
 
 def _no_lists(profile: Profile) -> str:
     return _MANY_MEMBERS if profile.lists.total else "No lists were found in it."
 
 
-def _hint(name: str, domain: AnyDomain, profile: Profile, limit: int) -> str:
+def _hint(name: str, found: _Proposal, profile: Profile, limit: int) -> str:
     """Return what else the owner may mean by numbers, and how to say it; or nothing."""
-    steps = _STEPS if isinstance(domain, Bins) and _skewed(profile) else ""
+    domain = found.domain
+    mark = found.spelling.decimal if found.spelling is not None else None
+    steps = _STEPS if isinstance(domain, Bins) and _skewed(profile, mark or "") else ""
     if not profile.whole("integer"):
         return steps
-    repeated = not profile.many and profile.filled >= _REPEATED * len(profile.seen)
     if isinstance(domain, Category):
-        amounts = errors.setting("types", {name: "binned"})
-        return f" Taken for codes in an order; if they are amounts, say {amounts}."
+        kind = found.either[-1] if found.either else "binned"
+        order = "" if found.either else " in an order"
+        amounts = errors.setting("types", {name: kind})
+        return f" Taken for codes{order}; if they are amounts, say {amounts}."
+    repeated = not profile.many and profile.filled >= _REPEATED * len(profile.seen)
     some = len(profile.seen) <= (limit if re.search(_CODE_NAMES, name) else FEW)
     few = isinstance(domain, IntegerRange) and len(profile.seen) >= 2 and some
     wide = isinstance(domain, Bins) and len(profile.seen) <= limit
-    if not repeated or not (few or wide):
+    if not repeated or not (few or wide) or _names_amount(name):
         return steps
-    codes = errors.setting("types", {name: "category"})
-    return f"{steps} If the numbers are codes and not amounts, say {codes}."
+    said = errors.setting("types", {name: "category"})
+    return f"{steps} If the numbers are codes and not amounts, say {said}."
 
 
 def _strays(kind: str, profile: Profile) -> str:
@@ -411,9 +644,9 @@ def _strays(kind: str, profile: Profile) -> str:
     share = "less than 1 %" if stray < 0.01 else "1 to 5 %" if stray <= 0.05 else "more than 5 %"
     outside = errors.named("outside")
     return (
-        f"The values of {share} of the rows are no {_PLURALS[kind]} and lie outside: clean the "
-        f"file, name a word for a missing value in 'missing', or {outside} decides what becomes "
-        "of them when the table is published."
+        f"The values of {share} of the rows are no {_PLURALS[base_of(kind)]} and lie outside: "
+        f"clean the file, name a word for a missing value in 'missing', or {outside} decides what "
+        "becomes of them when the table is published."
     )
 
 
@@ -433,51 +666,58 @@ def near_duplicates(values: Iterable[str]) -> bool:
     )
 
 
-def _numbers_rows(profile: Profile) -> bool:
+def _numbers_rows(profile: Profile, mark: str = "") -> bool:
     """Return whether integers look like row numbers: nearly all distinct, over a wide range."""
-    return profile.unique and profile.high["integer"] - profile.low["integer"] >= _WIDE
+    kind = f"integer{mark}"
+    return profile.unique and profile.high[kind] - profile.low[kind] >= _WIDE
 
 
-def _whole(profile: Profile) -> Domain:
-    low, high = int(profile.low["integer"]), int(profile.high["integer"])
+def _whole(profile: Profile, mark: str = "") -> Domain:
+    kind = f"integer{mark}"
+    low, high = int(profile.low[kind]), int(profile.high[kind])
     if high >= 1 << 63:  # unsigned integers beyond the range of signed 64-bit ones
         return Bins(round_edges(low, high))
-    values = profile.whole_numbers() if len(profile.seen) <= FEW else set()
+    values = profile.whole_numbers() if len(profile.seen) <= FEW and not mark else set()
     if values and high - low >= 10 * len(values):
         return Category(tuple(sorted(values)), ordered=True)
     if high - low < _WIDE:
         return IntegerRange(low, high)
-    return _bins(profile, "integer")
+    return _bins(profile, kind)
 
 
 def _bins(profile: Profile, kind: str) -> Bins:
     low, high = profile.low[kind], profile.high[kind]
-    return Bins(_step_edges(profile) if _skewed(profile) else round_edges(low, high))
+    mark = SPELLED[kind][1].decimal or "" if kind in SPELLED else ""
+    skewed = _skewed(profile, mark)
+    return Bins(_step_edges(profile, mark) if skewed else round_edges(low, high))
 
 
-def _skewed(profile: Profile) -> bool:
+def _skewed(profile: Profile, mark: str) -> bool:
     """Return whether most rows would be in one of the equal bins, the one that begins at 0."""
-    if "number" not in profile.low:
+    kind = f"number{mark}"
+    if kind not in profile.low:
         return False
-    low, high = profile.low["number"], profile.high["number"]
+    low, high = profile.low[kind], profile.high[kind]
     if max(-low, high) > STEPS[-1]:
         return False
     step = int(np.searchsorted(STEPS, (high - low) / _BINS, side="right"))
     zero = len(STEPS) + 1
-    small = profile.by_step[zero - step : zero + step + 1].sum()
-    return step > 0 and 2 * small > profile.by_step.sum()
+    small = profile.by_step[kind][zero - step : zero + step + 1].sum()
+    return step > 0 and 2 * small > profile.by_step[kind].sum()
 
 
-def _step_edges(profile: Profile) -> tuple[float, ...]:
+def _step_edges(profile: Profile, mark: str) -> tuple[float, ...]:
     """Return edges 0, 1, 2, 5, 10, ... times a power of ten, and the same below 0 if need be.
 
     They begin where a twentieth of the numbers on their side are nearer to 0.
     """
     zero, edges = len(STEPS) + 1, [0.0]
-    for sign, far in ((1.0, profile.high["number"]), (-1.0, -profile.low["number"])):
+    kind = f"number{mark}"
+    by_step = profile.by_step[kind]
+    for sign, far in ((1.0, profile.high[kind]), (-1.0, -profile.low[kind])):
         if far <= 0:
             continue
-        rows = profile.by_step[zero + 1 :] if sign > 0 else profile.by_step[zero - 1 :: -1]
+        rows = by_step[zero + 1 :] if sign > 0 else by_step[zero - 1 :: -1]
         end = int(np.searchsorted(STEPS, far))
         begin = int(np.searchsorted(np.cumsum(rows), rows.sum() / 20, side="right"))
         begin = min(max(begin - 1, end - _MOST_STEPS, 0), end)

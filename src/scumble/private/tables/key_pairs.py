@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -85,6 +84,8 @@ class KeyPairs:
         self._names = tuple(names)
         self._kinds = [rows.schema[name].arrow_type for name in names]
         self._folder = tempfile.TemporaryDirectory(prefix="scumble-keys-")
+        import duckdb
+
         self._connection = duckdb.connect()
         for option in (
             "SET enable_progress_bar = false",

@@ -1,4 +1,8 @@
-"""open_source: a private table from a path or from a table in memory."""
+"""open_source: a private table, and which of its rows are read, in which form.
+
+This is the only place that chooses between files, databases and tables in memory, groups rows into
+lists, and takes a part or a sample of them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from scumble.model.errors import ParameterError, ScumbleError, SourceError, named
+from scumble.model.privacy.sampling import Sample
 from scumble.model.relational import is_address
+from scumble.model.schema.attribute import Attribute
 from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.files import CsvFile, DatabaseTable, ParquetFiles
 from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame, is_spark
+from scumble.private.tables.persons.sample import SampledSource
 from scumble.private.tables.relations import Relation
-from scumble.private.tables.source import Source
+from scumble.private.tables.source import PartOfSource, Source
 
 __all__ = ["Source", "expected_rows", "open_source"]
 
@@ -31,7 +38,12 @@ def open_source(
     basket: str | None = None,
     order: str | None = None,
     lists: Sequence[str] | None = None,
-    same: Sequence[str] = (),
+    person: str | None = None,
+    require: Sequence[str] = (),
+    part: tuple[Attribute, object] | None = None,
+    sample: Sample | None = None,
+    fixed: bool = False,
+    seed: int | None = None,
 ) -> Source:
     """Return the source of a table, given as a path, an address or a table in memory.
 
@@ -39,17 +51,41 @@ def open_source(
     `parts/*.parquet`. An address names a database: `postgresql://user@host/database` or
     `sqlite:///people.db`. `table` names the table of a DuckDB file or of a database; `query` is a
     SELECT for the database. In memory, Arrow tables and streams and data frames of pandas and
-    polars are accepted. With `basket`, rows of single items are grouped into lists: see `LongRows`
-    about this and the other parameters.
+    polars are accepted. The table must have the columns `require`.
+
+    With `basket`, rows of single items are grouped into lists: see `LongRows` about it, `order` and
+    `lists`. With `part`, an attribute and a value of it, only those rows are read; with `sample`,
+    those of the people who are drawn in the context `drawn` of the source, by `seed` if it is
+    given: of a number that is `fixed`, or each by a coin. `person` is the column of people.
     """
     opened = _open_table(source, table, query)
+    opened.require(require)
     if basket is not None:
-        return LongRows(opened, basket, order, lists, same)
-    if order is not None:
+        opened = _grouped(opened, basket, order, lists, person)
+    elif order is not None:
         raise ParameterError(
             f"{named('order')} sorts the items of a basket: give {named('basket')} too."
         )
+    if part is not None:
+        opened = PartOfSource(opened, *part)
+    if sample is not None:
+        opened = SampledSource(opened, sample, person, seed, fixed=fixed)
     return opened
+
+
+def _grouped(
+    source: Source,
+    basket: str,
+    order: str | None,
+    lists: Sequence[str] | None,
+    person: str | None,
+) -> Source:
+    if lists is not None and not lists:
+        raise ParameterError(
+            f"{named('basket')} groups rows into lists, and the schema has no attribute of the "
+            "type set or sequence."
+        )
+    return LongRows(source, basket, order, lists, () if person is None else (person,))
 
 
 def _open_table(source: object, table: str | None, query: str | None) -> Source:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from scumble.model.schema import arrow_values
 from scumble.model.schema.domains import Bins, Category, IntegerRange
 from scumble.model.schema.lists import LIST_MARK, ListDomain, ListKind, is_list, split_lists
+from scumble.model.schema.spelling import Spelling, has_marks
 from scumble.private.tables.persons.limit import RowLimit
 
 NULL_WORDS = ("?", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -30,6 +31,15 @@ _TRIED = 64  # distinct values that are tried before the others are read
 _HOPELESS = 100_000  # rows of another type; if they are the majority, a type is ruled out
 _STRAY = 0.05  # the largest share of rows of another type
 _NUMBERS = ("integer", "number")
+DATE_FORMATS = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
+)
+DECIMALS = (",", ".")
+# Types in a spelling that a schema declares, each with the type and the spelling.
+SPELLED = {
+    **{form: ("date", Spelling(format=form)) for form in DATE_FORMATS},
+    **{f"{kind}{mark}": (kind, Spelling(decimal=mark)) for mark in DECIMALS for kind in _NUMBERS},
+}
 _TRUTHS = {*arrow_values.TRUE_WORDS, *arrow_values.FALSE_WORDS}
 _TRUTH_PAIRS = tuple(zip(arrow_values.TRUE_WORDS, arrow_values.FALSE_WORDS, strict=True))
 _PLAIN_TRUTHS = {
@@ -40,7 +50,10 @@ _PLAIN_TRUTHS = {
 }  # one of these suffices; of letters and digits, both must occur
 # Steps of money and other skewed amounts: 1, 2 and 5 times powers of ten.
 STEPS = np.array([float(Fraction(10) ** k * m) for k in range(-4, 16) for m in (1, 2, 5)])
-_DECIMAL_COMMA = re.compile(r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:\.[0-9]{3})+)(?:,([0-9]{1,6}))?")
+_DECIMAL_COMMA = re.compile(
+    r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:[. '\u2019\u00a0\u202f][0-9]{3})+)(?:,([0-9]{1,6}))?"
+)
+_MIXED = re.compile(r".*[0-9][. '\u2019\u00a0\u202f][0-9]{3},[0-9]")  # 1.234,5 is no list
 FEWEST_DECIMALS = 4  # distinct values from which on such numbers are recognised
 _USUAL = 0.8  # of them have the same number of digits after the comma
 _EPOCH = date(1970, 1, 1)
@@ -67,7 +80,7 @@ class Repeats:
 class Profile:
     """What one column contains: distinct values (up to a limit), ranges, and possible types.
 
-    The types are "truth", "integer", "number" and "date".
+    The types are "truth", "integer", "number", "date" and those of `SPELLED`.
     """
 
     def __init__(self) -> None:
@@ -81,7 +94,7 @@ class Profile:
         self.blanks: set[str] = set()  # words that mean missing, unless they are categories
         self.blank_rows = 0
         self.padded = False  # whether there are numbers like 01234
-        self.possible = {"truth", "integer", "number", "date"}
+        self.possible = {*_READERS, *SPELLED}
         self.fits: Counter[str] = Counter()  # by type: rows whose value can be read
         self.strays: Counter[str] = (
             Counter()
@@ -89,8 +102,8 @@ class Profile:
         self.low: dict[str, float] = {}
         self.high: dict[str, float] = {}
         # Rows with a number by its sign and step: at len(STEPS) + 1 stands 0, at the places after
-        # it the numbers from 0 to STEPS[0], from there to STEPS[1] and so on.
-        self.by_step = np.zeros(2 * len(STEPS) + 3)
+        # it the numbers from 0 to STEPS[0], from there to STEPS[1] and so on. By type of number.
+        self.by_step: dict[str, np.ndarray] = {}
 
     def update(self, values: pa.Array) -> None:
         """Add the next batch."""
@@ -115,8 +128,9 @@ class Profile:
             self.seen.update(_listed(distinct))
             self.many = len(self.seen) > _KEEP
         distinct, counts = self._without_blanks(distinct, counts)
-        for kind in tuple(self.possible):
-            self._learn(kind, distinct, counts)
+        for kind in (*_READERS, *SPELLED):  # the usual spelling first
+            if kind in self.possible:
+                self._learn(kind, distinct, counts)
 
     @property
     def repeated(self) -> bool:
@@ -152,8 +166,12 @@ class Profile:
         A few distinct numbers and a word (1, 2, 3+) are categories instead.
         """
         kinds = ("truth", "date", *(_NUMBERS if len(self.seen) > FEW else ()))
-        found = [kind for kind in kinds if self._can_be(kind) and self.stray(kind) <= _STRAY]
+        found = [kind for kind in kinds if self.nearly_is(kind)]
         return min(found, key=self.stray, default="")
+
+    def nearly_is(self, kind: str) -> bool:
+        """Return whether nearly all values are of this type."""
+        return self._can_be(kind) and self.stray(kind) <= _STRAY
 
     def stray(self, kind: str) -> float:
         """Return the share of rows whose value is of another type."""
@@ -171,7 +189,7 @@ class Profile:
         if kind == "truth":
             return self._is_boolean()
         # 01234 is a code, not a number
-        return kind in self.low and not (self.padded and kind in _NUMBERS)
+        return kind in self.low and not (self.padded and base_of(kind) in _NUMBERS)
 
     def _is_boolean(self) -> bool:
         """Return whether the values are certainly booleans: a pair, or a full word; not F alone."""
@@ -180,25 +198,33 @@ class Profile:
         return pairs or not words.isdisjoint(_PLAIN_TRUTHS)
 
     @property
-    def decimals(self) -> int:
-        """How many digits are after the comma of values that look like 12,5: numbers, nearly all
-        with one comma and as many digits after it. 0 for other values.
+    def regular(self) -> bool:
+        """Whether values look like 12,5 or 1.234: numbers, nearly all with as many digits after the
+        comma, or some with marks between groups, too.
         """
         values = [str(value) for value in self.seen - self.blanks]
         found = [_DECIMAL_COMMA.fullmatch(value) for value in values]
         if not self.text or len(values) < FEWEST_DECIMALS or not all(found):
-            return 0
+            return False
         digits = Counter(len(each[1] or "") for each in found if each)
-        [(usual, times)] = digits.most_common(1)
-        return usual if times >= _USUAL * len(values) else 0
+        usual = digits.most_common(1)[0][1] >= _USUAL * len(values)
+        return usual or any(map(_MIXED.match, values))
+
+    @property
+    def thousands(self) -> bool:
+        """Whether every point stands before three digits, so that 1.234 may be a thousand."""
+        values = [str(value) for value in self.seen - self.blanks]
+        points = [value for value in values if "." in value]
+        few = len(values) < FEWEST_DECIMALS or not self.text or len(points) == len(values)
+        return not few and all(re.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}", p) for p in points)
 
     def whole_numbers(self) -> set[int]:
         """Return the distinct integers of a column of nothing else but words for missing."""
         return {int(Decimal(str(value))) for value in self.seen - self.blanks}
 
-    def days(self) -> tuple[date, date]:
+    def days(self, kind: str = "date") -> tuple[date, date]:
         """Return the first and the last day."""
-        ends = (self.low["date"], self.high["date"])
+        ends = (self.low[kind], self.high[kind])
         first, last = (_EPOCH + timedelta(days=int(end)) for end in ends)
         return first, last
 
@@ -234,7 +260,8 @@ class Profile:
 
         A few values are tried first, because reading many values of another type is slow.
         """
-        if not len(values):
+        if not len(values) or (kind in SPELLED and not arrow_values.is_text(values.type)):
+            self.strays[kind] += int(counts.sum())
             return
         few = np.linspace(0, len(values) - 1, _TRIED).astype(int)
         few = few[np.diff(few, prepend=-1) > 0]  # without repetitions
@@ -242,19 +269,20 @@ class Profile:
         fits = np.zeros(len(values), bool)
         if worth:
             fits, found = self._fitting(kind, values)
-            if kind == "number":
-                self._count_steps(found[fits], counts[fits])
+            if base_of(kind) == "number":
+                self._count_steps(kind, found[fits], counts[fits])
         self.fits[kind] += int(counts[fits].sum())
         self.strays[kind] += int(counts[~fits].sum())
         if self.strays[kind] > max(_HOPELESS, self.fits[kind]):
             self.possible.discard(kind)
 
-    def _count_steps(self, numbers: np.ndarray, counts: np.ndarray) -> None:
+    def _count_steps(self, kind: str, numbers: np.ndarray, counts: np.ndarray) -> None:
         finite = np.isfinite(numbers)
         numbers, counts = numbers[finite].astype(float), counts[finite]
         step = np.searchsorted(STEPS, np.abs(numbers), side="right") + 1
         places = len(STEPS) + 1 + np.sign(numbers).astype(int) * step
-        self.by_step += np.bincount(places, counts, len(self.by_step))
+        rows = np.bincount(places, counts, 2 * len(STEPS) + 3)
+        self.by_step[kind] = self.by_step.get(kind, 0) + rows
 
     def _fitting(self, kind: str, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return a mask of the values that can be read as a type, and what was read."""
@@ -265,9 +293,15 @@ class Profile:
             pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
         ):
             return np.zeros(len(values), bool), np.zeros(len(values))
-        found, unread = _READERS[kind](values)
+        base, spelling = SPELLED.get(kind, (kind, None))
+        if spelling is not None:
+            if base in _NUMBERS and not has_marks(values, kind[-1]):
+                base, spelling = base, None  # spelled as usual
+            else:
+                values = spelling.respell(values)
+        found, unread = _READERS[base](values)
         fits = np.ones(len(values), bool) if unread is None else ~unread
-        if kind == "date":
+        if base == "date":
             fits = fits & (found >= _FIRST) & (found <= _LAST)
         elif kind == "truth":
             return fits, found
@@ -277,6 +311,11 @@ class Profile:
             self.low[kind] = min(self.low.get(kind, low), low)
             self.high[kind] = max(self.high.get(kind, high), high)
         return fits, found
+
+
+def base_of(kind: str) -> str:
+    """Return the type of values that are in a spelling of their own: date for "%d.%m.%Y"."""
+    return SPELLED[kind][0] if kind in SPELLED else kind
 
 
 def _days(values: pa.Array) -> tuple[np.ndarray, arrow_values.Unread]:

@@ -8,6 +8,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import partial
 from typing import TypeVar
@@ -38,7 +39,10 @@ _SENTENCES = (
         r"disabled (by|through) configuration|external access|in the \w+ extension|extension.*not",
         "a view or macro in it reads outside of the file, which is refused; make it a table first",
     ),
-    (r"unicode|utf-?8", "it is not UTF-8 text (iconv -f latin1 -t utf-8 converts a Latin-1 file)"),
+    (
+        r"unicode|utf-?8",
+        "it is not UTF-8 text (iconv -f windows-1252 -t utf-8 converts a Windows or Latin-1 file)",
+    ),
     (r"unterminated quote", "a quote is opened and not closed"),
     (r"expected number of columns", "a line has another number of fields than the header"),
     (r"invalid state", "its lines do not all end alike (dos2unix makes them so), or it is damaged"),
@@ -97,6 +101,13 @@ class Source(ABC):
     def ordered(self) -> Source:
         """Return the same table in an order that follows from its rows, if there is one."""
         return self
+
+    def drawn(self, columns: Sequence[str]) -> AbstractContextManager[None]:
+        """Draw the people of a sample, if this is one, and forget at the end who was drawn.
+
+        `columns` are some of the table.
+        """
+        return nullcontext()
 
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
         """End a snapshot of a database. The table cannot be read after that."""

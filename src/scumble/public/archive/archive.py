@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
-from scumble.model.errors import ReleaseError, ScumbleError, named, setting, writing
+from scumble.model.errors import OutputExistsError, ReleaseError, ScumbleError, named, writing
 from scumble.model.relational import is_address
 from scumble.public.archive.files import digest, link_or_copy, swap, sync, verify
 from scumble.public.archive.promises import check_promises
@@ -73,10 +73,7 @@ def check_folder(folder: Path, *, force: bool = False) -> None:
         return
     check_replaceable(folder)
     if not force:
-        raise ReleaseError(
-            f"{folder} exists already. Choose another folder, or say {setting('force', True)} to "
-            "replace it."
-        )
+        raise OutputExistsError.of(folder)
 
 
 def check_new_place(folder: Path) -> None:

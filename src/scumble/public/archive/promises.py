@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Measurements
@@ -36,8 +38,6 @@ def check_promises(place: str, manifest: Manifest, folder: Path) -> None:
     one that its kind of evidence leaves to the audit, such as l-diversity; and one of them must be
     the main promise of that kind. A statement that nobody knows is refused.
     """
-    import pyarrow as pa
-
     try:
         if isinstance(manifest.evidence, Measurements):
             kept = _keeps_privacy(manifest, manifest.evidence, folder)

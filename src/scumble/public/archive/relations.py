@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model import stored
-from scumble.model.errors import ReleaseError, setting
+from scumble.model.errors import OutputExistsError, ReleaseError
 from scumble.model.relational import (
     NAME,
     DatabaseConnection,
@@ -255,10 +256,7 @@ class ReleaseConnection:
                 "another name."
             )
         if release and not force:
-            raise ReleaseError(
-                f"There is a release in {self.target} already. Choose another name, or say "
-                f"{setting('force', True)} to replace it."
-            )
+            raise OutputExistsError.of(f"The release in {self.target}")
 
     def drop_release(self) -> None:
         """Drop the tables of the release that is there, if there is one."""
@@ -322,8 +320,6 @@ class ReleaseConnection:
 
     def copy_from(self, path: Path, suffix: str) -> dict[str, Any]:
         """Create the table of a Parquet file, and return its entry in the manifest."""
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow.remove_metadata()
             content = self._create(suffix, schema, file.iter_batches(1 << 16))
@@ -341,8 +337,6 @@ class ReleaseConnection:
 
     def copy_to(self, path: Path, described: Mapping[str, Any]) -> None:
         """Write the Parquet file that a table stands for; `described` is its entry."""
-        import pyarrow.parquet as pq
-
         schema = _schema(described["columns"])
         content = ContentDigest(schema)
         relation = self.target.relation(described["suffix"])
@@ -507,13 +501,17 @@ def address_of_table(address: str, name: str) -> str:
 
 def _check_free(connection: ReleaseConnection, names: Sequence[str]) -> None:
     if connection.exists(_LINKS):
-        raise ReleaseError(
-            f"There are releases of several tables in {connection.target} already. Choose another "
-            "name."
+        raise OutputExistsError.of(
+            f"A release of several tables in {connection.target}", "Choose another name."
         )
     for name in names:
         with _of_table(connection, name):
-            connection.check_free(force=False)
+            try:
+                connection.check_free(force=False)
+            except OutputExistsError:
+                raise OutputExistsError.of(
+                    f"The release in {connection.target}", "Choose another name."
+                ) from None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from scumble.model.errors import ReleaseError, setting
+from scumble.model.errors import OutputExistsError, ReleaseError
 from scumble.model.relational import DatabaseError, Target
 from scumble.public.archive.relations import ReleaseConnection, read_release_address
 
@@ -55,10 +55,7 @@ class _RowsConnection(ReleaseConnection):
                 "Choose another name."
             )
         if not force:
-            raise ReleaseError(
-                f"There is a {self.target} already. Choose another name, or say "
-                f"{setting('force', True)} to replace it."
-            )
+            raise OutputExistsError.of(f"The {self.target}")
 
     def replace(self, rows: pa.Table) -> None:
         """Write the rows, in place of those that are there."""

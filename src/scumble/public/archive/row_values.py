@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from scumble.model.errors import QueryError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
@@ -26,9 +27,6 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED, MALFORMED
 from scumble.public.sandbox import Sandbox
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 _BATCH = 1 << 16
 SMALL = 1 << 18  # rows of a file that Arrow reads in less time than DuckDB takes to start
@@ -66,8 +64,6 @@ def check_values(place: str, schema: Schema, evidence: Evidence, folder: Path) -
 
 def _strange_column(path: Path, schema: Schema, known: Mapping[str, Attribute]) -> str | None:
     """Return the first column of a file with a value outside its domain; None if there is none."""
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as plain:
         kinds: dict[str, pa.DataType] = {
             each.name: each.type for each in plain.schema_arrow if each.name in known

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import opt_einsum
 import pyarrow as pa
 
 from scumble.model.cache import Cache
@@ -26,6 +27,7 @@ from scumble.model.errors import QueryError
 from scumble.model.query import Expression
 from scumble.model.schema.cells import CELL_LIMIT
 from scumble.public.sandbox import Sandbox
+from scumble.public.sql.conditions import split
 
 Array = npt.NDArray[Any]
 AttributeWeights = Mapping[str, Sequence[Fraction]]
@@ -178,8 +180,6 @@ class Domain:
         """
         parts = None
         if self._cells(clause.attributes) > self._split_beyond:
-            from scumble.public.sql.conditions import split
-
             parts = split(clause)
         if parts is None:
             yield self._leaf(clause, switch, negated)
@@ -398,8 +398,6 @@ class Network:
     @cached_property
     def plan(self) -> Any:
         """The contraction path, pair by pair, with its costs."""
-        import opt_einsum
-
         symbols: dict[Axis, str] = {}
         for axis in (axis for each in self.factors for axis in each.axes):
             symbols.setdefault(axis, opt_einsum.get_symbol(len(symbols)))
@@ -450,8 +448,6 @@ def _run(network: Network, values: list[Array], prime: int | None = None) -> Arr
     if len(values) == 1:
         order = [network.factors[0].axes.index(axis) for axis in network.output]
         return np.asarray(values[0]).transpose(order)
-    import opt_einsum
-
     for places, _, subscripts, *_ in network.plan.contraction_list:
         chosen = [values.pop(place) for place in places]
         values.append(_reduced(opt_einsum.contract(subscripts, *chosen), prime))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -70,8 +71,6 @@ def tables_in_rounds(
     """
     for sets in table_rounds(schema, Counter(names.values())):
         together = sorted(place for place, each in names.items() if each in sets)
-        from concurrent.futures import ThreadPoolExecutor
-
         with ThreadPoolExecutor(1) as pool:  # rows are counted while the clauses are evaluated
             counting = pool.submit(ContingencyTables, schema, sets, count)
             clauses = Clauses(schema, [queries[place] for place in together], engine)

@@ -10,13 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
 
-from scumble.model.errors import ParameterError, QueryError, ReleaseError, writing
+from scumble.model.errors import (
+    OutputExistsError,
+    ParameterError,
+    QueryError,
+    ReleaseError,
+    writing,
+)
 from scumble.model.long_work import portion
 from scumble.model.parameters import whole
 from scumble.model.privacy.guarantee import Guarantees
@@ -28,12 +36,8 @@ from scumble.public.estimate import ALL, Estimate, Estimates, GroupingColumn, Un
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
 from scumble.public.release import Release
+from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.release_rows import MOST_ROWS
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from scumble.public.sandbox import Sandbox
 
 Integers = npt.NDArray[np.int64]
 
@@ -120,8 +124,6 @@ class LinkedRelease:
         marked as a model, with no interval. `tables` and `clamp` are as in `Release.answer`, for
         questions about one table.
         """
-        from sqlglot import exp
-
         side = tables or {}
         question = _parsed(sql)
         asked = _tables_in(question)
@@ -174,8 +176,6 @@ class LinkedRelease:
 
     @cached_property
     def _sandbox(self) -> Sandbox:
-        from scumble.public.sandbox import Sandbox
-
         found = Sandbox(self.tables[self.people].schema)
         for name, table in self.rows(seed=_SEED).items():
             found.add_table(name, table)
@@ -216,7 +216,7 @@ def check_linked_folder(folder: Path) -> None:
     """Raise `ReleaseError` unless releases of several tables may go to the folder."""
     check_new_place(folder)
     if not is_free(folder):
-        raise ReleaseError(f"{folder} exists already. Choose another folder.")
+        raise OutputExistsError.of(folder, "Choose another folder.")
 
 
 def place_of_table(place: str | Path, name: str) -> str | Path:
@@ -269,9 +269,6 @@ def _turns(values: Integers) -> Integers:
 
 def _parsed(sql: str) -> exp.Select:
     """Return one SELECT from tables; QueryError for anything else."""
-    import sqlglot
-    from sqlglot import exp
-
     try:
         statements = sqlglot.parse(sql, dialect="duckdb")
     except sqlglot.errors.SqlglotError:
@@ -285,15 +282,11 @@ def _parsed(sql: str) -> exp.Select:
 
 def _tables_in(question: exp.Select) -> list[str]:
     """Return the tables that a SELECT names, each once."""
-    from sqlglot import exp
-
     return list(dict.fromkeys(each.name for each in question.find_all(exp.Table)))
 
 
 def _total_columns(question: exp.Select) -> list[int]:
     """Return the places of the selected columns that may be totals of ROLLUP and the like."""
-    from sqlglot import exp
-
     group = question.args.get("group")
     if group is None or not group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
         return []
@@ -303,8 +296,6 @@ def _total_columns(question: exp.Select) -> list[int]:
 
 def _with_groupings(question: exp.Select, places: Sequence[int]) -> str:
     """Return a question that also selects GROUPING of some of its columns, after the others."""
-    from sqlglot import exp
-
     columns = [question.expressions[place].unalias().copy() for place in places]
     calls = (exp.Anonymous(this="GROUPING", expressions=[column]) for column in columns)
     return question.select(*calls).sql("duckdb")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import csv, parquet
 
 from scumble.public.estimate import Estimate, Estimates
 from scumble.server.answer_json import Answer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -35,8 +34,6 @@ def answer_table(answer: Answer, level: float) -> pa.Table:
 
 def arrow_bytes(answer: Answer, level: float) -> bytes:
     """Return an answer as an Arrow IPC stream."""
-    import pyarrow as pa
-
     table, out = answer_table(answer, level), io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
@@ -45,9 +42,6 @@ def arrow_bytes(answer: Answer, level: float) -> bytes:
 
 def csv_text(answer: Answer, level: float) -> str:
     """Return an answer as CSV with a header; lists of notes are joined."""
-    import pyarrow as pa
-    from pyarrow import csv
-
     table, out = answer_table(answer, level), io.BytesIO()
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
@@ -59,8 +53,6 @@ def csv_text(answer: Answer, level: float) -> str:
 
 def parquet_bytes(answer: Answer, level: float) -> bytes:
     """Return an answer as a Parquet file."""
-    from pyarrow import parquet
-
     out = io.BytesIO()
     parquet.write_table(answer_table(answer, level), out)
     return out.getvalue()

@@ -306,7 +306,7 @@ def _room(data: Dataset) -> list[dict[str, Any]]:
     if not isinstance(data, LiveDataset):
         return []
     found = []
-    for attribute, shares in data.room():
+    for attribute, shares in data.usage_by_value():
         step = max(1, -(-len(shares) // _MOST_CELLS))
         cells = [max(shares[at : at + step]) for at in range(0, len(shares), step)]
         free = sum(share < 1 for share in shares) / len(shares)

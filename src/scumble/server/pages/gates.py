@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -25,9 +26,6 @@ from scumble.server.problems import MEDIA_TYPE, Problem, problem_of
 from scumble.server.service import Service
 from scumble.server.tokens import Token
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 COOKIE = "scumble_session"
 HTML = "text/html; charset=utf-8"
 _MOST_FIELDS = 2000
@@ -37,8 +35,6 @@ _HEADINGS = {403: "Not allowed", 404: "Not found", 500: "Something failed", 503:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages; every value is escaped, a missing one is an error."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     folder = files("scumble.server.pages").joinpath("templates")
     return Environment(
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),

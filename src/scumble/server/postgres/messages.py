@@ -7,10 +7,9 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 SSL_REQUEST, GSS_REQUEST, CANCEL_REQUEST, VERSION_3 = 80877103, 80877104, 80877102, 196608
 BOOL, INT2, INT4, INT8, TEXT, FLOAT4, FLOAT8, DATE = 16, 21, 23, 20, 25, 700, 701, 1082
@@ -52,8 +51,6 @@ class Column:
     @classmethod
     def of(cls, name: str, kind: pa.DataType) -> Column:
         """Return the column for a type of Arrow."""
-        import pyarrow as pa
-
         if pa.types.is_boolean(kind):
             return cls(name, BOOL)
         if pa.types.is_integer(kind):

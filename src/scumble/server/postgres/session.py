@@ -345,7 +345,9 @@ class Connection:
             return ()
         if (known := await self._without_people(sql)) is not None:
             return known.columns
-        return (await self._run(lambda: result_of(self.data.outline(self._question(sql))))).columns
+        return (
+            await self._run(lambda: result_of(self.data.describe_result(self._question(sql))))
+        ).columns
 
     async def _statement_columns(self, statement: PreparedStatement) -> Any:
         """Return the columns of a statement whose parameters are not known yet.

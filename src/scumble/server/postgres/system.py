@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from scumble._version import __version__
 from scumble.server.catalogue import Dataset
 from scumble.server.postgres.messages import (
@@ -172,9 +176,6 @@ class System:
 
         Only the parser of sqlglot is used: nothing of the text is ever executed.
         """
-        import sqlglot
-        from sqlglot.errors import SqlglotError
-
         try:
             parsed = sqlglot.parse_one(sql, read="postgres")
             if not isinstance(parsed, sqlglot.exp.Query):
@@ -188,8 +189,6 @@ class System:
 
     def _selected(self, parsed: Any) -> Rows | None:
         """Return the rows of SELECT columns FROM information_schema.view WHERE column = 'text'."""
-        from sqlglot import exp
-
         source = parsed.args.get("from_") or parsed.args.get("from")
         table = None if source is None else source.this
         if not isinstance(table, exp.Table) or table.db.lower() != "information_schema":
@@ -250,8 +249,6 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _compared(condition: Any) -> tuple[str, set[str]] | None:
     """Return the column and the allowed texts of column = 'text' or column IN ('text', ...)."""
-    from sqlglot import exp
-
     column = condition.this
     if not isinstance(column, exp.Column):
         return None

@@ -37,6 +37,17 @@ class Draft:
         """The proposed or declared schema; None as long as there is none."""
         return Schema.load(self.schema_file) if self.schema_file.exists() else None
 
+    @property
+    def checks_file(self) -> Path:
+        return self.folder / "checks.json"
+
+    @property
+    def checks(self) -> list[str]:
+        """What to check in the schema that was proposed, and why columns are left out."""
+        file = self.checks_file
+        found: list[str] = json.loads(file.read_text("utf-8")) if file.exists() else []
+        return found
+
     def comparison(self, *, preview: bool) -> dict[str, Any] | None:
         """Return a comparison that was made with the present schema, if there is one."""
         file = self.folder / ("preview.json" if preview else "comparison.json")

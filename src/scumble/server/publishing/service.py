@@ -154,6 +154,7 @@ class PublishingService:
         def work(job: Job) -> dict[str, Any]:
             found: dict[str, Any] = in_process(job, "propose", arguments)
             _write(draft.schema_file, found["schema"])
+            _write(draft.checks_file, json.dumps(found["checks"]))
             return found
 
         return self._start("schema", draft.number, work)

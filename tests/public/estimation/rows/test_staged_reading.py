@@ -15,7 +15,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.evidence.channels import PoolLaw
-from scumble.public.estimation.rows import posterior_law, staged_reading
+from scumble.public.estimation.rows import answer, posterior_law, staged_reading
 from scumble.public.estimation.rows.posterior_law import PosteriorLaw, StagedInverse
 from scumble.public.estimation.rows.staged_reading import deal, posterior_laws
 from scumble.public.release import Release
@@ -227,7 +227,7 @@ def test_few_rows_keep_the_plain_reader(monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.value for each in found.answer_many([small, large])] == pytest.approx(
         [estimate.value for estimate in by_stages], rel=1e-6
     )
-    monkeypatch.setattr(staged_reading, "staged", lambda *_: None)
+    monkeypatch.setattr(answer, "staged", lambda *_: None)
     plain = [found.answer(question) for question in (small, large)]
     assert by_stages[0] == plain[0]
     assert by_stages[1].value != plain[1].value

@@ -24,7 +24,7 @@ from scumble.model.errors import (
     setting,
 )
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee, read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.open import open_engine
@@ -237,6 +237,20 @@ class AlphaBeta(Publisher):
         presence = self.presence(schema, rows or 0)
         promise = Promise(asked, presence, self.size(schema), self._duplicates)
         return promise.all(rows=rows is not None)
+
+    def charged_loss(self, stated: Guarantee) -> PrivacyLoss | None:
+        """The loss for replacing a row: the others do not cover the number of different rows, which
+        is published, and nor does this one if equal rows are collapsed.
+        """
+        if self._duplicates == "collapse" or stated.neighbourhood != "replace one person":
+            return None
+        return PrivacyLoss(Fraction(stated.parameters["epsilon"]))
+
+    @property
+    def not_charged(self) -> str:
+        if self._duplicates == "collapse":
+            return "How many different rows there are is published, and one person may change it."
+        return "Its ε depends on the number of rows; give it an epsilon."
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         law = evidence.presence if isinstance(evidence, Tuples) else None

@@ -2,7 +2,9 @@
 
 Two texts that ask for the same sum have the same normal form, and so the same number:
 `SUM(2 * age)` is twice `SUM(age)`, `SUM(1)` is a count, and `SUM(CASE WHEN sex = 'f' THEN age ELSE
-0 END)` is the sum of ages where sex is 'f'.
+0 END)` is the sum of ages where sex is 'f'. A sum of squares or products of columns is made of
+those about the middles of their domains, of sums of the columns, and a count, as variances and
+covariances are.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +127,8 @@ class Summand:
     `kind` is the name of the number, a count or the sum of `amounts`. `within` has the codes of
     some axes outside of which a row adds nothing. `limits` are the least and largest amount of a
     row. An average of the sum has `offset` added to it. `columns` are numbers with weights that add
-    up to the number, where it is linear in columns.
+    up to the number, where it is a polynomial of columns of degree 2 at most; with `squares` the
+    degree is 2, and only these numbers are bought.
     """
 
     kind: str = COUNT
@@ -135,14 +138,18 @@ class Summand:
     limits: tuple[float, float] = (1.0, 1.0)
     offset: Fraction = Fraction(0)
     columns: tuple[ColumnSum, ...] = ()
+    squares: bool = False
 
 
 @dataclass(frozen=True)
 class ColumnSum:
-    """The sum of a column, or (without amounts) a count, with its weight in another sum."""
+    """The sum of a column, or of a square or product, with its weight in another sum.
+
+    Without amounts it is a count.
+    """
 
     kind: str
-    weight: int
+    weight: Fraction
     amounts: Amounts | None = None
 
 
@@ -192,14 +199,11 @@ class Evaluated:
                     self.limits,
                 )
         amounts = Amounts(tuple(axes), values.shape, np.ascontiguousarray(values).reshape(-1))
-        return Summand(
-            amounts.name(space),
-            amounts,
-            Fraction(factor, self.scale),
-            within,
-            self.limits,
-            columns=_columns(space, axes, values),
-        )
+        kind, (columns, squares) = amounts.name(space), _columns(space, axes, values)
+        if [each.kind for each in columns] == [kind]:  # a square or product itself
+            columns, squares = (), False
+        scaled = Fraction(factor, self.scale)
+        return Summand(kind, amounts, scaled, within, self.limits, columns=columns, squares=squares)
 
     def centred(
         self, space: Space, axis: int, counted: Truth
@@ -272,28 +276,81 @@ def _multiple(values: Integers, own: Integers, *, restrict: bool) -> tuple[Fract
     return Fraction(top, bottom), same
 
 
-def _columns(space: Space, axes: Sequence[int], values: Integers) -> tuple[ColumnSum, ...]:
-    """Return the sums of columns, and a count, that make up a sum, with their weights."""
-    plain = [column(space, axis) is not None for axis in axes]
-    if not all(plain) or any(space.attributes[axis].missing for axis in axes):
-        return ()
-    if not _small(values):
-        return ()
-    origin = int(values.reshape(-1)[0])
-    linear, rest, found = np.array(origin), origin, []
-    for place, axis in enumerate(axes):
-        shape = [1] * len(axes)
-        shape[place] = -1
-        slope = int(values.take(1, axis=place).reshape(-1)[0]) - origin
-        linear = linear + slope * np.arange(space.sizes[axis]).reshape(shape)
-        own = column(space, axis)
-        assert own is not None  # noqa: S101  (looked at above)
-        rest -= slope * int(own[0])
-        amounts = Amounts((axis,), own.shape, own)
-        found.append(ColumnSum(column_kind(space, axis), slope, amounts))
-    if (linear != values).any():
-        return ()
-    return (*found, *([ColumnSum(COUNT, rest)] if rest else []))
+def _columns(
+    space: Space, axes: Sequence[int], values: Integers
+) -> tuple[tuple[ColumnSum, ...], bool]:
+    """Return the numbers that make up a sum, with their weights, and whether some are of degree 2.
+
+    There are none unless the sum is a polynomial of columns of degree 2 at most, for rows without
+    missing values, and others add nothing to it. With u the code of a column and h half its
+    largest, the polynomial is found by differences at the codes 0, and written in u - h, squares
+    and products of these, and the column itself.
+    """
+    own = [column(space, axis) for axis in axes]
+    known = values[tuple(slice(space.sizes[i] - space.attributes[i].missing) for i in axes)]
+    if any(each is None for each in own) or np.count_nonzero(known) < np.count_nonzero(values):
+        return (), False
+    if not _small(values) or _degree_above_two(known):
+        return (), False
+    halves = [Fraction(size - 1, 2) for size in known.shape]
+    constant, slopes, found = _slope(known, []), [Fraction(0)] * len(axes), list[ColumnSum]()
+    for one, half in enumerate(halves):
+        first, second = _slope(known, [one]), _slope(known, [one, one])
+        # u = (u - h) + h, and u (u - 1) / 2 = (u - h)² / 2 + (h - 1/2) (u - h) + h (h - 1) / 2
+        slopes[one] += first + second * (half - Fraction(1, 2))
+        constant += first * half + second * half * (half - 1) / 2
+        if second:
+            found.append(_centred_product(space, [axes[one]] * 2, second / 2))
+        for other in range(one + 1, len(axes)):
+            if mixed := _slope(known, [one, other]):
+                slopes[one] += mixed * halves[other]
+                slopes[other] += mixed * half
+                constant += mixed * half * halves[other]
+                found.append(_centred_product(space, [axes[one], axes[other]], mixed))
+    squares = bool(found)
+    for axis, slope, half, x in zip(axes, slopes, halves, own, strict=True):
+        assert x is not None  # noqa: S101  (looked at above)
+        if slope:
+            found.append(ColumnSum(column_kind(space, axis), slope, Amounts((axis,), x.shape, x)))
+            constant -= slope * (int(x[0]) + half)
+    return (*found, *([ColumnSum(COUNT, constant)] if constant else [])), squares
+
+
+def _degree_above_two(values: Integers) -> bool:
+    """Whether some third difference of a table of values is not 0."""
+    triples = combinations_with_replacement(range(values.ndim), 3)
+    return any(_differences(values, axes).any() for axes in triples)
+
+
+def _slope(values: Integers, axes: Sequence[int]) -> Fraction:
+    """Return the difference along some axes at the first values; 0 if there are too few."""
+    corner = values[tuple(slice(axes.count(axis) + 1) for axis in range(values.ndim))]
+    found = _differences(corner, axes)
+    return Fraction(int(found.reshape(-1)[0])) if found.size else Fraction(0)
+
+
+def _differences(values: Integers, axes: Sequence[int]) -> Integers:
+    for axis in axes:
+        values = np.diff(values, axis=axis)
+    return values
+
+
+def _centred_product(space: Space, axes: Sequence[int], weight: Fraction) -> ColumnSum:
+    """Return the sum of the product of two columns, each less the middle of its domain.
+
+    The columns may be the same. `weight` is that of the product; the number may be a multiple.
+    """
+    distinct = tuple(dict.fromkeys(axes))
+    sizes = tuple(space.sizes[axis] for axis in distinct)
+    values = np.ones(sizes, np.int64)
+    for axis in axes:
+        known = space.sizes[axis] - space.attributes[axis].missing
+        codes = np.arange(space.sizes[axis], dtype=np.int64)
+        twice = np.where(codes < known, 2 * codes - (known - 1), 0)
+        values *= twice.reshape([-1 if each == axis else 1 for each in distinct])
+    common = _common(values)
+    amounts = Amounts(distinct, sizes, (values // common).reshape(-1))
+    return ColumnSum(amounts.name(space), weight * common / 4, amounts)
 
 
 def evaluate(

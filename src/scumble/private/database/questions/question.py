@@ -33,14 +33,14 @@ class Group:
     """The values of the grouping attributes, and the boxes of the group.
 
     `parts` has the boxes of each number that the question needs: those of the group, or the parts
-    of them where rows add something to a sum. `asked` are the boxes of the last number before
-    values that add nothing were left out, if it is a sum.
+    of them where rows add something to a sum. `asked` has them before values that add nothing were
+    left out, unless all are those of the group.
     """
 
     key: tuple[Any, ...]
     boxes: Boxes
     parts: tuple[Boxes, ...]
-    asked: Boxes | None = None
+    asked: tuple[Boxes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ def with_parts(
     found, counts = [], [0] * len(summands)
     for place, group in enumerate(groups):
         own = [group.boxes] * len(summands) if boxes is None else [each[place] for each in boxes]
-        asked = [_within(*each) for each in zip(own, summands, strict=True)]
+        asked = tuple(_within(*each) for each in zip(own, summands, strict=True))
         parts = tuple(_part(*each) for each in zip(asked, summands, strict=True))
         counts = [before + len(part) for before, part in zip(counts, parts, strict=True)]
         if max(counts) > MOST_BOXES:
             return None
-        found.append(replace(group, parts=parts, asked=asked[-1]))
+        found.append(replace(group, parts=parts, asked=asked))
     return tuple(found)
 
 

@@ -6,17 +6,16 @@ import hashlib
 import hmac
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, PromiseError, named, setting
-from scumble.model.privacy.guarantee import read_share
+from scumble.model.errors import ParameterError, setting
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema import arrow_values
-from scumble.private.mechanism import Mechanism
 from scumble.private.sampling.bits import bernoulli
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.without_replacement import shuffle
@@ -26,33 +25,6 @@ from scumble.private.tables.source import PartOfSource, Source
 MOST_PEOPLE = 1 << 28  # of a sample of a fixed size, which is drawn in memory
 _BITS = 128
 _COINS = 1 << 16  # rows whose draws are made together
-
-
-def sample_for(mechanism: Mechanism, rate: object, outside: str, part: bool) -> Sample:
-    """Return how people are drawn for this mechanism; refuse where no proof holds."""
-    share = read_share("publish", "sample", rate)
-    unit = getattr(mechanism, "unit", None)
-    if mechanism.not_sampled or unit is None:
-        raise PromiseError(f"{type(mechanism).__name__} takes no sample: {mechanism.not_sampled}")
-    if unit.neighbours == "add_remove":
-        if unit.rows > 1 and unit.column is None:
-            raise PromiseError(
-                f"Of a person with {unit.rows} rows single rows would be drawn, which no proof "
-                f"covers: name the people by {named('person')}."
-            )
-        return Sample(share, unit.rows)
-    if not unit.keeps_rows:
-        raise PromiseError(
-            "If people are replaced, a sample has a fixed number of rows, one of each person: use "
-            f"{setting('neighbours', 'add_remove')}, or one row per person without "
-            f"{named('person')}."
-        )
-    if outside == "drop" or part:
-        raise PromiseError(
-            "If people are replaced, the number of rows to draw from must be public, and here the "
-            f"values decide it: use {setting('neighbours', 'add_remove')}."
-        )
-    return Sample(share)
 
 
 class SampledSource(Source):
@@ -76,6 +48,14 @@ class SampledSource(Source):
 
     def ordered(self) -> Source:
         return self
+
+    @contextmanager
+    def drawn(self, columns: Sequence[str]) -> Iterator[None]:
+        try:
+            self.draw(columns[0])
+            yield
+        finally:
+            self.destroy()
 
     def draw(self, column: str) -> None:
         """Draw a sample of a fixed size, if there is no person to add or remove; `column` is any

@@ -40,6 +40,7 @@ from scumble.public.estimation.rows.inverse_channels import (
     flat,
 )
 from scumble.public.estimation.rows.plan import RowsPlan
+from scumble.public.estimation.rows.staged_reading import staged, staged_counts
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.sandbox import Sandbox
 
@@ -59,8 +60,6 @@ def answer(
     plan = RowsPlan(evidence, schema, query)
     reading = None
     if isinstance(plan.joint_channel, MultisetChannel):
-        from scumble.public.estimation.rows.staged_reading import staged
-
         reading = staged(evidence, schema, engine)
     if reading is None:
         return cast(Iterator[tuple[Key, Estimate]], _answer(plan, engine))
@@ -116,8 +115,6 @@ def _count(
     """Count rows by unperturbed attributes and shown values, or by whether these are `hits`."""
     summed = plan.summed.sql if plan.summed else None
     if reading is not None:
-        from scumble.public.estimation.rows.staged_reading import staged_counts
-
         return staged_counts(engine, reading, plan.unperturbed, summed, plan.filters)
     if isinstance(plan.joint_channel, MultisetChannel):
         return multiset_counts(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.schema.schema import Schema
@@ -103,8 +105,6 @@ class RowTables:
         }
         if not any(above.values()):
             return {}
-        import pyarrow.parquet as pq
-
         with pq.ParquetFile(self._path) as file:
             rows = file.metadata.num_rows
         least = {names: min(some, key=self._schema.size) for names, some in above.items() if some}
@@ -125,10 +125,6 @@ def over_row_groups(
 
     Threads work side by side; on large tables fewer, whatever the number of processors.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path) as file:
         groups = file.metadata.num_row_groups
     workers = max(min(os.cpu_count() or 1, groups, _MOST_NUMBERS // max(size, 1)), 1)
@@ -146,8 +142,6 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the published rows of some row groups: the attributes `columns`, and `more` columns."""
     text = [name for name in columns if pa.types.is_string(schema[name].arrow_type)]
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(path, read_dictionary=text) as file:
         yield from file.iter_batches(
             _BATCH, row_groups=list(groups), columns=[*columns, *more], use_threads=False

@@ -26,6 +26,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from scumble.model.evidence.channels import Floats, MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Records
@@ -327,8 +328,6 @@ class StagedTables(MultisetTables):
         self._reading = reading
 
     def _part(self, layout: TableLayout, groups: RowGroups) -> npt.NDArray[np.uint64]:
-        import pyarrow.parquet as pq
-
         reading, columns = self._reading, [name for name in layout.columns if name != _COLUMN]
         counts = np.zeros(layout.size, np.uint64)
         with pq.ParquetFile(self._path) as file:

@@ -1,0 +1,191 @@
+"""The commands `scumble schema ...`: the public description of a table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scumble.cli import bars, console, options
+from scumble.model.errors import SourceError
+
+if TYPE_CHECKING:
+    from scumble.model.schema.schema import Schema
+
+_SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
+_UNPROTECTED = (
+    "No column is sensitive. Methods that publish counts need none; most that publish rows protect "
+    "sensitive columns only, and publish the others as they are. Name one with --sensitive COLUMN, "
+    'or write role = "sensitive" there.'
+)
+_TYPE_WORDS = {
+    "category": "codes, each with a meaning",
+    "integer": "amounts: they count or measure something",
+    "binned": "amounts: they count or measure something, published in bins",
+    "decimal_comma": "numbers with a decimal comma: 1,234 is less than 2",
+    "decimal_point": "numbers with commas for thousands: 1,234 is more than a thousand",
+    "%d/%m/%Y": "dates with the day first: 31/12/2024",
+    "%m/%d/%Y": "dates with the month first: 12/31/2024",
+    "%d-%m-%Y": "dates with the day first: 31-12-2024",
+    "%m-%d-%Y": "dates with the month first: 12-31-2024",
+}
+app = console.group("Describe a table: propose, check or close its schema.")
+
+SchemaArgument = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema (TOML).")]
+MaybeSource = Annotated[
+    str | None,
+    typer.Argument(metavar="[SOURCE]", help="The table, to see whether it fits."),
+]
+Other = Annotated[
+    str, typer.Option("--other", metavar="TEXT", help="The value of all that was not named.")
+]
+
+
+@app.command("infer")
+def infer(
+    source: options.Source,
+    sensitive: options.Sensitive = None,
+    identifier: options.Identifier = None,
+    insensitive: options.Insensitive = None,
+    types: options.Types = None,
+    hierarchies: options.Hierarchies = False,
+    table: options.Table = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
+    output: options.SchemaOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Propose a schema for a table, and say what to check in it."""
+    from scumble.model.schema.schema import Schema
+
+    def propose(known: dict[str, str]) -> Schema:
+        with bars.progress("Reading", options.rows_of(source, table)) as progress:
+            return Schema.infer(
+                source,
+                sensitive=options.columns(sensitive),
+                identifier=options.columns(identifier),
+                insensitive=options.columns(insensitive),
+                types=known,
+                hierarchies=hierarchies,
+                table=table,
+                basket=basket,
+                order=order,
+                progress=progress,
+            )
+
+    known = options.types(types)
+    schema = propose(known)
+    if sys.stdin.isatty() and sys.stderr.isatty() and not as_json:
+        answers = _ask_for_types(schema)
+        schema = propose({**known, **answers}) if answers else schema
+    if output is not None:
+        schema.save(output, force=force)
+        console.say(f"Wrote {output}.")
+    if as_json:
+        console.print_json({**schema.to_dict(), "checks": _to_check(schema)})
+    elif output is None:
+        console.echo(schema.dumps(most=_SHOWN_VALUES if console.on_terminal() else None), nl=False)
+    for sentence in _to_check(schema):
+        console.say(_advice(sentence))
+    if schema.to_fill_in:
+        where = "above" if output is None else f"in {output}"
+        console.say(
+            f"No domain could be proposed for {', '.join(schema.to_fill_in)}: write it {where}, at "
+            "the places marked FILL IN. Until then no command reads the schema."
+        )
+
+
+def _ask_for_types(schema: Schema) -> dict[str, str]:
+    """Ask on the terminal for the types between which only the owner can choose."""
+    answers = {}
+    for attribute in schema:
+        if not attribute.either:
+            continue
+        console.say(f"What are the values of '{attribute.name}'?")
+        for number, kind in enumerate(attribute.either, start=1):
+            console.say(f"  {number}  {_TYPE_WORDS[kind]}")
+        numbers = [str(number) for number, _ in enumerate(attribute.either, start=1)]
+        if attribute.domain is None:
+            console.say("  -  leave the column out")
+            numbers.append("-")
+        default = "1" if attribute.domain is not None else "-"
+        answer = ""
+        while answer not in numbers:
+            answer = str(typer.prompt("Number", default, err=True)).strip()
+        if answer != "-":
+            answers[attribute.name] = attribute.either[int(answer) - 1]
+    return answers
+
+
+@app.command()
+def check(
+    schema: SchemaArgument,
+    source: MaybeSource = None,
+    table: options.Table = None,
+    basket: options.Basket = None,
+    order: options.Order = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say what to check or correct in a schema, for a table too.
+
+    With a table, it says which columns have values outside their domain, as publish would refuse
+    them. The exit code is 3 if the schema is wrong, and 4 if the table does not fit it.
+    """
+    from scumble.model.schema.schema import Schema
+
+    found = Schema.load(schema)
+    found.check_unit()
+    to_check, wrong = _to_check(found), []
+    if source is not None:
+        from scumble.private.tables.check import check_table
+
+        with bars.progress("Reading", options.rows_of(source, table)) as progress:
+            wrong = check_table(
+                source, found, table=table, basket=basket, order=order, progress=progress
+            )
+    if as_json:
+        console.print_json({"wrong": wrong, "checks": to_check})
+    else:
+        for sentence in (*wrong, *map(_advice, to_check)):
+            console.echo(sentence)
+    if not wrong:
+        what = f"{schema} is well formed" + (", and the table fits it." if source else ".")
+        console.say(what)
+    else:
+        raise typer.Exit(SourceError.exit_code)
+
+
+def _to_check(schema: Schema) -> list[str]:
+    """Return what the owner should check before publishing."""
+    protected = any("sensitive" in (each.role, each.to_fill_in) for each in schema)
+    return [*schema.checks(), *([] if protected else [_UNPROTECTED])]
+
+
+def _advice(sentence: str) -> str:
+    return sentence if sentence == _UNPROTECTED else f"Check {sentence}"
+
+
+@app.command()
+def close(
+    folder: options.ReleaseFolder,
+    schema: SchemaArgument,
+    output: options.SchemaOutput = None,
+    other: Other = "other",
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Close the open categories of a schema by the keys that a release names."""
+    from scumble.model.schema.schema import Schema
+    from scumble.private.owner import open_release
+
+    found = open_release(folder).closed(Schema.load(schema), other=other)
+    if output is not None:
+        found.save(output, force=force)
+        console.say(f"Wrote {output}.")
+    if as_json:
+        console.print_json(found.to_dict())
+    elif output is None:
+        console.echo(found.dumps(), nl=False)

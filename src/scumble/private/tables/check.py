@@ -1,0 +1,53 @@
+"""Whether a table fits its schema: what `publish` would refuse, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scumble.model.errors import setting
+from scumble.model.schema.schema import Schema
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Rows
+
+
+def check_table(
+    source: Any,
+    schema: Schema,
+    *,
+    table: str | None = None,
+    basket: str | None = None,
+    order: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[str]:
+    """Return in sentences what of a table does not fit its schema.
+
+    They name columns; no value, row or number of rows is in them. A column that is missing raises
+    `SourceError`.
+    """
+    lists = [each.name for each in schema.lists]
+    opened = open_source(source, table=table)
+    opened = open_source(opened, basket=basket, order=order, lists=lists)
+    opened.require([each.name for each in schema.identifiers])
+    rows = Rows(opened, schema, outside="drop", progress=progress)
+    plain = [
+        each.name
+        for each in schema.published
+        if each.name not in lists and not each.open and not schema.derivation(each.name)
+    ]
+    outside: set[str] = set()
+    if plain:
+        for _ in rows.batches(plain):
+            pass
+        outside |= rows.outside_columns
+    for name in lists:
+        for _ in rows.lists(name):
+            pass
+        outside |= rows.outside_columns
+    choices = f"{setting('outside', 'drop')} or {setting('outside', 'missing')}"
+    return [
+        f"'{name}' has values outside its domain ({schema[name].describe()}). Correct the schema "
+        f"or the table, or publish with {choices}."
+        for name in schema.names
+        if name in outside
+    ]
