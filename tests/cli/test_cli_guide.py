@@ -180,6 +180,17 @@ def test_who_needs_rows_is_told_how_to_draw_them(ward, capsys):
     assert Path("rows.csv").exists()
 
 
+def test_codes_and_dates_are_asked_about_and_columns_left_out_say_why(ward, capsys):
+    """What numbers mean only the owner knows; free text is not published, and says so."""
+    lines = (ward / "stays.csv").read_text().splitlines()
+    rows = [f"{row},{1 + k % 4},text {k}" for k, row in enumerate(lines[1:] * 3)]
+    (ward / "stays.csv").write_text("\n".join([f"{lines[0]},code,note", *rows]) + "\n")
+    ask(Script(*UNIT, "2", "1", *ROLES, *REST))
+    told = capsys.readouterr().err
+    assert "What are the values of 'code'?" in told
+    assert "note: not published. Nearly every value occurs once" in told
+
+
 def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 

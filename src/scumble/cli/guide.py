@@ -25,6 +25,7 @@ from scumble.model.errors import OutputExistsError, ParameterError, ScumbleError
 if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
+    from scumble.model.schema.unit import Unit
     from scumble.private.recommend import Advice, Use
 
 T = TypeVar("T")
@@ -126,14 +127,18 @@ class Questions:
         self, prompt: str, default: str, check: Callable[[str], T], *, promise: bool = True
     ) -> T:
         """Return what `check` makes of an answer. `promise` tells that a promise depends on it."""
-        if self.yes and not promise:
-            console.say(f"{prompt}: {default}")
-            return check(default)
         while True:
             try:
-                return check(self.ask(prompt, default))
+                return check(self.ask(prompt, default) if promise else self.take(prompt, default))
             except ScumbleError as error:
                 console.say(str(error))
+
+    def take(self, prompt: str, proposal: str) -> str:
+        """Return an answer on which no promise depends: with `yes`, the proposal."""
+        if not self.yes:
+            return self.ask(prompt, proposal)
+        console.say(f"{prompt}: {proposal}")
+        return proposal
 
     def choose(self, choices: Mapping[str, str], default: str, *, promise: bool = True) -> str:
         """Return one of the choices, which are listed with numbers."""
@@ -216,13 +221,16 @@ def ask_schema(given: Guided, source: Any, questions: Questions) -> Schema:
     return _ask_roles(given, schema, questions)
 
 
-def _infer(given: Guided, unit: Any = None, **roles: Sequence[str]) -> Schema:
-    """Propose a schema by reading the table."""
+def _infer(given: Guided, unit: Unit | None = None, **known: Any) -> Schema:
+    """Propose a schema by reading the table. A unit that is stated needs its column of people."""
     from scumble.model.schema.schema import Schema
 
     with bars.progress("Reading", options.rows_of(given.source, given.table)) as progress:
-        schema = Schema.infer(given.source, table=given.table, progress=progress, **roles)  # type: ignore
-    return schema if unit is None else replace(schema, unit=unit)
+        schema = Schema.infer(given.source, table=given.table, progress=progress, **known)
+    if unit is None:
+        return schema
+    people = [] if unit.person is None else [unit.person]
+    return replace(schema.with_roles(identifier=people), unit=unit)
 
 
 def _ask_unit(schema: Schema, source: Any, questions: Questions) -> Schema:
@@ -269,7 +277,12 @@ def _unit_sentence(schema: Schema) -> str:
 
 def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
     """Return the schema with the roles of the columns, and with values that the owner has read."""
+    from scumble.cli.schema import ask_for_types
+
     questions.head("Which columns must stay secret, and which are not to be published?")
+    types = ask_for_types(schema, lambda proposal: questions.take("Number", proposal))
+    if types:
+        schema = _infer(given, schema.unit, types=types)
     for attribute in schema:
         console.say(f"  {attribute.name}: {_described(attribute)}")
 
@@ -287,7 +300,7 @@ def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
     both = [name for name in secret if name in hidden]
     secret = [name for name in secret if name not in both]
     if secret or hidden != unpublished:
-        schema = _infer(given, schema.unit, sensitive=secret, identifier=hidden)
+        schema = _infer(given, schema.unit, types=types, sensitive=secret, identifier=hidden)
     others = [a.name for a in schema if a.role == "quasi" and not a.to_fill_in]
     console.say(f"Known to others: {', '.join(others) or 'nothing'}.")
     if schema.to_fill_in:
@@ -319,7 +332,8 @@ def _described(attribute: Attribute) -> str:
 
     role = _ROLES[attribute.role]
     if attribute.domain is None:
-        return role
+        reason = attribute.note.partition(". ")[0].rstrip(".")
+        return f"{role}. {reason}." if reason else role
     if not isinstance(attribute.domain, Category):
         return f"{role}, {attribute.describe()}"
     values = [str(value) for value in attribute.domain.values[:_SHOWN_VALUES]]
