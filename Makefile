@@ -81,10 +81,8 @@ bench: .venv/dev.stamp .peers/stamp
 docs: .venv/demo.stamp options
 	$(BIN)/python -m scumble.cli.tools.cards docs/mechanisms
 
-# The options of `scumble publish` from the constructors and docstrings of the mechanisms, the type
-# stub of the public names, and the text of `scumble --help`.
+# The type stub of the public names, and the text of `scumble --help`.
 options: .venv/demo.stamp
-	$(BIN)/python -m scumble.cli.tools.make_options src/scumble/cli/generated_options.py
 	$(BIN)/python -m tests.support.stubs src/scumble/__init__.pyi
 	COLUMNS=80 $(BIN)/python -c "from scumble.cli.app import app; app(['--help'], prog_name='scumble')" \
 	    > src/scumble/cli/help.txt

@@ -111,8 +111,9 @@ def all_commands(home: Path) -> list[Command]:
     cells = sc.Histogram(["age", "sex"], epsilon=1, neighbours="replace")
     sc.publish(people, known, cells).save(histogram, force=True)
     _ask_before(database.with_suffix(".before"), people, known)
-    publish = [*PROGRAM, "publish", people, "-s", str(schema), "-e", "1", "--force"]
-    summary = ["-m", "histogram", "-a", "age,sex", "--neighbours", "replace"]
+    given = [people, "-s", str(schema), "-e", "1", "--force"]
+    publish = [*PROGRAM, "publish"]
+    summary = ["-a", "age,sex", "--neighbours", "replace"]
     recommend = ["-s", str(schema), "-n", str(ROWS), "-e", "1"]
     return [
         Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
@@ -121,8 +122,12 @@ def all_commands(home: Path) -> list[Command]:
             2,
             [*PROGRAM, "query", str(histogram), "SELECT COUNT(*) FROM t WHERE age < 30"],
         ),
-        Command("publish uniform", 1.4, [*publish, "-m", "uniform", "-o", str(home / "one")]),
-        Command("publish histogram", 1.4, [*publish, *summary, "-o", str(home / "two")]),
+        Command("publish uniform", 1.4, [*publish, "uniform", *given, "-o", str(home / "one")]),
+        Command(
+            "publish histogram",
+            1.4,
+            [*publish, "histogram", *given, *summary, "-o", str(home / "two")],
+        ),
         Command(
             "db ask",
             2,

@@ -22,10 +22,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pyarrow.csv.write_csv(plain, folder / "people.csv")
     schema.save(folder / "people.toml")
     source = (folder / "people.parquet", "-s", folder / "people.toml", "--insecure-seed", "1")
-    view = run("publish", *source, "-m", "uniform", "--epsilon", "2", "-o", folder / "view")
+    view = run("publish", "uniform", *source, "--epsilon", "2", "-o", folder / "view")
     assert view.code == 0, view.err
     counts = run(
-        "publish", *source, "-m", "histogram", "-a", "sex, condition", "--neighbours", "add_remove",
+        "publish", "histogram", *source, "-a", "sex, condition", "--neighbours", "add_remove",
         "--epsilon", "1", "-o", folder / "counts",
     )  # fmt: skip
     assert counts.code == 0, counts.err

@@ -143,7 +143,7 @@ def test_side_table(place, tmp_path, kind):
 )
 def test_no_noise_is_blamed_where_there_is_none(place, tmp_path, method, sql):
     source = (place / "people.parquet", "-s", place / "people.toml")
-    made = run("publish", *source, "-m", *method, "-o", tmp_path / "v")
+    made = run("publish", *method, *source, "-o", tmp_path / "v")
     assert made.code == 0, made.err
     done = run("ask", tmp_path / "v", sql)
     assert done.code == 5

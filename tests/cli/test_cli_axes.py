@@ -7,8 +7,8 @@ from tests.support.terminal import run
 
 def _words(place, output, method):
     return (
-        "publish", place / "people.parquet", "--schema", place / "people.toml", "-o", output,
-        "-m", method, "-e", "1", "--neighbours", "replace",
+        "publish", method, place / "people.parquet", "--schema", place / "people.toml",
+        "-o", output, "-e", "1", "--neighbours", "replace",
     )  # fmt: skip
 
 

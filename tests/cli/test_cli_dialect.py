@@ -15,28 +15,27 @@ PACKAGE = Path(sc.__file__).parent
 FRONT = ("cli", "demo")
 
 
-def publish(place, *words):
-    return run(
-        "publish", place / "people.csv", "-s", place / "people.toml", "-o", place / "never", *words
-    )
+def publish(place, method, *words):
+    source = (place / "people.csv", "-s", place / "people.toml")
+    return run("publish", method, *source, "-o", place / "never", *words)
 
 
 SENTENCES = [
-    (("-m", "uniform", "-e", "0"), "--epsilon must be"),
-    (("-m", "uniform", "--rho1", "0.5"), "--gamma, --keep, or --rho1 with --rho2. Got --rho1 "),
-    (("-m", "uniform", "-e", "1", "--part", "x"), "with --parts COLUMN. Give such a --ledger"),
-    (("-m", "alphabeta", "-e", "1", "--adversary", "exclusive"), "--adversary exclusive with"),
-    (("-m", "anatomy", "--l", "14"), "or say --suppress to leave out"),
+    (("uniform", "-e", "0"), "--epsilon must be"),
+    (("uniform", "--rho1", "0.5"), "--gamma, --keep, or --rho1 with --rho2. Got --rho1 "),
+    (("uniform", "-e", "1", "--part", "x"), "with --parts COLUMN. Give such a --ledger"),
+    (("alphabeta", "-e", "1", "--adversary", "exclusive"), "--adversary exclusive with"),
+    (("anatomy", "--l", "14"), "or say --suppress to leave out"),
     (
-        ("-m", "frapp", "--reading", "published", "-e", "1"),
-        "Frapp with --reading published takes either --k with --gamma",
+        ("frapp", "--reading", "published", "-e", "1"),
+        "Frapp with --reading published takes either --prior-multiple with --gamma",
     ),
     (
-        ("-m", "histogram", "-a", "sex,sex", "-e", "1", "--neighbours", "replace"),
+        ("histogram", "-a", "sex,sex", "-e", "1", "--neighbours", "replace"),
         "Got 'sex,sex'",
     ),
     (
-        ("-m", "sparse", "-a", "sex", "-e", "1", "--neighbours", "replace", "--rule=priority"),
+        ("sparse", "-a", "sex", "-e", "1", "--neighbours", "replace", "--rule=priority"),
         "--size must be",
     ),
 ]
@@ -54,7 +53,7 @@ def test_a_value_outside_its_domain(place, tmp_path):
     table = tmp_path / "odd.csv"
     lines = (place / "people.csv").read_text().splitlines()
     table.write_text("\n".join([*lines[:2], lines[2].replace("male", "nobody")]))
-    done = run("publish", table, "-s", place / "people.toml", "-m", "uniform", "-e", "1",
+    done = run("publish", "uniform", table, "-s", place / "people.toml", "-e", "1",
                "-o", tmp_path / "v")  # fmt: skip
     assert done.code == 4
     assert "choose --outside drop to leave such rows out" in done.err
@@ -79,7 +78,7 @@ def test_what_was_not_typed_as_an_option_keeps_its_owner(place, tmp_path):
 
 
 def test_python_is_spoken_again_afterwards(place):
-    assert publish(place, "-m", "uniform", "-e", "0").code == 2
+    assert publish(place, "uniform", "-e", "0").code == 2
     assert (named("outside"), setting("outside", "drop")) == ("outside", "outside='drop'")
     with pytest.raises(sc.ParameterError, match="The 'epsilon' parameter of Uniform must be"):
         sc.Uniform(epsilon=0)
@@ -114,11 +113,11 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     """A place that is no release is refused before anything is charged; a file of SQL that is not
     there; a schema that begins with the mark of Windows; a schema with a slip in its tables.
     """
-    ledger, words = tmp_path / "ledger", ("-m", "uniform", "-e", "1", "--force")
+    ledger, words = tmp_path / "ledger", ("-e", "1", "--force")
     made = run("ledger", "create", ledger, "--neighbours", "values", "--sensitive", "condition")
     assert made.code == 0, made.err
     source = (place / "people.csv", "-s", place / "people.toml")
-    taken = run("publish", *source, *words, "-o", place, "--ledger", ledger)
+    taken = run("publish", "uniform", *source, *words, "-o", place, "--ledger", ledger)
     assert taken.code == 6
     assert "not even --force replaces it" in taken.err
     assert run("ledger", "show", ledger, "--json").json["releases"] == []
@@ -126,10 +125,14 @@ def test_what_a_newcomer_gets_wrong(place, tmp_path):
     assert (asked.code, "There is no file" in asked.err) == (2, True)
     marked = tmp_path / "marked.toml"
     marked.write_text((place / "people.toml").read_text("utf-8"), "utf-8-sig")
-    done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
+    done = run(
+        "publish", "uniform", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v"
+    )
     assert done.code == 0, done.err
     marked.write_text("[attribute.age]\n")
-    done = run("publish", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v")
+    done = run(
+        "publish", "uniform", place / "people.csv", "-s", marked, *words, "-o", tmp_path / "v"
+    )
     assert "write [attributes.NAME]" in done.err
     done = run("release", "republish", place / "view", place / "people.csv")
     assert "that needs alphabeta with --views 2 or more" in done.err

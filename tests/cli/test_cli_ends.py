@@ -24,7 +24,7 @@ CANARY = "Zanzibarite"
 
 def publish(place, output):
     source = (place / "people.parquet", "-s", place / "people.toml", "-o", output)
-    return ("publish", *source, "-m", "uniform", "-e", "1")
+    return ("publish", "uniform", *source, "-e", "1")
 
 
 def stop_with(monkeypatch, error):
@@ -203,7 +203,7 @@ def test_ctrl_c_at_any_time_leaves_nothing(place, tmp_path, monkeypatch, method,
     given = {"uniform": ("-e", "1"), "anatomy": ("--l", "2")}
     cells = ("-a", "age", "-e", "1", "--neighbours", "replace")
     source = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "out")
-    words = ("publish", *source, "-m", method, *given.get(method, cells))
+    words = ("publish", method, *source, *given.get(method, cells))
     done = on_terminal([*SCUMBLE, *map(str, words)], interrupt=seconds)
     if done.code == 0:
         assert (tmp_path / "out" / "manifest.json").exists()
@@ -258,9 +258,14 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     monkeypatch.setenv("SCUMBLE_TEST", str(tmp_path))
     table = (place / "people.parquet", "-s", place / "people.toml")
-    views = ("-m", "alphabeta", "--k", "10", "--gamma", "0.2", "--multiplicity", "10")
+    views = ("--prior-multiple", "10", "--gamma", "0.2", "--multiplicity", "10")
     book = ("--book", tmp_path / "ab.book")
-    assert run("publish", *table, *views, "--views", "3", "-o", tmp_path / "ab", *book).code == 0
+    assert (
+        run(
+            "publish", "alphabeta", *table, *views, "--views", "3", "-o", tmp_path / "ab", *book
+        ).code
+        == 0
+    )
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     words = {
         "republish": (
@@ -387,7 +392,7 @@ def test_passes_over_a_table_are_one_progress(place):
 def test_half_a_marginal_is_not_left(place, tmp_path, monkeypatch):
     words = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "m")
     cells = ("-a", "age,condition", "-e", "1", "--neighbours", "replace", "--ways", "2")
-    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+    assert run("publish", "marginals", *words, *cells).code == 0
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -416,7 +421,7 @@ def test_rows_tell_how_far_they_are(place, tmp_path):
     """Drawing, fitting and comparing rows, and writing them in parts."""
     cells = ("-a", "age,condition,sex", "-e", "1", "--neighbours", "replace", "--ways", "2")
     words = (place / "people.parquet", "-s", place / "people.toml", "-o", tmp_path / "m")
-    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+    assert run("publish", "marginals", *words, *cells).code == 0
     release, told = load(tmp_path / "m"), []
     with listening(told.append):
         table = release.rows(1000, seed=1)

@@ -5,14 +5,14 @@ import json
 
 from tests.support.terminal import run
 
-UNIFORM = ("-m", "uniform", "--epsilon", "1")
+UNIFORM = ("uniform", "--epsilon", "1")
 CANARY = "Zanzibarite"
 
 
-def publish(place, *words, source=None, schema=None, output="never"):
+def publish(place, method, *words, source=None, schema=None, output="never"):
     source = source or place / "people.parquet"
     schema = schema or place / "people.toml"
-    return run("publish", source, "-s", schema, "-o", place / output, *words)
+    return run("publish", method, source, "-s", schema, "-o", place / output, *words)
 
 
 def check(done, code, *parts):
@@ -25,17 +25,16 @@ def check(done, code, *parts):
 
 
 BAD_PARAMETERS = [
-    (("-m", "uniform"), "epsilon"),
-    (("-m", "uniform", "--epsilon", "-1"), "above 0"),
-    (("-m", "uniform", "--epsilon", "nan"), "above 0"),
-    (("-m", "uniform", "--epsilon", "inf"), "above 0"),
-    (("-m", "uniform", "--epsilon", "1", "--gamma", "2"), "exactly one"),
-    (("-m", "uniform", "--keep", "1.5"), "between 0 and 1"),
-    (("-m", "uniform", "--rho1", "0.5", "--rho2", "0.2"), "rho2"),
-    (("-m", "unifrom", "--epsilon", "1"), "one of uniform, subset"),
-    (("-m", "histogram", "--epsilon", "1"), "needs --attributes and --neighbours"),
-    (("-m", "histogram", "--epsilon", "1", "-a", "sex"), "needs --neighbours"),
-    ((*UNIFORM, "-a", "sex"), "has no option --attributes"),
+    (("uniform",), "epsilon"),
+    (("uniform", "--epsilon", "-1"), "above 0"),
+    (("uniform", "--epsilon", "nan"), "above 0"),
+    (("uniform", "--epsilon", "inf"), "above 0"),
+    (("uniform", "--epsilon", "1", "--gamma", "2"), "exactly one"),
+    (("uniform", "--keep", "1.5"), "between 0 and 1"),
+    (("uniform", "--rho1", "0.5", "--rho2", "0.2"), "rho2"),
+    (("unifrom", "--epsilon", "1"), "Did you mean 'uniform'?"),
+    (("histogram", "--epsilon", "1"), "needs --attributes and --neighbours"),
+    (("histogram", "--epsilon", "1", "-a", "sex"), "needs --neighbours"),
     ((*UNIFORM, "--outside", "ignore"), "'drop'"),
 ]
 
@@ -57,7 +56,6 @@ def test_an_extreme_epsilon_is_no_accident(place, tmp_path, subtests):
             with subtests.test(epsilon=epsilon, method=method):
                 done = publish(
                     place,
-                    "-m",
                     *method,
                     "--epsilon",
                     epsilon,
@@ -208,7 +206,7 @@ def test_numbers_that_are_none(subtests):
 
 
 def test_a_number_that_is_none_for_publish(place):
-    check(publish(place, "-m", "uniform", "-e", "abc"), 2, "--epsilon", "a number", "'abc'")
+    check(publish(place, "uniform", "-e", "abc"), 2, "--epsilon", "a number", "'abc'")
 
 
 def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
@@ -216,13 +214,13 @@ def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
     table, schema = place / "people.parquet", place / "people.toml"
     (tmp_path / "people.csv").write_text("age,sex\n1,f\n")
     cases = {
-        ("publish", table, "-s", schema, "-m", "unifrom", "-e", "1", "-o", tmp_path / "v"): (
+        ("publish", "unifrom", table, "-s", schema, "-e", "1", "-o", tmp_path / "v"): (
             "Did you mean 'uniform'?"
         ),
         ("compare", table, "-s", schema, "-m", "subst", "-e", "1", "-o", tmp_path / "c.html"): (
             "Did you mean 'subset'?"
         ),
-        ("publish", table, "-s", tmp_path / "people.csv", "-m", "uniform", "-e", "1", "-o", "v"): (
+        ("publish", "uniform", table, "-s", tmp_path / "people.csv", "-e", "1", "-o", "v"): (
             "people.csv' is not valid TOML: line 1"
         ),
         ("show", tmp_path / "nothing"): "There is no folder",
@@ -236,7 +234,7 @@ def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
 
 
 def test_an_unknown_option_names_the_nearest_one_only(place):
-    done = publish(place, "-m", "uniform", "--epsilonn", "1")
+    done = publish(place, "uniform", "--epsilonn", "1")
     assert done.code == 2
     assert "--epsilon)" in done.err
     assert "--json" not in done.err

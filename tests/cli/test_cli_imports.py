@@ -85,9 +85,9 @@ def test_a_release_is_read_without_private_code(home: Path, words: tuple[str, ..
 @pytest.mark.parametrize(
     "words",
     [
-        ("publish", "p.parquet", "-s", "people.toml", "-m", "uniform", "-e", "1", "-o", "u"),
+        ("publish", "uniform", "p.parquet", "-s", "people.toml", "-e", "1", "-o", "u"),
         (
-            *("publish", "p.parquet", "-s", "people.toml", "-m", "histogram", "-e", "1"),
+            *("publish", "histogram", "p.parquet", "-s", "people.toml", "-e", "1"),
             *("-a", "age", "--neighbours", "replace", "-o", "h"),
         ),
         ("recommend", "-s", "people.toml", "-a", "age", "--rows", "99", "-e", "1"),
@@ -102,6 +102,18 @@ def test_small_tables_need_no_compiler(home: Path, words: tuple[str, ...]) -> No
     unneeded = {"scipy.special", "duckdb", "sqlglot"}
     read = {"sqlglot"} if words[0] in ("db", "ask") else set()
     assert imported(home, *words) & (COMPILERS | unneeded) == read
+
+
+@pytest.mark.parametrize(
+    ("words", "families"), [("--list", set()), ("histogram --help", {"histogram"})]
+)
+def test_methods_are_listed_without_their_code(home: Path, words: str, families: set[str]) -> None:
+    """The list comes from the records of the families; a method needs the code of its family."""
+    found = imported(home, "publish", *words.split())
+    codes = [each.split(".")[2:] for each in found if each.startswith("scumble.families.")]
+    assert ["boxes"] in codes
+    assert {each[0] for each in codes if "publish" in each} == families
+    assert families or {each for each in found if each.startswith("scumble.private")} == set()
 
 
 def test_plain_values_and_others_are_read_alike(home: Path, tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ def create(folder, *more):
     return run("ledger", "create", folder, "--neighbours", "replace", *more)
 
 
-def publish(place, ledger, folder, *more):
+def publish(place, ledger, folder, method, *more):
     source = (place / "people.parquet", "-s", place / "people.toml", "--ledger", ledger)
-    return run("publish", *source, "-o", folder, *more)
+    return run("publish", method, *source, "-o", folder, *more)
 
 
 def counts(place, ledger, folder, epsilon):
-    words = ("-m", "histogram", "-a", "sex", "--neighbours", "add_remove", "--epsilon", epsilon)
+    words = ("histogram", "-a", "sex", "--neighbours", "add_remove", "--epsilon", epsilon)
     return publish(place, ledger, folder, *words)
 
 
@@ -66,7 +66,7 @@ def test_show_adds_up(charged):
 
 def test_show_says_why_sums_of_two_kinds_are_no_plain_sums(place, tmp_path):
     """With a limit: why total and rest are not all of it. Without one: how two kinds add up."""
-    gaussian = ("-m", "hierarchy", "-a", "age", "--neighbours", "replace", "-e", "0.3",
+    gaussian = ("hierarchy", "-a", "age", "--neighbours", "replace", "-e", "0.3",
                 "--delta", "1e-9")  # fmt: skip
     limited = tmp_path / "limited"
     assert create(limited, "--epsilon", "1", "--delta", "1e-9").code == 0
@@ -102,7 +102,7 @@ def test_what_does_not_fit_ends_with_7(place, copy, tmp_path):
     assert "would cost ε = 0.8" in done.err
     assert "only ε = 0.6 is left" in done.err
     assert not (tmp_path / "two").exists()
-    done = publish(place, copy, tmp_path / "two", "-m", "uniform", "--epsilon", "0.1")
+    done = publish(place, copy, tmp_path / "two", "uniform", "--epsilon", "0.1")
     assert done.code == 7
     assert "nothing follows about replacing one person" in done.err
     assert run("ledger", "verify", copy).out == before
@@ -111,9 +111,9 @@ def test_what_does_not_fit_ends_with_7(place, copy, tmp_path):
 def test_what_was_returned_is_explained(place, copy, tmp_path):
     small = (place / "people.toml").read_text().replace("range = [18, 90]", "range = [18, 20]")
     (tmp_path / "small.toml").write_text(small)
-    words = ("-m", "histogram", "-a", "age", "--neighbours", "replace", "--epsilon", "0.1")
+    words = ("-a", "age", "--neighbours", "replace", "--epsilon", "0.1")
     source = (place / "people.parquet", "-s", tmp_path / "small.toml", "--ledger", copy)
-    assert run("publish", *source, "-o", tmp_path / "two", *words).code == 4
+    assert run("publish", "histogram", *source, "-o", tmp_path / "two", *words).code == 4
     shown = run("ledger", "show", copy).out
     assert "returned: the table could not be read" in shown
     assert "1 release costs ε = 0.4." in shown

@@ -91,23 +91,17 @@ def test_commands_for_one_table_say_so(hospital: Path) -> None:
     assert "give the folder of one" in refused.err
 
 
-TABLES = """
-[synthesis]
-epsilon = 5
-delta = 1e-9
-neighbours = "add_remove"
-contribution = 2
-[tables.people]
-source = "people.parquet"
-schema = "people.toml"
-key = "id"
-columns = ["age"]
-[tables.visits]
-source = "visits.parquet"
-schema = "visits.toml"
-key = "person"
-columns = ["ward", "age"]
-"""
+PROMISE = ("-e", "5", "--delta", "1e-9", "--neighbours", "add_remove", "--contribution", "2")
+COLUMNS = ("-a", "people=age", "-a", "visits=ward,age", "--key", "people=id")
+
+
+def tables(folder: Path) -> tuple[str, str]:
+    return tuple(f"{name}={folder / name}.parquet" for name in ("people", "visits"))
+
+
+def given(folder: Path) -> list[str]:
+    """The words of the command but for where the releases go."""
+    return ["publish", "linked", *tables(folder), *COLUMNS, "--key", "visits=person", *PROMISE]
 
 
 @pytest.fixture
@@ -121,31 +115,30 @@ def folder(tmp_path: Path) -> Path:
     )
     for name, text in SCHEMAS.items():
         (tmp_path / f"{name}.toml").write_text(text)
-    (tmp_path / "tables.toml").write_text(TABLES)
     return tmp_path
 
 
-def test_link_publishes_the_tables_of_a_file(folder: Path) -> None:
-    done = run("link", folder / "tables.toml", "-o", folder / "view")
+def test_linked_publishes_several_tables(folder: Path) -> None:
+    done = run(*given(folder), "-o", folder / "view")
     assert done.code == 0, done.err
     assert "visits.person is the people.id of a row" in done.out
     assert sc.open(folder / "view").given == {"visits": ("age",)}
-    again = run("link", folder / "tables.toml", "-o", folder / "view")
+    again = run(*given(folder), "-o", folder / "view")
     assert again.code != 0
     assert "already exists" in again.err
 
 
-def test_link_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:
+def test_linked_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:
     visits = pa.table({"person": range(60), "ward": ["eye", "ear"] * 30})
     pyarrow.parquet.write_table(visits, folder / "visits.parquet")
-    words = ("link", folder / "tables.toml", "-o", folder / "view")
+    words = (*given(folder), "-o", folder / "view")
     refused = run(*words)
     assert refused.code != 0
     assert "Table 'visits': Column 'ward', row 2" in refused.err
     done = run(*words, "--outside", "drop", "--jobs", "2")
     assert done.code == 0, done.err
     assert "Note: visits: Rows with a value of 'ward' outside its domain were left out" in done.err
-    nowhere = run("link", folder / "tables.toml")
+    nowhere = run(*given(folder))
     assert nowhere.code == 2
     assert "--output FOLDER or --to ADDRESS" in nowhere.err
 
@@ -157,13 +150,10 @@ def test_postgresql_has_the_tables_the_releases_and_the_rows(folder: Path, postg
         postgresql.ingest(
             database, f"link_{name}", pyarrow.parquet.read_table(folder / f"{name}.parquet")
         )
-    text = TABLES
+    words = [f"{name}={database}" for name in ("people", "visits")]
     for name in ("people", "visits"):
-        text = text.replace(
-            f'source = "{name}.parquet"', f'source = "{database}"\ntable = "link_{name}"'
-        )
-    (folder / "tables.toml").write_text(text)
-    done = run("link", folder / "tables.toml", "--to", view)
+        words += ["--table", f"{name}=link_{name}", "-s", f"{name}={folder / name}.toml"]
+    done = run("publish", "linked", *words, *given(folder)[4:], "--to", view)
     assert done.code == 0, done.err
     assert run("ask", view, JOIN).code == 0
     said = run("rows", view, "-n", "40", "--seed", "1", "-o", rows)
@@ -202,25 +192,28 @@ def _read(database: str, name: str) -> pa.Table:
 
 
 REFUSED = [
-    ('key = "id"', "", "[tables.people] in"),
-    ('key = "id"', "key = 3", "must be a text"),
-    ('columns = ["age"]\n[', "[", "needs columns: what is published"),
-    ("epsilon = 5", "epsilon = 5\nepsilom = 1", "[synthesis] in"),
-    ("epsilon = 5", "epsilon = -5", "'epsilon' parameter"),
-    ("epsilon = 5", "", "needs epsilon"),
-    ("[synthesis]", "[synth]", "needs the sections"),
-    ("[synthesis]", "[synthesis", "is not TOML"),
-    ("visits.parquet", "nothing.parquet", "nothing.parquet"),
-    ('"ward", "age"', '"ward", "height"', "neither a column of 'visits'"),
+    ("--key visits=person", "", "--key visits=COLUMN"),
+    ("visits=person", "visit=person", "no table 'visit'. The tables are people, visits."),
+    ("--key visits=person", "--key person", "Got 'person' instead"),
+    ("-a people=age ", "", "what to publish of the people: --attributes people=COLUMNS"),
+    ("-e 5", "-e -5", "--epsilon must be"),
+    ("-e 5", "", "needs --epsilon"),
+    ("-e 5 --delta 1e-9", "", "needs --epsilon and --delta"),
+    ("-e 5", "--epsilom 5", "No such option: --epsilom"),
+    ("visits.parquet", "nothing.parquet", "nothing.toml"),
+    ("visits.parquet", "nothing.parquet -s visits={}/visits.toml", "nothing.parquet"),
+    ("visits=ward,age", "visits=ward,height", "neither a column of 'visits'"),
+    ("people={0}/people.parquet visits", "visits", "the people and another table"),
 ]
 
 
-def test_link_refuses_in_one_sentence(folder: Path, subtests: pytest.Subtests) -> None:
+def test_linked_refuses_in_one_sentence(folder: Path, subtests: pytest.Subtests) -> None:
+    text = " ".join(given(folder))
     for old, new, said in REFUSED:
-        with subtests.test(old=old):
-            assert old in TABLES
-            (folder / "tables.toml").write_text(TABLES.replace(old, new, 1))
-            done = run("link", folder / "tables.toml", "-o", folder / "view")
+        with subtests.test(new=new, old=old):
+            old, new = old.format(folder), new.format(folder)
+            assert old in text
+            done = run(*text.replace(old, new, 1).split(), "-o", folder / "view")
             assert done.code not in (0, 1)
-            assert said in done.err
+            assert said in " ".join(done.err.split())
             assert not (folder / "view").exists()

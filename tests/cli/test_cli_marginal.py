@@ -31,7 +31,7 @@ def pairs(tmp_path_factory) -> Path:
 
 def _publish(folder: Path, name: str, method: str, *words: str):
     table, domain = folder / "people.parquet", folder / "people.toml"
-    return run("publish", table, "-s", domain, "-m", method, *words, *WHO, "-o", folder / name)
+    return run("publish", method, table, "-s", domain, *words, *WHO, "-o", folder / name)
 
 
 def test_a_marginal_as_csv(pairs: Path) -> None:

@@ -1,92 +1,106 @@
-"""The options of mechanisms are those of their constructors, and come from one generated file."""
+"""The options of a method are those of the constructor of its mechanism."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
-from scumble.cli import generated_options
-from scumble.cli.publish_options import MECHANISM_OPTIONS, mechanism_parameters, option_of
-from scumble.cli.tools import make_options
+import pytest
+
+from scumble.cli.method_options import method_options
+from scumble.model.errors import ParameterError
 from scumble.private.mechanism import constructor_parameters, mechanisms
-from tests.support.terminal import child_command, run
+from tests.support.terminal import run
 
 
-def test_the_generated_file_is_up_to_date():
-    """If this fails: make options."""
-    path = Path(generated_options.__file__)
-    assert path.read_text("utf-8") == make_options.generated_text()
+def test_every_parameter_of_every_mechanism_has_an_option(subtests):
+    for name, kind in mechanisms().items():
+        with subtests.test(method=name):
+            words = "".join(run("publish", name, "--help").out.split())
+            own = method_options(name, kind)
+            assert list(own) == [each.name for each in constructor_parameters(kind)]
+            for option in own.values():
+                assert option.name in words
+                assert "".join(option.help.split()) in words
+            assert "Promises:" in words
 
 
-def test_every_parameter_of_every_mechanism_has_an_option():
-    wanted = {
-        option_of(name, parameter.name)
-        for name, kind in mechanisms().items()
-        for parameter in constructor_parameters(kind)
-    }
-    assert set(MECHANISM_OPTIONS) == wanted
-    assert tuple(mechanisms()) == generated_options.METHODS
-    text = " ".join(run("publish", "--help").out.split())
-    for option in MECHANISM_OPTIONS.values():
-        assert option.name in text
-        assert option.help in text
+def test_what_one_method_has_is_an_option_of_that_method():
+    for option, methods in {
+        "--levels": {"aroma"},
+        "--book": {"aroma", "alphabeta"},
+        "--views": {"alphabeta"},
+        "--k": {"aroma", "generalise"},
+        "--workload": {"synthesis"},
+    }.items():
+        found = {n for n in mechanisms() if f" {option} " in run("publish", n, "--help").out}
+        assert found == methods
 
 
-def test_no_option_is_a_number_for_one_method_and_text_for_another():
-    for name, uses in make_options._uses().items():
-        kinds = {make_options._kind(name, each.annotation)[0] for each in uses.values()}
-        assert len(kinds) == 1 or kinds in ({"number", "whole"}, {"numbers", "names"}), name
+def test_an_option_is_read_alike_for_all_methods():
+    kinds: dict[str, set[str]] = {}
+    for name, kind in mechanisms().items():
+        for option in method_options(name, kind).values():
+            kinds.setdefault(option.name, set()).add(option.kind)
+    for name, found in kinds.items():
+        assert len(found) == 1 or found in ({"number", "whole"}, {"text", "names"}), name
 
 
-def test_help_of_publish_imports_no_mechanism():
-    command = child_command()
-    words = [sys.executable, "-X", "importtime", *command[1:], "publish", "--help"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE)
-    assert "scumble.cli.generated_options" in imported
-    private = {name for name in imported if name.startswith("scumble.private")}
-    assert private == set()
+VALUES = [
+    ("uniform", "epsilon", 1.0, 1.0),
+    ("aroma", "k", 20, 20),
+    ("uniform", "several", False, "each"),
+    ("aroma", "several", True, "compound"),
+    ("histogram", "attributes", ["age, sex", '"Weight, kg"'], ["age", "sex", "Weight, kg"]),
+    ("marginals", "sets", ["age,sex", "sex"], [["age", "sex"], ["sex"]]),
+    ("marginals", "weights", "1,2", ["1", "2"]),
+    ("marginals", "weights", "cells", "cells"),
+    ("synthesis", "weights", "1,2", ["1", "2"]),
+    ("aroma", "pool", "uniform", "uniform"),
+    ("aroma", "closeness", 2.5, 2.5),
+    ("grid", "adaptive", False, False),
+]
 
 
-def test_values_of_options_become_arguments(tmp_path):
+def test_values_of_options_become_arguments(subtests):
+    for method, parameter, given, argument in VALUES:
+        with subtests.test(method=method, parameter=parameter):
+            found = method_options(method, mechanisms()[method])[parameter].read(given)
+            assert found == argument
+    prior = method_options("frapp", mechanisms()["frapp"])["k"]
+    assert (prior.name, prior.read(20.0), type(prior.read(20.0))) == ("--prior-multiple", 20, int)
+
+
+def test_files_of_weights(tmp_path):
+    option = method_options("alphabeta", mechanisms()["alphabeta"])["sources"]
     (tmp_path / "w.json").write_text('{"age": [1, 2]}')
-    given = {
-        "epsilon": 1.0,
-        "k": 20.0,
-        "several": False,
-        "attributes": ["age, sex", '"Weight, kg"'],
-        "sets": ["age,sex", "sex"],
-        "weights": "1,2",
-        "sources": str(tmp_path / "w.json"),
-        "pool": "uniform",
-        "adaptive": False,
-        "rule": None,
-    }
-    found = mechanism_parameters(given)
-    assert found == {
-        "epsilon": 1.0,
-        "k": 20,
-        "several": "each",
-        "attributes": ["age", "sex", "Weight, kg"],
-        "sets": [["age", "sex"], ["sex"]],
-        "weights": ["1", "2"],
-        "sources": {"age": [1, 2]},
-        "pool": "uniform",
-        "adaptive": False,
-    }
-    assert isinstance(found["k"], int)
-    assert mechanism_parameters({"weights": "cells", "several": True, "k": 2.5}) == {
-        "weights": "cells",
-        "several": "compound",
-        "k": 2.5,
-    }
+    assert option.read(str(tmp_path / "w.json")) == {"age": [1, 2]}
+    with pytest.raises(ParameterError, match="a readable file of JSON"):
+        option.read(str(tmp_path / "none.json"))
+
+
+def test_flags_that_are_on_can_be_turned_off():
+    assert "--counts / --no-counts" in run("publish", "keys", "--help").out
+    assert "--plain  " in run("publish", "partition", "--help").out
+
+
+NO_METHOD = [
+    (("histogramm", "people.csv"), "no method and no file 'histogramm'. Did you mean 'histogram'?"),
+    (("-s", "s.toml", "uniform", "people.csv"), "comes first: scumble publish uniform SOURCE ..."),
+    (("people.csv", "--method", "uniform"), "comes first: scumble publish uniform SOURCE ..."),
+]
+
+
+def test_a_command_without_a_method_says_what_to_write(subtests):
+    for words, sentence in NO_METHOD:
+        with subtests.test(words=words):
+            done = run("publish", *words)
+            assert (done.code, done.err.startswith("Error: ")) == (2, True)
+            assert sentence in done.err
 
 
 def test_care_stands_for_an_epsilon(place):
     words = ("recommend", "-s", place / "people.toml", "-a", "age", "--rows", "99")
     found = [run(*words, *given, "--json") for given in (("-e", "0.46"), ("--care", "careful"))]
     assert found[0].json == found[1].json
-    assert found[0].json["best"]["command"].startswith("scumble publish TABLE --schema ")
+    assert found[0].json["best"]["command"].startswith("scumble publish privtree TABLE --schema ")
     assert "can reach at most 15 %." in run(*words, "--care", "careful").out
     told = run(*words, "-e", "1", "--all").out
     assert "Not recommended here:" in told

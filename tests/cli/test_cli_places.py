@@ -6,7 +6,7 @@ import pytest
 from scumble.model.errors import ScumbleError, writing
 from tests.support.terminal import run
 
-UNIFORM = ("-m", "uniform", "--epsilon", "1")
+EPSILON = ("--epsilon", "1")
 CANNOT_WRITE = 1
 
 
@@ -16,7 +16,7 @@ def test_one_exit_code_for_a_place_that_cannot_be_written(place, tmp_path):
     there = tmp_path / "file"
     table, schema = place / "people.parquet", place / "people.toml"
     commands = {
-        ("publish", table, "-s", schema, *UNIFORM, "-o"): "view",
+        ("publish", "uniform", table, "-s", schema, *EPSILON, "-o"): "view",
         ("rows", place / "counts", "-n", "9", "-o"): "rows.csv",
         ("schema", "infer", table, "-o"): "people.toml",
         ("ledger", "create", there / "ledger", "-e", "3", "--neighbours", "replace"): "ledger",
@@ -60,7 +60,7 @@ def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "diary.txt").write_text("")
     (tmp_path / "empty").mkdir()
-    words = ("publish", place / "people.parquet", "-s", place / "people.toml", *UNIFORM)
+    words = ("publish", "uniform", place / "people.parquet", "-s", place / "people.toml", *EPSILON)
     assert run(*words, "-o", "empty").code == 0
     again = run(*words, "-o", "empty")
     assert (again.code, "Use --force to replace it" in again.err) == (6, True)
@@ -73,23 +73,3 @@ def test_a_release_goes_to_a_new_or_empty_folder(place, tmp_path, monkeypatch):
     both = run(*words, "-o", "new", "--to", "postgresql://nobody@localhost/x/y.z")
     assert (both.code, "not both" in both.err) == (2, True)
     assert not (tmp_path / "new").exists()
-
-
-LINKS = [
-    (None, "There is no file"),
-    ("[synthesis]\nepsilonn = 1\n[tables.p]\n", "[tables.p]"),
-    ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "unknown key 'sorce'"),
-    ("[synthesis]\n[tables.p]\nsorce = 'a'\n", "Did you mean 'source'?"),
-    ("[synthesis]\n[tables.p]\n[other]\n", "it has other"),
-]
-
-
-def test_link_names_the_missing_file_and_the_unknown_key(tmp_path, subtests):
-    for text, said in LINKS:
-        with subtests.test(text=text):
-            file = tmp_path / "tables.toml"
-            if text is not None:
-                file.write_text(text)
-            done = run("link", file, "-o", tmp_path / "linked")
-            assert done.code == 2
-            assert said in done.err

@@ -37,7 +37,7 @@ def marginals(place, tmp_path_factory):
     folder = tmp_path_factory.mktemp("marginals") / "m"
     cells = ("-a", "age,condition,sex", "-e", "1", "--neighbours", "replace", "--ways", "2")
     words = (place / "people.parquet", "-s", place / "people.toml", "-o", folder)
-    assert run("publish", *words, "-m", "marginals", *cells).code == 0
+    assert run("publish", "marginals", *words, *cells).code == 0
     return folder
 
 

@@ -24,11 +24,10 @@ def test_infer_writes_a_schema_that_publishes(place, tmp_path):
     assert "Check 'age'" in done.err
     made = run(
         "publish",
+        "uniform",
         place / "people.csv",
         "-s",
         file,
-        "-m",
-        "uniform",
         "-e",
         "1",
         "-o",
@@ -82,7 +81,7 @@ def test_infer_writes_a_file_with_places_to_fill_in(tmp_path):
     assert "No domain could be proposed for note, one: write it in" in done.err
     assert "--type items=category" in done.err
     assert (tmp_path / "t.toml").read_text().count('type = "FILL IN"') == 2
-    publish = ("publish", tmp_path / "t.csv", "-s", tmp_path / "t.toml", "-m", "uniform", "-e", "1")
+    publish = ("publish", "uniform", tmp_path / "t.csv", "-s", tmp_path / "t.toml", "-e", "1")
     refused = run(*publish, "-o", tmp_path / "v")
     assert refused.code == 3
     assert "still to be filled in" in refused.err
@@ -131,7 +130,7 @@ def test_infer_does_not_overwrite(place, tmp_path):
 
 
 def test_publish_says_what_it_promises(place, tmp_path):
-    done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
+    done = run("publish", "uniform", *options(place, tmp_path / "v"), "--epsilon", "1")
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
     assert "gave 10 % to a value of condition, can end at most at 23.2 %" in text
@@ -139,7 +138,7 @@ def test_publish_says_what_it_promises(place, tmp_path):
 
 
 def test_publish_as_json(place, tmp_path):
-    words = ("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--keep", "0.5", "--json")
+    words = ("publish", "uniform", *options(place, tmp_path / "v"), "--keep", "0.5", "--json")
     found = run(*words).json
     assert found["release"] == str(tmp_path / "v")
     assert found["mechanism"] == "uniform"
@@ -151,7 +150,7 @@ def test_publish_as_json(place, tmp_path):
 def test_several_sensitive_columns(place, tmp_path, choice):
     schema = tmp_path / "two.toml"
     Schema.load(place / "people.toml").with_roles(sensitive=["sex"]).save(schema)
-    words = (place / "people.parquet", "-s", schema, "-m", "uniform", "-e", "2", choice, "--json")
+    words = ("uniform", place / "people.parquet", "-s", schema, "-e", "2", choice, "--json")
     done = run("publish", *words, "-o", tmp_path / "v")
     assert done.code == 0, done.err
     assert done.json["parameters"]["several"] == choice.strip("-")
@@ -159,7 +158,7 @@ def test_several_sensitive_columns(place, tmp_path, choice):
 
 
 def test_rho_and_gamma_are_passed_on(place, tmp_path):
-    words = ("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--json")
+    words = ("publish", "uniform", *options(place, tmp_path / "v"), "--json")
     found = run(*words, "--rho1", "0.1", "--rho2", "0.3").json
     assert (found["parameters"]["rho1"], found["parameters"]["rho2"]) == (0.1, 0.3)
     assert run(*words, "--gamma", "5", "--force").json["parameters"]["gamma"] == 5
@@ -167,7 +166,7 @@ def test_rho_and_gamma_are_passed_on(place, tmp_path):
 
 def test_histogram_limits_the_rows_of_a_person(place, tmp_path):
     done = run(
-        "publish", *options(place, tmp_path / "v"), "-m", "histogram", "-a", "sex", "-e", "1",
+        "publish", "histogram", *options(place, tmp_path / "v"), "-a", "sex", "-e", "1",
         "--neighbours", "replace", "--contribution", "2", "--person", "person", "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -176,7 +175,7 @@ def test_histogram_limits_the_rows_of_a_person(place, tmp_path):
 
 def test_a_fixed_seed_is_said_and_repeats(place, tmp_path):
     for name in ("a", "b"):
-        words = ("publish", *options(place, tmp_path / name), "-m", "uniform", "-e", "1")
+        words = ("publish", "uniform", *options(place, tmp_path / name), "-e", "1")
         assert run(*words, "--insecure-seed", "7").code == 0
     shown = run("show", tmp_path / "a").out
     assert "NOT PRIVATE" in shown
@@ -186,7 +185,7 @@ def test_a_fixed_seed_is_said_and_repeats(place, tmp_path):
 
 def test_fresh_noise_every_time(place, tmp_path):
     for name in ("a", "b"):
-        run("publish", *options(place, tmp_path / name), "-m", "uniform", "-e", "1")
+        run("publish", "uniform", *options(place, tmp_path / name), "-e", "1")
     first, second = ((tmp_path / name / "records.parquet").read_bytes() for name in ("a", "b"))
     assert first != second
 
@@ -212,15 +211,15 @@ def test_what_show_suggests_works(place, monkeypatch):
 
 
 def test_attributes_may_be_repeated_and_listed(place, tmp_path):
-    method = ("-m", "histogram", "-e", "1", "--neighbours", "replace")
+    method = ("-e", "1", "--neighbours", "replace")
     columns = ("-a", "age, sex", "-a", "condition")
-    done = run("publish", *options(place, tmp_path / "h"), *method, *columns, "--json")
+    done = run("publish", "histogram", *options(place, tmp_path / "h"), *method, *columns, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["parameters"]["attributes"] == ["age", "sex", "condition"]
 
 
 def test_publish_says_what_is_published_unchanged(place, tmp_path):
-    done = run("publish", *options(place, tmp_path / "v"), "-m", "uniform", "--epsilon", "1")
+    done = run("publish", "uniform", *options(place, tmp_path / "v"), "--epsilon", "1")
     text = " ".join(done.out.split())
     assert "Published unchanged, for everybody to see: age, sex, region" in text
 
@@ -240,45 +239,46 @@ def test_what_cannot_be_saved_is_refused_before_the_work(place, tmp_path, subtes
             (tmp_path / "taken").touch()
             given = [word.format(tmp_path) for word in words]
             where = ("no such table.csv", "-s", place / "people.toml", "-o", tmp_path / "v")
-            done = run("publish", *where, "-m", "aroma", "--k", "9", *given)
+            done = run("publish", "aroma", *where, "--k", "9", *given)
             assert done.code == code, done.err
             assert sentence in done.err
             assert not (tmp_path / "v").exists()
 
 
 def test_a_further_view_takes_the_private_record_and_the_same_table(place, tmp_path):
-    words = ("-s", place / "people.toml", "-m", "alphabeta", "--k", "10", "--gamma", "0.2")
-    words = (place / "people.csv", *words, "--multiplicity", "10", "--views", "2")
+    table = place / "people.csv"
+    words = ("-s", place / "people.toml", "--prior-multiple", "10", "--gamma", "0.2")
+    words = ("alphabeta", table, *words, "--multiplicity", "10", "--views", "2")
     refused = run("publish", *words, "-o", tmp_path / "v")
     assert (refused.code, "--book FILE" in refused.err) == (2, True)
     book = ("--book", tmp_path / "views.book")
     assert run("publish", *words, "-o", tmp_path / "v", *book).code == 0
-    assert "needs the private record" in run("release", "republish", tmp_path / "v", words[0]).err
+    assert "needs the private record" in run("release", "republish", tmp_path / "v", table).err
     header, first, second, *others = (place / "people.csv").read_text().splitlines()
     assert first.partition(",")[2] != second.partition(",")[2]
     (tmp_path / "changed.csv").write_text("\n".join([header, first, first, *others]))
     refused = run("release", "republish", tmp_path / "v", tmp_path / "changed.csv", *book)
     assert "not the table that was published before" in refused.err
-    done = run("release", "republish", tmp_path / "v", words[0], *book)
+    done = run("release", "republish", tmp_path / "v", table, *book)
     assert (done.code, "Added a view to" in done.out) == (0, True), done.err
-    again = run("release", "republish", tmp_path / "v", words[0], *book)
+    again = run("release", "republish", tmp_path / "v", table, *book)
     assert "All views that the promise covers (2) are published" in again.err
 
 
 def test_errors_to_expect_are_told_before_anything_is_read(place, tmp_path):
     """Here of a table with a value outside its domain; not to programs, which want one object."""
-    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "1")
+    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-e", "1")
     table = (place / "people.csv").read_text().splitlines()
     (tmp_path / "odd.csv").write_text(f"{table[0]}\n{'?,' * table[0].count(',')}?\n")
-    done = run("publish", tmp_path / "odd.csv", *words)
+    done = run("publish", "uniform", tmp_path / "odd.csv", *words)
     assert done.code == 4
     assert done.err.startswith("To expect: among 10,000 rows, a count of 1,000 that have one value")
-    done = run("publish", tmp_path / "odd.csv", *words, "--json")
+    done = run("publish", "uniform", tmp_path / "odd.csv", *words, "--json")
     assert json.loads(done.err)["exit_code"] == 4
 
 
 def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
-    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-m", "uniform", "-e", "0.01")
+    words = ("-s", place / "people.toml", "-o", tmp_path / "v", "-e", "0.01")
     small = ("ledger", "create", tmp_path / "small", "-e", "0.001", "--neighbours", "replace")
     assert run(*small).code == 0
     for source, more, code in (
@@ -287,7 +287,7 @@ def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
         (place / "people.csv", ("--outside", "foo"), 2),
         (place / "people.csv", ("--ledger", tmp_path / "none"), 8),
     ):
-        done = run("publish", source, *words, *more)
+        done = run("publish", "uniform", source, *words, *more)
         assert done.code == code, done.err
         assert done.err.startswith("Error: ")
         assert done.err.count("\n") == 1
@@ -295,9 +295,7 @@ def test_nothing_is_expected_of_what_cannot_begin(place, tmp_path):
 
 def test_cautions_are_told_once(place, tmp_path):
     words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
-    done = run(
-        "publish", *words, "-m", "grid", "-a", "age,region", "-e", "11", "-o", tmp_path / "v"
-    )
+    done = run("publish", "grid", *words, "-a", "age,region", "-e", "11", "-o", tmp_path / "v")
     assert done.code == 0, done.err
     assert done.err.count("hides next to nothing") == 1
     assert done.err.count("region has no order") == 1
@@ -307,7 +305,7 @@ def test_cautions_are_told_once(place, tmp_path):
 def test_an_owner_is_told_that_a_filter_hides_nearly_everything(place, tmp_path):
     names = "age,region,occupation,condition"
     words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
-    done = run("publish", *words, "-m", "sparse", "-a", names, "-e", "1", "-o", tmp_path / "v")
+    done = run("publish", "sparse", *words, "-a", names, "-e", "1", "-o", tmp_path / "v")
     assert done.code == 0, done.err
     assert done.err.startswith("To expect: a combination of values is published if its noisy count")
     assert "Note: The published cells hold about" in done.err
@@ -318,19 +316,19 @@ def test_an_owner_is_told_that_a_filter_hides_nearly_everything(place, tmp_path)
 def test_answers_that_say_nothing_are_warned_of(place, tmp_path):
     """Once, before anything is read; programs are told after the work."""
     words = (place / "people.parquet", "-s", place / "people.toml", "--neighbours", "replace")
-    words += ("-m", "histogram", "-a", "age,region", "-e", "0.001")
+    words += ("-a", "age,region", "-e", "0.001")
     for folder, more in {"v": (), "w": ("--json",)}.items():
-        done = run("publish", *words, "-o", tmp_path / folder, *more)
+        done = run("publish", "histogram", *words, "-o", tmp_path / folder, *more)
         assert done.code == 0, done.err
         assert done.err.count("may be off by more than itself") == 1
         assert "WARNING: An answer about a tenth of the rows may be off" in done.err
-    done = run("publish", *words, "-e", "10", "-o", tmp_path / "x")
+    done = run("publish", "histogram", *words, "-e", "10", "-o", tmp_path / "x")
     assert "WARNING" not in done.err
 
 
 def test_a_table_of_unknown_size_is_warned_of_once(place, tmp_path):
     """The rows of a CSV file are not known beforehand: the first warning speaks of 10,000."""
-    words = (place / "people.csv", "-s", place / "people.toml", "-m", "uniform", "-o")
+    words = ("uniform", place / "people.csv", "-s", place / "people.toml", "-o")
     done = run("publish", *words, tmp_path / "v", "-e", "0.01")
     assert done.code == 0, done.err
     assert done.err.count("WARNING: An answer about a tenth of the rows") == 1
@@ -355,18 +353,18 @@ def test_a_database_by_its_address(place, tmp_path):
         rows = zip(*(map(str, column) for column in people.values()), strict=True)
         connection.executemany(f"INSERT INTO people VALUES ({marks})", rows)
     connection.close()
-    given = ("-s", place / "people.toml", "-m", "uniform", "-e", "1", "--insecure-seed", "1")
+    given = ("-s", place / "people.toml", "-e", "1", "--insecure-seed", "1")
     address = f"sqlite:///{tmp_path / 'people.db'}"
     asked = ("--query", "SELECT * FROM people;")
     for number, chosen in enumerate((("--table", "people"), asked)):
-        done = run("publish", address, *given, *chosen, "-o", tmp_path / f"view{number}")
+        done = run("publish", "uniform", address, *given, *chosen, "-o", tmp_path / f"view{number}")
         assert done.code == 0, done.err
-    file = run("publish", place / "people.parquet", *given, "-o", tmp_path / "view2")
+    file = run("publish", "uniform", place / "people.parquet", *given, "-o", tmp_path / "view2")
     assert file.code == 0, file.err
     views = [pq.read_table(tmp_path / f"view{n}" / "records.parquet") for n in range(3)]
     assert views[0].equals(views[1])
     assert views[0].equals(views[2])
-    wrong = run("publish", "postgresql://ada:hush@host/x", *given, "-o", tmp_path / "v")
+    wrong = run("publish", "uniform", "postgresql://ada:hush@host/x", *given, "-o", tmp_path / "v")
     assert wrong.code != 0
     assert "password" in wrong.err
     assert "hush" not in wrong.err + wrong.out
@@ -376,16 +374,25 @@ def test_a_table_without_rows_is_warned_of_where_the_number_of_rows_is_public(pl
     """Whether a table is empty is private where people may be added or removed."""
     header = (place / "people.csv").read_text().splitlines()[0]
     (tmp_path / "empty.csv").write_text(f"{header}\n")
-    words = ("publish", tmp_path / "empty.csv", "-s", place / "people.toml")
-    counts = ("-m", "histogram", "-a", "sex", "-e", "1", "--neighbours")
-    for method in (("-m", "uniform", "-e", "1"), (*counts, "replace")):
-        done = run(*words, *method, "-o", tmp_path / method[1])
+    words = (tmp_path / "empty.csv", "-s", place / "people.toml")
+    counts = ("histogram", "-a", "sex", "-e", "1", "--neighbours")
+    for method in (("uniform", "-e", "1"), (*counts, "replace")):
+        done = run("publish", method[0], *words, *method[1:], "-o", tmp_path / method[0])
         assert done.code == 0, done.err
         assert "WARNING: The release has no rows." in done.err
     told = {}
     for name in ("empty", "people"):
         source = (place if name == "people" else tmp_path) / f"{name}.csv"
-        done = run("publish", source, *words[2:], *counts, "add_remove", "-o", tmp_path / name)
+        done = run(
+            "publish",
+            counts[0],
+            source,
+            *words[1:],
+            *counts[1:],
+            "add_remove",
+            "-o",
+            tmp_path / name,
+        )
         assert done.code == 0, done.err
         told[name] = done.err.replace(name, "")
     assert told["empty"] == told["people"]

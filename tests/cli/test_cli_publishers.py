@@ -19,8 +19,8 @@ ROWS = {
     "aroma": ("--k", "49"),
 }
 TUPLES = {
-    "frapp": ("--reading", "published", "--k", "10", "--gamma", "0.2"),
-    "alphabeta": ("--k", "10", "--gamma", "0.2", "--duplicates", "collapse"),
+    "frapp": ("--reading", "published", "--prior-multiple", "10", "--gamma", "0.2"),
+    "alphabeta": ("--prior-multiple", "10", "--gamma", "0.2", "--duplicates", "collapse"),
 }
 
 
@@ -55,7 +55,7 @@ def adult(shared_data: Path, tmp_path_factory) -> Path:
 def published(folder: Path, method: str, *words: str) -> Path:
     view = folder / method
     table, schema = str(folder / "table.csv"), str(folder / "s.toml")
-    done = run("publish", table, "--schema", schema, "-m", method, *words, "-o", str(view))
+    done = run("publish", method, table, "--schema", schema, *words, "-o", str(view))
     assert done.code == 0, done.err
     return view
 

@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from scumble import __version__
-from scumble.cli import printing
 from scumble.cli.app import HELP as HELP_FILE
 from scumble.cli.app import app, application
+from scumble.model.family import USES
+from scumble.private.mechanism import mechanisms
 from tests.support.terminal import on_terminal, run
 
 HELP = [sys.executable, "-c", "from scumble.cli.app import main; main()", "--help"]
@@ -68,7 +69,14 @@ def test_help_into_a_closed_pipe():
     assert (done.returncode, done.stderr) == (1, "")
 
 
-ALONE = [("ask",), ("db",), ("db", "nothing"), ("ask", "-h"), ("publish", "--nothing")]
+ALONE = [
+    ("ask",),
+    ("db",),
+    ("db", "nothing"),
+    ("ask", "-h"),
+    ("publish", "--nothing"),
+    ("publish", "uniform", "--nothing"),
+]
 
 
 def test_one_command_alone_is_as_among_all(subtests):
@@ -107,78 +115,62 @@ def test_version():
     assert run("--version").out == f"scumble {__version__}\n"
 
 
-def test_methods_say_what_they_promise():
-    done = run("methods", "--json")
-    promises = {row["method"]: row["promises"] for row in done.json}
-    assert promises["uniform"].startswith("ε-LDP")
-    assert promises["histogram"].startswith("ε-DP")
-
-
-def test_methods_take_two_lines_each():
-    lines = run("methods").out.splitlines()
-    names = [row["method"] for row in run("methods", "--json").json]
-    assert [line.split()[0] for line in lines[::2]] == names
-    assert all(line.split()[0] == "Promises" for line in lines[1::2])
-    assert all(line.endswith(".") for line in lines)  # whole sentences, as this is no terminal
-
-
-def test_methods_are_cut_to_the_width_of_a_terminal():
-    done = on_terminal([*HELP[:-1], "methods"], columns=80)
-    lines = [line.rstrip() for line in done.text.splitlines()]
-    assert any(line.endswith("…") for line in lines)
+def test_methods_are_listed_on_one_screen():
+    """By use, from the records of the families."""
+    lines = run("publish", "--list").out.splitlines()
+    assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert sorted(listed) == sorted(["auto", "linked", *mechanisms()])
+    for heading in USES.values():
+        assert f"{heading}:" in lines
+    found = run("publish", "--list", "--json").json
+    assert [each["method"] for each in found] == list(mechanisms())
+    assert found[0] == {
+        "method": "uniform",
+        "use": "rows",
+        "publishes": "every row; sensitive values kept, or drawn anew",
+    }
 
 
-def test_a_method_tells_its_promise_and_options():
-    done = run("methods", "histogram")
-    assert done.code == 0
-    assert "Promises: ε-DP" in done.out
-    options = [line for line in done.out.splitlines() if line.startswith("  • ")]
-    assert [line.split()[1] for line in options if "(required)" in line] == [
-        "--attributes",
-        "--epsilon",
-        "--neighbours",
-    ]
-    assert any(line.startswith("  • --contribution ROWS: ") for line in options)
-    assert run("methods", "histogram", "--json").json["promises"].startswith("ε-DP")
-    unknown = run("methods", "histogramm")
-    assert (unknown.code, "Did you mean 'histogram'?" in unknown.err) == (2, True)
+def test_a_method_tells_its_promise_and_its_options_only():
+    """On a screen and a half."""
+    shown = on_terminal([*HELP[:-1], "publish", "histogram", "--help"], 80).text
+    assert len(shown.splitlines()) <= 60
+    words = " ".join(shown.split())
+    assert "Promises: ε-DP of the whole release. Proof: the cells are disjoint" in words
+    assert "-a, --attributes COLUMNS What to count by, as age,sex. [required]" in words
+    assert "--contribution ROWS Most rows of one person. [default: 1]" in words
+    for option in ("--levels", "--book", "--views", "--delta", "--k "):
+        assert option not in words
+    sections = [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
+    assert sections == ["Arguments:", "Options of histogram:", "Options:", "Rarely used:"]
 
 
-CUT = [
-    ("All of it is here.", "All of it is here."),
-    ("Rows are kept, mostly, or drawn from a domain.", "Rows are kept, mostly …"),
-    ("One (d, g)-promise of many words, and more words.", "One (d, g)-promise of …"),
-    ("Rows; some of them with other values in place", "Rows; some of them with …"),
-]
-
-
-def test_texts_are_cut_between_clauses_or_words(subtests):
-    for text, short in CUT:
-        with subtests.test(text=text):
-            assert printing.shortened(text, 25) == short
-
-
-def test_a_terminal_without_greek_letters():
+def test_a_terminal_without_greek_letters(place):
     """Text loses a letter; JSON loses nothing."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    words = [*HELP[:-1], "methods"]
-    text = subprocess.run(words, env=environment, capture_output=True, check=True).stdout
-    assert b"?-DP" in text
-    found = subprocess.run([*words, "--json"], env=environment, capture_output=True, check=True)
+    view, words = str(place / "view"), [*HELP[:-1], "show"]
+    given = {"env": environment, "capture_output": True, "check": True}
+    assert b"?-LDP" in subprocess.run([*words, view], **given).stdout
+    found = subprocess.run([*words, view, "--json"], **given)
     assert found.stdout.isascii()
-    assert json.loads(found.stdout) == run("methods", "--json").json
+    assert json.loads(found.stdout) == run("show", view, "--json").json
 
 
-def test_completion_offers_commands():
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("scumble pub", ["publish"]), ("scumble publish hi", ["hierarchy", "histogram"])],
+)
+def test_completion_offers_commands(typed, offered):
     environment = {
         **os.environ,
         "_SCUMBLE_COMPLETE": "complete_bash",
-        "COMP_WORDS": "scumble pub",
-        "COMP_CWORD": "1",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(typed.count(" ")),
     }
     code = "import sys; sys.argv = ['scumble']; from scumble.cli.app import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert done.stdout.split() == ["publish"]
+    assert sorted(done.stdout.split()) == offered

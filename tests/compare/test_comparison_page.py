@@ -130,9 +130,11 @@ def test_exact_counts_in_a_sentence() -> None:
 
 def test_the_page_says_how_to_publish(results: Results) -> None:
     text = unescape(re.sub("<span[^>]*>|</span>", "", page(results, "relative")))
-    assert "scumble publish 'my people.csv' --schema s.toml --method uniform --epsilon 1 -o" in text
-    assert "--method anatomy --suppress --l 2 -o view" in text
-    assert "--method histogram --attributes a,b,c,d,e --neighbours replace --epsilon 1" in text
+    assert "scumble publish uniform 'my people.csv' --schema s.toml --epsilon 1 -o" in text
+    assert (
+        "scumble publish anatomy 'my people.csv' --schema s.toml --suppress --l 2 -o view" in text
+    )
+    assert "--schema s.toml --attributes a,b,c,d,e --neighbours replace --epsilon 1" in text
     assert "Summaries measured the columns a, b, c, d and e." in text
     assert "(1 question, 2 answers)" in text
     assert "Not DP: the best guess is right in" in text
@@ -155,10 +157,12 @@ def test_commands_name_what_was_compared() -> None:
     assert mechanism
     about = {"file": "my.sql", "reading": {"outside": "missing"}}
     assert command_of_setting("workload", {"attributes": ["a"], "epsilon": 0.5}, about) == (
-        "scumble publish TABLE --schema SCHEMA --method workload --attributes a --epsilon 0.5 "
+        "scumble publish workload TABLE --schema SCHEMA --attributes a --epsilon 0.5 "
         "--queries my.sql --outside missing -o view"
     )
-    assert "--method grid --uniform -o" in command_of_setting("grid", {"adaptive": False}, {})
+    grid = command_of_setting("grid", {"adaptive": False}, {})
+    assert grid == "scumble publish grid TABLE --schema SCHEMA --uniform -o view"
+    assert "--prior-multiple 10 " in command_of_setting("alphabeta", {"k": 10, "gamma": 0.2}, {})
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def test_rows_stand_beside_their_release(results: Results) -> None:
         assert asked.intervals > 0
         assert rows.error.mean != asked.error.mean
         assert rows.command.endswith("-o view && scumble rows view -o rows.csv")
-        assert f"--method {name} " in rows.command
+        assert f"scumble publish {name} " in rows.command
     assert "synthesis-rows" in page(results, "relative")
 
 

@@ -12,7 +12,7 @@ import scumble as sc
 from scumble import families
 from scumble.audit.catalogue import everything
 from scumble.audit.mechanism_claims import tried
-from scumble.cli.tools import cards, make_options
+from scumble.cli.tools import cards
 from scumble.compare.settings import Settings
 from scumble.compare.truth import stand_in
 from scumble.compare.workloads import from_sql
@@ -21,6 +21,7 @@ from tests.private import test_conformance
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import schema
 from tests.support.stubs import stub_text
+from tests.support.terminal import run
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +31,11 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(folder)])
     families.families.cache_clear()
     reload(sc)
-    make_options._uses.cache_clear()
     yield
     monkeypatch.undo()
     vars(sc).pop("Frugal", None)
     families.families.cache_clear()
     reload(sc)
-    make_options._uses.cache_clear()
 
 
 def test_it_has_a_public_name_and_a_type_stub() -> None:
@@ -47,11 +46,9 @@ def test_it_has_a_public_name_and_a_type_stub() -> None:
 
 
 def test_the_command_line_has_its_options() -> None:
-    text = make_options.generated_text()
-    assert '"frugal"' in text
-    assert '"spend": ("number", "--spend", "NUMBER", "frugal: part of epsilon that is spent."' in (
-        text
-    )
+    assert "  frugal        a noisy count of every cell, for less" in run("publish", "--list").out
+    words = " ".join(run("publish", "frugal", "--help").out.split())
+    assert "--spend NUMBER Part of epsilon that is spent. [default: 0.5]" in words
 
 
 def test_it_has_a_page(tmp_path: Path) -> None:

@@ -376,7 +376,7 @@ def test_printed_advice_says_the_best_first_and_then_the_alternatives() -> None:
     assert len(lines) == 2 + 1 + 3 + 1 + 1 + len(advice.alternatives)
     assert "Not recommended here:" not in lines
     told = advice.text("people.csv", "people.toml", "view", reasons=True)
-    assert "scumble publish people.csv --schema people.toml" in told
+    assert "scumble publish histogram people.csv --schema people.toml" in told
     for name, reason in advice.not_recommended.items():
         assert name in told
         assert reason in told

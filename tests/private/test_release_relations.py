@@ -379,8 +379,8 @@ class TestSQLite:
         domain.save(tmp_path / "people.toml")
         source = f"sqlite:///{file}"
         sc.publish(source, domain, sc.Uniform(epsilon=1), table="people", to=f"{source}/view")
-        run("publish", source, "--table", "people", "-s", tmp_path / "people.toml", "--method",
-            "uniform", "--epsilon", "1", "--to", f"{source}/shell")  # fmt: skip
+        words = ("--table", "people", "-s", tmp_path / "people.toml", "--epsilon", "1")
+        run("publish", "uniform", source, *words, "--to", f"{source}/shell")
         for name in ("view", "shell"):
             assert sc.open(f"{source}/{name}").evidence.rows == 300
 
@@ -449,7 +449,7 @@ def test_the_shell_writes_reads_and_audits_it(address, tmp_path):
     domain = schema()
     domain.save(tmp_path / "people.toml")
     pq.write_table(people(300, domain), tmp_path / "people.parquet")
-    source = (tmp_path / "people.parquet", "-s", tmp_path / "people.toml", "-m", "uniform")
+    source = ("uniform", tmp_path / "people.parquet", "-s", tmp_path / "people.toml")
     published = run("publish", *source, "-e", "1", "--to", address)
     assert (published.code, "Published" in published.out) == (0, True), published.err
     assert "uniform" in run("show", address).out

@@ -160,7 +160,7 @@ def test_the_shell_asks_for_the_unit(tmp_path: Path) -> None:
     csv.write_csv(STAYS, tmp_path / "stays.csv")
     UNSTATED.save(tmp_path / "unstated.toml")
     PEOPLE.save(tmp_path / "people.toml")
-    words = ("publish", tmp_path / "stays.csv", "-m", "uniform", "-e", "1", "-o", tmp_path / "out")
+    words = ("publish", "uniform", tmp_path / "stays.csv", "-e", "1", "-o", tmp_path / "out")
     refused = run(*words, "--schema", tmp_path / "unstated.toml")
     assert refused.code == 3
     assert "what one row stands for" in refused.err

@@ -61,7 +61,7 @@ def test_publishing_says_what_is_counted(tmp_path) -> None:
     assert not any("of each person" in each for each in histogram().remarks)
     pa.csv.write_csv(VISITS, tmp_path / "visits.csv")
     SCHEMA.save(tmp_path / "visits.toml")
-    given = ("publish", tmp_path / "visits.csv", "-s", tmp_path / "visits.toml", "-m", "histogram")
+    given = ("publish", "histogram", tmp_path / "visits.csv", "-s", tmp_path / "visits.toml")
     given += ("-a", "ward", "-e", "1", "--neighbours", "add_remove", "--person", "person")
     done = run(*given, "-o", tmp_path / "release")
     said = "(--contribution 1, which it is if none is given); answers leave out the others"

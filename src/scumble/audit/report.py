@@ -180,12 +180,26 @@ _WORDS = {
 _SAID = ("found", "claimed", "epsilon at least")
 
 
-def page(report: Report, *, when: datetime | None = None) -> str:
-    """Return the certificate of a report as one HTML page; `when` is its date, now by default."""
+@dataclass(frozen=True)
+class Certified:
+    """What the head of a certificate says: whose table was published, who is protected (`unit`),
+    and the promise in one sentence.
+    """
+
+    table: str
+    unit: str
+    promise: str
+
+
+def page(report: Report, *, when: datetime | None = None, about: Certified | None = None) -> str:
+    """Return the certificate of a report as one HTML page; `when` is its date, now by default. With
+    `about` it has a head for people who know no methods, and lines to sign.
+    """
     learned = report.learned
     return render_page(
         "scumble.audit",
         report=report,
+        about=about,
         words=_WORDS,
         numbers=_more_numbers,
         caveat=CAVEAT,

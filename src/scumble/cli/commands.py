@@ -1,4 +1,4 @@
-"""The commands that need no file of their own: show, methods, demo, doctor.
+"""The commands that need no file of their own: show, demo, doctor.
 
 Heavy imports are inside the commands, so that one does not wait for what another needs.
 """
@@ -68,21 +68,6 @@ def _show_release(place: str, as_json: bool) -> None:
         console.print_json(printing.manifest(release))
     else:
         printing.show_release(release, place)
-
-
-def methods(method: options.MethodName = None, as_json: options.Json = False) -> None:
-    """List the methods to publish with, and what each promises.
-
-    With the name of a method: what it publishes and promises in full, and its options.
-    """
-    if as_json:
-        console.print_json(
-            printing.method_fields() if method is None else printing.method_card(method)
-        )
-    elif method is None:
-        printing.show_methods()
-    else:
-        printing.show_method(method)
 
 
 def demo(

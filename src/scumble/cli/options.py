@@ -37,10 +37,6 @@ def _remember_json(context: typer.Context, value: bool) -> bool:
 
 # --- shared --------------------------------------------------------------------------------------
 
-MethodName = Annotated[
-    str | None,
-    typer.Argument(metavar="METHOD", help="A method, to see its promise and options in full."),
-]
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON for a program.", callback=_remember_json)
 ]

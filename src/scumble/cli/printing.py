@@ -1,8 +1,7 @@
-"""What commands print of a release, an answer, the list of methods and the demo."""
+"""What commands print of a release, an answer and the demo."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import shlex
@@ -209,93 +208,6 @@ def _cells(answer: Estimates, level: float) -> list[list[str]]:
             if progress is not None:
                 progress(len(found))
     return found
-
-
-def method_fields() -> list[dict[str, str]]:
-    """Return for each method what it publishes and promises, from its card."""
-    from scumble.cli.tools.cards import card
-    from scumble.private.mechanism import mechanisms
-
-    cards = [card(method) for method in mechanisms().values()]
-    return [
-        {
-            "method": each.name,
-            "publishes": each.summary,
-            "promises": each.sections["Promises"].partition(" Proof:")[0].partition(". ")[0],
-        }
-        for each in cards
-    ]
-
-
-def show_methods() -> None:
-    """Print for each method a line on what it publishes, and one on what it promises.
-
-    On a terminal the lines are cut to its width; in a file or a pipe they are whole.
-    """
-    found = method_fields()
-    margin = max(len(fields["method"]) for fields in found) + 2
-    columns = console.terminal_width()
-    width = console.PIPE_COLUMNS if columns is None else min(columns, WIDEST) - margin
-    for fields in found:
-        console.echo(f"{fields['method']:<{margin}}", "bold", nl=False)
-        console.echo(shortened(fields["publishes"], width))
-        promise = shortened(f"Promises {fields['promises'].rstrip('.')}.", width)
-        console.echo(" " * margin + promise, style="dim")
-    console.say("One in full, with its options: scumble methods METHOD.")
-
-
-def method_card(name: str) -> dict[str, Any]:
-    """Return what a method publishes and promises, and its options, from its card."""
-    from scumble.cli import publish_options
-    from scumble.cli.tools.cards import card
-    from scumble.private.mechanism import constructor_parameters, named_mechanism
-
-    kind = named_mechanism(name)
-    found = card(kind)
-    options = []
-    for each in constructor_parameters(kind):
-        option = publish_options.MECHANISM_OPTIONS[publish_options.option_of(name, each.name)]
-        options.append(
-            {
-                "option": f"{option.name} {option.placeholder}".strip(),
-                "required": each.default is inspect.Parameter.empty,
-                "meaning": each.text,
-            }
-        )
-    return {
-        "method": found.name,
-        "publishes": " ".join(found.paragraphs),
-        **{section.lower(): text for section, text in found.sections.items()},
-        "options": options,
-    }
-
-
-def show_method(name: str) -> None:
-    """Print what a method publishes and promises, and its options, those that it needs first."""
-    fields = method_card(name)
-    console.echo(fields["method"], "bold")
-    hanging(" ", fields["publishes"])
-    for section in ("promises", "estimate"):
-        hanging(" ", f"{section.capitalize()}: {fields[section]}")
-    heading("Options of scumble publish")
-    for each in sorted(fields["options"], key=lambda each: not each["required"]):
-        needed = " (required)" if each["required"] else ""
-        hanging("  •", f"{each['option']}{needed}: {each['meaning']}")
-
-
-def shortened(text: str, width: int) -> str:
-    """Return the beginning of a text that fits on one line of `width` columns.
-
-    It ends after a whole clause if that fills half of the line, else after a word.
-    """
-    if len(text) <= width:
-        return text
-    most = max(width, 20) - 2  # two columns for the ellipsis
-    clauses = re.finditer(r"[,;:] (?![^(]*\))", text)  # none ends within parentheses
-    end = max((clause.start() for clause in clauses if clause.start() <= most), default=0)
-    if end < most // 2:
-        end = text.rfind(" ", 0, most + 1)
-    return f"{text[:end].rstrip(',;:')} …"
 
 
 def show_story(story: Story, folder: Path) -> None:

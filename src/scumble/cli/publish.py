@@ -1,103 +1,144 @@
-"""The commands publish, republish, insert and delete.
-
-The owner of a table publishes it, adds views or records to a release, and takes records out.
-"""
+"""What `scumble publish` does once it knows the method."""
 
 from __future__ import annotations
 
-import inspect
 import shlex
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
+from scumble.cli.method_options import check_needed
+from scumble.cli.publish_options import PublishOptions
 from scumble.model.errors import ParameterError, ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from scumble.cli.method_options import MethodOption
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import Mechanism
     from scumble.private.owner import OwnedRelease
 
 
-@publish_options.take_mechanism_options
-def publish(
-    source: options.Source,
-    schema: options.SchemaFile,
-    method: publish_options.Method,
-    output: publish_options.ReleaseOutput = None,
-    to: publish_options.ReleaseAddress = None,
-    ledger: options.Ledger = None,
-    part: publish_options.Part = None,
-    sample: publish_options.Sample = None,
-    basket: options.Basket = None,
-    order: options.Order = None,
-    levels: publish_options.Levels = None,
-    book: publish_options.Book = None,
-    outside: options.Outside = "error",
-    reveal: publish_options.Reveal = False,
-    table: options.Table = None,
-    query: publish_options.SourceQuery = None,
-    force: options.Force = False,
-    jobs: publish_options.PublishJobs = 1,
-    engine: publish_options.Engine = "local",
-    master: publish_options.Master = None,
-    staging: publish_options.Staging = None,
-    insecure_cluster: publish_options.InsecureCluster = False,
-    insecure_seed: publish_options.InsecureSeed = None,
-    as_json: options.Json = False,
-    **parameters: Any,
+Levels = Annotated[
+    str | None,
+    typer.Option(
+        "--levels", metavar="NUMBERS", help="One nested view for each k, --k the largest: 5,20,49."
+    ),
+]
+Book = Annotated[
+    Path | None,
+    typer.Option("--book", metavar="FILE", help="Where to keep the private record of a release."),
+]
+
+
+def publish_by(
+    method: str,
+    own: Mapping[str, MethodOption],
+    parameters: dict[str, Any],
+    common: PublishOptions,
+    levels: str | None = None,
+    book: Path | None = None,
 ) -> None:
-    """Publish a table under a stated privacy promise."""
+    """Publish by a method that has its `own` options for these parameters."""
+    from scumble.private.mechanism import create
+
+    steps = None if levels is None else _numbers(levels)
+    if steps and parameters.get("k") is None:
+        parameters["k"] = max(steps)
+    check_needed(method, own, parameters)
+    publish_table(create(method, **parameters), common, steps, book)
+
+
+Epsilon = Annotated[
+    float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss of one person.")
+]
+Delta = Annotated[
+    float | None,
+    typer.Option("--delta", metavar="SHARE", help="Probability beyond epsilon that is allowed."),
+]
+
+
+def publish_auto(common: PublishOptions, epsilon: Epsilon, delta: Delta = None) -> None:
+    """Publishes by the method that `scumble recommend` names for questions about the table.
+
+    It is chosen from the schema, the number of rows where the release tells it, and epsilon; the
+    release says which method it is, and why.
+    """
+    from scumble.model.schema.schema import Schema
+    from scumble.private.publish import publish
+    from scumble.private.tables.open import open_source
+
+    place = _check_place(common.output, common.to, None, common.force)
+    known = Schema.load(common.schema)
+    rows = open_source(common.source, table=common.table, query=common.query)
+    named = common.arguments()
+    with (
+        bars.progress("Publishing", options.rows_of(rows)) as named["progress"],
+        publish_options.opened_engine(
+            common.engine, common.master, common.staging, common.insecure_cluster
+        ) as named["engine"],
+        _mention_charge(common.ledger),
+    ):
+        release = publish(rows, known, epsilon=epsilon, delta=delta, **named)
+        rows.close()
+        release.save(place, force=common.force, insecure=common.insecure_seed is not None)
+    show_made(release, place, common.as_json)
+
+
+def publish_table(
+    mechanism: Any,
+    common: PublishOptions,
+    levels: list[int] | None = None,
+    book: Path | None = None,
+) -> None:
+    """Publish the table of the options, save the release, and print what it promises."""
     from scumble.model.schema.schema import Schema
     from scumble.private.mechanism import protect_unit
     from scumble.private.publish import publish
     from scumble.private.tables.open import open_source
 
-    steps = None if levels is None else _numbers(levels)
-    if steps and method == "aroma" and parameters.get("k") is None:
-        parameters["k"] = float(max(steps))
-    mechanism = _create(method, publish_options.mechanism_parameters(parameters))
-    if steps is not None:
-        _with_levels(mechanism)
-    place = _check_place(output, to, steps, force)
-    _check_record(book, mechanism, place, force)
-    known = Schema.load(schema).with_derived(getattr(mechanism, "names", ()))
+    seeded = common.insecure_seed is not None
+    place = _check_place(common.output, common.to, levels, common.force)
+    _check_record(book, mechanism, place, common.force)
+    known = Schema.load(common.schema).with_derived(getattr(mechanism, "names", ()))
     mechanism = protect_unit(mechanism, known)
-    _check_mechanism(mechanism, known, to, force)
-    whole = part is None and sample is None
-    _check_reading(mechanism, known, outside, ledger, whole=whole, seeded=insecure_seed is not None)
-    rows = open_source(source, table=table, query=query)
+    _check_mechanism(mechanism, known, common.to, common.force)
+    whole = common.part is None and common.sample is None
+    _check_reading(mechanism, known, common.outside, common.ledger, whole=whole, seeded=seeded)
+    rows = open_source(common.source, table=common.table, query=common.query)
     # What to expect is computed for whole tables, not for a sample.
-    said = () if as_json or sample is not None else _show_outlook(mechanism, known)
+    quiet = common.as_json or common.sample is not None
+    said = () if quiet else _show_outlook(mechanism, known)
     warning = _noise_warning(mechanism, known, rows.rows)
-    if not as_json:  # a program that fails wants one object on stderr
+    if not common.as_json:  # a program that fails wants one object on stderr
         _warn(warning)
-    named: dict[str, Any] = {"outside": outside, "reveal": reveal, "seed": insecure_seed}
-    named |= {"ledger": ledger, "part": part, "sample": sample}
-    named |= {"basket": basket, "order": order, "jobs": jobs}
-    saving: dict[str, Any] = {"force": force, "insecure": insecure_seed is not None}
+    named = common.arguments()
+    saving: dict[str, Any] = {"force": common.force, "insecure": seeded}
     saving |= {} if book is None else {"book": book}
     with (
         bars.progress("Publishing", options.rows_of(rows)) as progress,
-        publish_options.opened_engine(engine, master, staging, insecure_cluster) as named["engine"],
-        _mention_charge(ledger),
+        publish_options.opened_engine(
+            common.engine, common.master, common.staging, common.insecure_cluster
+        ) as named["engine"],
+        _mention_charge(common.ledger),
     ):
         named["progress"] = progress
-        if steps is None:
+        if levels is None:
             folders = {place: publish(rows, known, mechanism, **named)}
         else:
-            found = _with_levels(mechanism).publish_levels(rows, known, levels=steps, **named)
+            found = mechanism.publish_levels(rows, known, levels=levels, **named)
             folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
         rows.close()  # a file of SQLite cannot be written while it is read
         for folder, release in folders.items():
             release.save(folder, **saving)
-    if as_json:
+    if common.as_json:
         _warn(warning)
     for folder, release in folders.items():
-        show_made(release, folder, as_json, said=(*said, warning))
+        show_made(release, folder, common.as_json, said=(*said, warning))
 
 
 @contextmanager
@@ -248,52 +289,6 @@ def _check_record(book: Path | None, mechanism: Mechanism, output: Path | str, f
         )
     if book is not None:
         refuse_record_place(book, Path(output), force=force)
-
-
-def _with_levels(mechanism: Mechanism) -> Any:
-    """Return the mechanism if it publishes levels; refuse any other."""
-    if not hasattr(mechanism, "publish_levels"):
-        raise ParameterError(f"Only aroma publishes --levels; {mechanism.name} does not.")
-    return mechanism
-
-
-def _create(method: str, given: dict[str, Any]) -> Mechanism:
-    """Return the mechanism, or raise an error that names options it needs or does not have."""
-    from scumble.private.mechanism import create, mechanism_class
-
-    kind = mechanism_class(method)
-    known = inspect.signature(kind).parameters if kind else {}
-    given = _either_attribute(given, known)
-    unknown = [_option(method, name) for name in given if kind and name not in known]
-    if unknown:
-        listed = ", ".join(_option(method, name) for name in known)
-        raise ParameterError(
-            f"The method '{method}' has no option {' or '.join(unknown)}. It has {listed}."
-        )
-    needed = [n for n, p in known.items() if p.default is p.empty and n not in given]
-    if needed:
-        *others, last = (_option(method, name) for name in needed)
-        listed = f"{', '.join(others)} and {last}" if others else last
-        raise ParameterError(
-            f"The method '{method}' needs {listed}. Its options: scumble methods {method}."
-        )
-    return create(method, **given)
-
-
-def _either_attribute(given: Mapping[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Return the parameters; one column may be named by --attribute or --attributes alike."""
-    found = dict(given)
-    if "attribute" in known and "attribute" not in found and len(found.get("attributes", ())) == 1:
-        [found["attribute"]] = found.pop("attributes")
-    elif "attributes" in known and "attribute" in found and "attributes" not in found:
-        found["attributes"] = [found.pop("attribute")]
-    return found
-
-
-def _option(method: str, parameter: str) -> str:
-    """Return the option that gives a parameter of a mechanism."""
-    option = publish_options.option_of(method, parameter)
-    return publish_options.MECHANISM_OPTIONS[option].name
 
 
 def _numbers(text: str) -> list[int]:

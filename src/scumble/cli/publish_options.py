@@ -1,37 +1,18 @@
-"""Options of `scumble publish` and of the commands that change a release.
-
-The options for the parameters of mechanisms are in generated_options.py. `take_mechanism_options`
-gives them to a command, and `mechanism_parameters` turns their values into arguments of a
-mechanism.
-"""
+"""Options of `scumble publish`: those that all methods share, and the place of a release."""
 
 from __future__ import annotations
 
-import inspect
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from scumble.cli import options
-from scumble.cli.generated_options import METHODS, OPTIONS
 from scumble.model.errors import ParameterError
 
-# --- what to publish, and where ------------------------------------------------------------------
-
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        "-m",
-        metavar="NAME",
-        help="How to publish: see `scumble methods`.",
-        autocompletion=lambda: list(METHODS),
-    ),
-]
 ReleaseOutput = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
 ]
@@ -58,22 +39,6 @@ Sample = Annotated[
         "--sample",
         metavar="SHARE",
         help="Draw this share of the people, in secret: a stronger promise, a larger error.",
-    ),
-]
-Levels = Annotated[
-    str | None,
-    typer.Option(
-        "--levels",
-        metavar="NUMBERS",
-        help="aroma: one nested view for each k, --k the largest: 5,20,49.",
-    ),
-]
-Book = Annotated[
-    Path | None,
-    typer.Option(
-        "--book",
-        metavar="FILE",
-        help="Where to keep the private record: aroma with --identifier, alphabeta with --views.",
     ),
 ]
 SourceQuery = Annotated[
@@ -141,99 +106,40 @@ def opened_engine(
         yield Spark(session, staging=staging, insecure_cluster=insecure_cluster)
 
 
-# --- parameters of mechanisms --------------------------------------------------------------------
+@dataclass(frozen=True)
+class PublishOptions:
+    """What every method takes: the table and how it is read, and where the release goes."""
+
+    source: options.Source
+    schema: options.SchemaFile
+    output: ReleaseOutput = None
+    to: ReleaseAddress = None
+    ledger: options.Ledger = None
+    outside: options.Outside = "error"
+    force: options.Force = False
+    as_json: options.Json = False
+    part: Part = None
+    sample: Sample = None
+    basket: options.Basket = None
+    order: options.Order = None
+    table: options.Table = None
+    query: SourceQuery = None
+    reveal: Reveal = False
+    jobs: PublishJobs = 1
+    engine: Engine = "local"
+    master: Master = None
+    staging: Staging = None
+    insecure_cluster: InsecureCluster = False
+    insecure_seed: InsecureSeed = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `publish` for the options that it has too."""
+        names = ("outside", "reveal", "ledger", "part", "sample", "basket", "order", "jobs")
+        return {"seed": self.insecure_seed, **{name: getattr(self, name) for name in names}}
 
 
-class MechanismOption(NamedTuple):
-    """How the command line gives one parameter of a mechanism.
-
-    `kind` says how the text is read; `words` are accepted in place of numbers or of a file. A
-    "pair" has two flags, for True and False or for the two words.
-    """
-
-    kind: str
-    flags: str
-    placeholder: str
-    help: str
-    words: str
-
-    @property
-    def name(self) -> str:
-        """The first flag, which messages name."""
-        return self.flags.split()[0].partition("/")[0]
-
-    def annotation(self) -> Any:
-        """Return the option as typer reads it."""
-        kind = _TYPES.get(self.kind, str) | None
-        option = typer.Option(
-            *self.flags.split(),
-            metavar=self.placeholder or None,
-            help=self.help,
-            show_default=self.kind != "pair",
-        )
-        return Annotated[kind, option]
-
-    def read(self, parameter: str, value: Any) -> Any:
-        """Return the argument of the mechanism for the value of the option."""
-        if self.kind == "pair" and self.words:
-            return self.words.split()[not value]
-        if self.kind == "file":
-            return Path(value)
-        if self.kind == "names":
-            return options.columns(value)
-        if self.kind == "sets":
-            return [options.columns([part]) for part in value]
-        if self.kind == "numbers" and value not in self.words.split():
-            return value.split(",")
-        if self.kind == "json" and value not in self.words.split():
-            return _json_file(parameter, Path(value))
-        whole = parameter in _MAY_BE_WHOLE and value.is_integer()
-        return int(value) if whole else value
-
-
-_TYPES: dict[str, Any] = {
-    "number": float,
-    "whole": int,
-    "flag": bool,
-    "pair": bool,
-    "names": list[str],
-    "sets": list[str],
-}
-_MAY_BE_WHOLE = ("k", "closeness")  # numbers that a manifest shows as they were written
-# A parameter that is given in another way for another method has an option of its own.
-_RENAMED = {
-    ("generalise", "suppress"): "suppress_share",
-    ("generalise", "weights"): "column_weights",
-    ("keys", "within"): "within_column",
-}
-MECHANISM_OPTIONS = {name: MechanismOption(*row) for name, row in OPTIONS.items()}
-
-
-def take_mechanism_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that takes `**parameters` an option for each parameter of a mechanism."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    more = [
-        inspect.Parameter(name, keyword, default=None, annotation=option.annotation())
-        for name, option in MECHANISM_OPTIONS.items()
-    ]
-    return options.with_signature(command, [*own, *more])
-
-
-def option_of(method: str, parameter: str) -> str:
-    """Return the name of the option that gives a parameter of a method."""
-    return _RENAMED.get((method, parameter), parameter)
-
-
-def mechanism_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a mechanism for the options that were given (not None)."""
-    parameters = {option: parameter for (_, parameter), option in _RENAMED.items()}
-    return {
-        parameters.get(name, name): MECHANISM_OPTIONS[name].read(name, value)
-        for name, value in given.items()
-        if value is not None
-    }
+# In the help of a method: first what nearly everybody gives, after the options of the method.
+FREQUENT = ("schema", "output", "to", "ledger", "outside", "force", "as_json", "help")
 
 
 def check_one_place(what: str, output: Path | None, to: str | None) -> None:
@@ -242,12 +148,3 @@ def check_one_place(what: str, output: Path | None, to: str | None) -> None:
         raise ParameterError(f"Say where the {what} by --output or --to, not both.")
     if output is None and to is None:
         raise ParameterError(f"Say where the {what}: --output FOLDER or --to ADDRESS.")
-
-
-def _json_file(parameter: str, path: Path) -> Any:
-    """Read public weights or a taxonomy, which are too long for the command line."""
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError):
-        allowed = "a readable file of JSON"
-        raise ParameterError.of("publish", parameter, allowed, str(path)) from None

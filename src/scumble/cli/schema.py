@@ -12,6 +12,8 @@ from scumble.cli import bars, console, options
 from scumble.model.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scumble.model.schema.schema import Schema
 
 _SHOWN_VALUES = 40  # of a list in a schema that is printed on a terminal
@@ -79,7 +81,7 @@ def infer(
     known = options.types(types)
     schema = propose(known)
     if sys.stdin.isatty() and sys.stderr.isatty() and not as_json:
-        answers = _ask_for_types(schema)
+        answers = ask_for_types(schema, lambda default: typer.prompt("Number", default, err=True))
         schema = propose({**known, **answers}) if answers else schema
     if output is not None:
         schema.save(output, force=force)
@@ -98,8 +100,8 @@ def infer(
         )
 
 
-def _ask_for_types(schema: Schema) -> dict[str, str]:
-    """Ask on the terminal for the types between which only the owner can choose."""
+def ask_for_types(schema: Schema, ask: Callable[[str], str]) -> dict[str, str]:
+    """Ask for the types between which only the owner can choose; `ask` takes a proposal."""
     answers = {}
     for attribute in schema:
         if not attribute.either:
@@ -114,7 +116,7 @@ def _ask_for_types(schema: Schema) -> dict[str, str]:
         default = "1" if attribute.domain is not None else "-"
         answer = ""
         while answer not in numbers:
-            answer = str(typer.prompt("Number", default, err=True)).strip()
+            answer = str(ask(default)).strip()
         if answer != "-":
             answers[attribute.name] = attribute.either[int(answer) - 1]
     return answers

@@ -299,6 +299,21 @@ def constructor_parameters(kind: type[Mechanism]) -> tuple[ParameterInfo, ...]:
     )
 
 
+# A parameter whose name means something else in another method has an option of its own.
+_OPTIONS = {
+    ("frapp", "k"): "prior-multiple",
+    ("alphabeta", "k"): "prior-multiple",
+    ("generalise", "suppress"): "suppress-share",
+    ("generalise", "weights"): "column-weights",
+    ("keys", "within"): "within-column",
+}
+
+
+def option_name(method: str, parameter: str) -> str:
+    """The option of `scumble publish METHOD` that gives a parameter, without its dashes."""
+    return _OPTIONS.get((method, parameter), parameter.replace("_", "-"))
+
+
 def _described(base: type) -> dict[str, str]:
     """The section `Parameters:` of a docstring: one line `name: text` each, which may go on in
     lines that are indented further.

@@ -236,7 +236,7 @@ def _choose(
     if _tells_rows(schema, options):
         source = open_source(source, table=options.table, query=options.query)
         options = replace(options, table=None, query=None)
-        rows = _count_rows(source, schema)
+        rows = count_rows(source, schema)
     best = recommend(schema, rows=rows or TYPICAL_ROWS, epsilon=epsilon, delta=delta).best
     if rows is None:
         for_rows = f"The number of rows is not used: it was chosen for {TYPICAL_ROWS:,} rows."
@@ -252,7 +252,7 @@ def _tells_rows(schema: Schema, options: PublishOptions) -> bool:
     return person is None and whole and counted and options.outside != "drop"
 
 
-def _count_rows(source: Source, schema: Schema) -> int | None:
+def count_rows(source: Source, schema: Schema) -> int | None:
     """Return the number of rows of a table; None if it can be read only once."""
     if getattr(source, "once", False):
         return None

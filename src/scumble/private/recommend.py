@@ -43,7 +43,7 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
-from scumble.private.mechanism import Mechanism, create
+from scumble.private.mechanism import Mechanism, create, option_name
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.perturbation.guarantees import NINETEEN, shown_error
 from scumble.private.summaries.base import product_moments
@@ -154,7 +154,7 @@ class Recommendation:
         if self.method != DATABASE:
             return publish_command(source, self.method, self.parameters, schema, output)
         words = ["scumble", "db", "create", output, source, "--schema", schema]
-        return shlex.join([*words, *_options(self.parameters)])
+        return shlex.join([*words, *_options(self.method, self.parameters)])
 
 
 @dataclass(frozen=True)
@@ -260,18 +260,17 @@ def publish_command(
     source: str, method: str, parameters: Mapping[str, Any], schema: str, output: str
 ) -> str:
     """Return the shell command that publishes a table by a method with these parameters."""
-    words = ["scumble", "publish", source, "--schema", schema, "--method", method]
-    return shlex.join([*words, *_options(parameters), "-o", output])
+    words = ["scumble", "publish", method, source, "--schema", schema]
+    return shlex.join([*words, *_options(method, parameters), "-o", output])
 
 
-def _options(parameters: Mapping[str, Any]) -> list[str]:
+def _options(method: str, parameters: Mapping[str, Any]) -> list[str]:
     """Return parameters as words of a command; a list of SQL counts stands as QUERIES."""
     words = []
     for name, value in parameters.items():
-        flag = f"--{name.replace('_', '-')}"
         if value is None or value is False:
             continue
-        words.append(flag)
+        words.append(f"--{option_name(method, name)}")
         if name == "queries" and isinstance(value, list | tuple):
             words.append("QUERIES")
         elif isinstance(value, list | tuple):

@@ -296,14 +296,14 @@ def test_the_command(tmp_path: Path) -> None:
     pq.write_table(private, tmp_path / "people.parquet")
     (tmp_path / "pools.json").write_text(json.dumps(POOLS))
     where = (tmp_path / "people.parquet", "-s", tmp_path / "schema.json", "-o", tmp_path / "r")
-    method = ("-m", "aroma", "--k", "5", "--each", "--pool", tmp_path / "pools.json")
-    done = run("publish", *where, *method)
+    method = ("--k", "5", "--each", "--pool", tmp_path / "pools.json")
+    done = run("publish", "aroma", *where, *method)
     assert done.code == 0, done.err
     release = sc.open(tmp_path / "r")
     assert [channel.attributes for channel in release.evidence.channels] == [("job",), ("health",)]
     found = run("ask", tmp_path / "r", "SELECT COUNT(*) FROM t WHERE job = 'cook' AND health = 1")
     assert found.code == 0, found.err
-    refused = run("publish", *where[:-1], tmp_path / "s", *method, "--closeness", "2")
+    refused = run("publish", "aroma", *where[:-1], tmp_path / "s", *method, "--closeness", "2")
     assert refused.code == 2
     assert "Aroma with --each goes without --closeness" in refused.err
     audited = run("audit", tmp_path / "r")

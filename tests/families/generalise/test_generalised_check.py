@@ -103,7 +103,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     SCHEMA.replace(hierarchy).save(tmp_path / "people.toml")
     source, schema, view = (str(tmp_path / name) for name in ("people.csv", "people.toml", "view"))
     done = run(
-        *("publish", source, "--schema", schema, "--method", "generalise", "--k", "3"),
+        *("publish", "generalise", source, "--schema", schema, "--k", "3"),
         *("--recoding", "global", "--suppress-share", "0.1", "-o", view),
     )
     assert done.code == 0, done.err
@@ -120,7 +120,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         assert words in done.out
     assert "intersection" in done.out
     assert run("audit", view, "--joined", view).code != 0
-    done = run("publish", source, "--schema", schema, "--method", "anatomy", "--l", "2", "-o", view)
+    done = run("publish", "anatomy", source, "--schema", schema, "--l", "2", "-o", view)
     assert "export" not in done.err
     report = subjects.of_release(Path(view), ["age"], 2)
     assert report.learned is not None

@@ -253,7 +253,7 @@ def test_a_release_in_postgresql(engine, postgresql, tmp_path, cluster) -> None:
     pq.write_table(people(400, schema()), path, row_group_size=50)
     sc.publish(path, schema(), sc.Uniform(epsilon=1), engine=engine, to=places[0])
     (tmp_path / "schema.toml").write_text(schema().dumps())
-    words = ["publish", "people.parquet", "-s", "schema.toml", "-m", "uniform", "-e", "1"]
+    words = ["publish", "uniform", "people.parquet", "-s", "schema.toml", "-e", "1"]
     words += ["--to", places[1], "--engine", "spark", "--master", cluster.master]
     subprocess.run(
         [str(Path(sys.executable).with_name("scumble")), *words, "--staging", "staging"],
@@ -464,7 +464,7 @@ class TestCommand:
     def test_publishes_what_one_process_does(self, cluster, tmp_path) -> None:
         pq.write_table(people(400, schema()), tmp_path / "people.parquet")
         (tmp_path / "schema.toml").write_text(schema().dumps())
-        words = ["people.parquet", "-s", "schema.toml", "-m", "uniform", "-e", "1"]
+        words = ["uniform", "people.parquet", "-s", "schema.toml", "-e", "1"]
         words += ["--insecure-seed", "1", "-o"]
         on_spark = ["--engine", "spark", "--master", cluster.master, "--staging", "staging"]
         for more in (["here"], ["there", *on_spark]):

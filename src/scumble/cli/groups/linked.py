@@ -1,9 +1,9 @@
-"""The command link: several tables about the same people, published under one promise."""
+"""The command `publish linked`: several tables about the same people, under one promise."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -11,91 +11,148 @@ import typer
 
 from scumble.cli import bars, console, options, printing, publish_options
 from scumble.model.errors import ParameterError
-from scumble.model.schema.toml import nearest
+from scumble.model.relational import is_address
 from scumble.public.archive.relations import check_can_write_linked
 
-Tables = Annotated[
-    Path, typer.Argument(metavar="TABLES.toml", help="The tables, their keys, and the promise.")
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME=FILE...", help="The tables, the people first: people=p.csv visits=v.csv."
+    ),
+]
+Schemas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema",
+        "-s",
+        metavar="NAME=FILE",
+        help="Schema of a table; repeatable. By default that of v.csv is v.toml beside it.",
+    ),
+]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="NAME=COLUMN", help="Column of a table that names people; repeatable."
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attributes",
+        "-a",
+        metavar="NAME=COLUMNS",
+        help="What to publish of a table, as people=age,sex; repeatable. Needed for the people; of "
+        "other tables, those of the person that rows depend on are among them.",
+    ),
+]
+TableNames = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME=TABLE", help="The table to read in a database."),
+]
+Queries = Annotated[
+    list[str] | None,
+    typer.Option("--query", metavar="NAME=SQL", help="A SELECT to read from postgresql://..."),
 ]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases."),
 ]
-_OF_A_TABLE = {
-    "source": str,
-    "table": str,
-    "query": str,
-    "schema": str,
-    "key": str,
-    "columns": list,
-}
-_PROMISE = ("epsilon", "delta", "neighbours")
-_CHOICES = ("contribution", "extra", "workload", "weights")
-_NEEDED = ("source", "schema", "key")
+NOT_TAKEN = ("attributes", "person")  # parameters of Synthesis that are said for each table
 
 
-def link(
-    tables: Tables,
-    output: Output = None,
-    to: publish_options.ReleaseAddress = None,
-    ledger: options.Ledger = None,
-    outside: options.Outside = "error",
-    reveal: publish_options.Reveal = False,
-    jobs: publish_options.PublishJobs = 1,
-    insecure_seed: publish_options.InsecureSeed = None,
-    as_json: options.Json = False,
-) -> None:
-    """Publish several tables about the same people under one promise, by synthesis.
+@dataclass(frozen=True)
+class LinkedOptions:
+    """The tables, how they are read, and where the releases go."""
 
-    The file has a section [synthesis] with epsilon, delta, neighbours and contribution, and for
-    each table, the people first, [tables.NAME] with source, schema, key and columns, and with table
-    or query if the source is a database.
-    """
+    sources: Sources
+    schema: Schemas = None
+    key: Keys = None
+    columns: Columns = None
+    table: TableNames = None
+    query: Queries = None
+    output: Output = None
+    to: publish_options.ReleaseAddress = None
+    ledger: options.Ledger = None
+    outside: options.Outside = "error"
+    reveal: publish_options.Reveal = False
+    jobs: publish_options.PublishJobs = 1
+    insecure_seed: publish_options.InsecureSeed = None
+    as_json: options.Json = False
+
+
+def publish_linked(given: LinkedOptions, promise: Mapping[str, Any]) -> None:
+    """Publish the tables; `promise` has the parameters of Synthesis but its attributes."""
     from scumble.families import class_of
     from scumble.private.publish import publish
 
-    found = _read(tables)
-    goes = _place(output, to, list(found["tables"]))
-    people, first = next(iter(found["tables"].items()))
-    if "columns" not in first:
-        raise ParameterError(f"[tables.{people}] in '{tables}' needs columns: what is published.")
-    _check_promise(f"[synthesis] in '{tables}'", found["synthesis"])
-    mechanism = class_of("synthesis")(first["columns"], **found["synthesis"])
+    sources = _of_tables("NAME=FILE", given.sources)
+    if len(sources) < 2:
+        raise ParameterError("Give the people and another table, as people=p.csv visits=v.csv.")
+    people, *others = sources
+    columns = {
+        name: options.columns([each])
+        for name, each in _of_tables("--attributes", given.columns, sources).items()
+    }
+    if people not in columns:
+        raise ParameterError(f"Say what to publish of the people: --attributes {people}=COLUMNS.")
+    children = {name: columns[name] for name in others if name in columns}
+    if children and len(children) < len(others):
+        raise ParameterError("Give --attributes of all tables, or of the people only.")
+    keys = _of_tables("--key", given.key, sources)
+    missing = [name for name in sources if name not in keys]
+    if missing:
+        raise ParameterError(f"Say which column names people: --key {missing[0]}=COLUMN.")
+    goes = _place(given.output, given.to, list(sources))
+    mechanism = class_of("synthesis")(columns[people], **promise)
     with bars.working("Publishing"):
         release = publish(
-            **_tables(tables, found["tables"]),
-            mechanism=mechanism,
-            outside=cast(Any, outside),
-            reveal=reveal,
-            seed=insecure_seed,
-            ledger=ledger,
-            jobs=jobs,
+            sources,
+            _schemas(given.schema, sources),
+            mechanism,
+            keys=keys,
+            children=children or None,
+            table=_of_tables("--table", given.table, sources) or None,
+            query=_of_tables("--query", given.query, sources) or None,
+            outside=cast(Any, given.outside),
+            reveal=given.reveal,
+            seed=given.insecure_seed,
+            ledger=given.ledger,
+            jobs=given.jobs,
         )
-        release.save(goes, insecure=insecure_seed is not None)
+        release.save(goes, insecure=given.insecure_seed is not None)
     for name, each in release.tables.items():
         for remark in getattr(each, "remarks", ()):
             console.say(f"Note: {name}: {remark}")
-    printing.show_linked(release, goes, as_json)
+    printing.show_linked(release, goes, given.as_json)
 
 
-def _tables(file: Path, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the parameters of `publish` that describe the tables."""
-    _, *others = tables
-    children = {name: tables[name]["columns"] for name in others if "columns" in tables[name]}
-    if children and len(children) < len(others):
-        raise ParameterError(f"Give columns of all tables in '{file}', or of the people only.")
-    place = file.resolve().parent
+def _of_tables(
+    option: str, given: Sequence[str] | None, known: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return what was given as NAME=..., by the name of the table."""
+    found: dict[str, str] = {}
+    for pair in given or ():
+        name, _, value = pair.partition("=")
+        if not name or not value:
+            allowed = option if "=" in option else f"{option} NAME=COLUMN"
+            raise ParameterError(f"Name the table: {allowed}. Got {pair!r} instead.")
+        if known and name not in known:
+            listed = ", ".join(known)
+            raise ParameterError(f"{option} names no table '{name}'. The tables are {listed}.")
+        if name in found:
+            raise ParameterError(f"The table '{name}' is given twice.")
+        found[name] = value
+    return found
 
-    def given(entry: str) -> dict[str, Any]:
-        return {name: each[entry] for name, each in tables.items() if entry in each}
 
+def _schemas(given: Sequence[str] | None, sources: Mapping[str, str]) -> dict[str, Path]:
+    """Return the schema file of each table."""
+    found = {name: Path(file) for name, file in _of_tables("--schema", given, sources).items()}
+    for name, source in sources.items():
+        if name not in found and is_address(source):
+            raise ParameterError(f"Say which schema the table has: --schema {name}=FILE.")
     return {
-        "source": {name: _path(place, each) for name, each in given("source").items()},
-        "schema": {name: place / each for name, each in given("schema").items()},
-        "keys": given("key"),
-        "children": children or None,
-        "table": given("table") or None,
-        "query": given("query") or None,
+        name: found.get(name, Path(source).with_suffix(".toml")) for name, source in sources.items()
     }
 
 
@@ -110,60 +167,3 @@ def _place(output: Path | None, to: str | None, names: list[str]) -> Path | str:
     folder = Path() if output is None else output
     check_linked_folder(folder)
     return folder
-
-
-def _path(folder: Path, source: str) -> str:
-    """Return a source as it is read: a path beside the file, or the address of a database."""
-    return source if "://" in source else str(folder / source)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """Return the sections of a file of tables, or raise ParameterError."""
-    try:
-        found = tomllib.loads(options.read_text(file))
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError(f"The file '{file}' is not TOML: {error}.") from None
-    sections = [found.get(name) for name in ("synthesis", "tables")]
-    if set(found) != {"synthesis", "tables"} or not all(isinstance(s, dict) for s in sections):
-        known = "the sections [synthesis] and [tables.NAME]"
-        others = sorted(set(found) - {"synthesis", "tables"})
-        got = f"; it has {', '.join(others)}" if others else ""
-        raise ParameterError(f"'{file}' needs {known} only{got}.")
-    for name, table in found["tables"].items():
-        _check_table(f"[tables.{name}] in '{file}'", table)
-    if not found["tables"]:
-        raise ParameterError(f"'{file}' names no tables.")
-    return found
-
-
-def _refuse_unknown(where: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse keys that a section does not have."""
-    known = tuple(known)
-    for key in given:
-        if key not in known:
-            hint = nearest(key, known)
-            raise ParameterError(
-                f"{where}: unknown key '{key}'; the keys are {', '.join(known)}.{hint}"
-            )
-
-
-def _check_promise(where: str, given: dict[str, Any]) -> None:
-    """Refuse parameters that several tables do not have, and a promise that is not complete."""
-    _refuse_unknown(where, given, (*_PROMISE, *_CHOICES))
-    missing = [name for name in _PROMISE if name not in given]
-    if missing:
-        raise ParameterError(f"{where} needs {' and '.join(missing)}.")
-
-
-def _check_table(where: str, table: Any) -> None:
-    """Refuse a section of a table with other entries than those that it may have."""
-    if not isinstance(table, dict):
-        raise ParameterError(f"{where} must be a section with {', '.join(_NEEDED)}.")
-    _refuse_unknown(where, table, _OF_A_TABLE)
-    missing = [name for name in _NEEDED if name not in table]
-    if missing:
-        raise ParameterError(f"{where} needs {' and '.join(missing)}.")
-    for name, value in table.items():
-        if not isinstance(value, _OF_A_TABLE[name]):
-            kind = "a list of names" if _OF_A_TABLE[name] is list else "a text"
-            raise ParameterError(f"{name} of {where} must be {kind}.")

@@ -4,6 +4,10 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=6,
+    use="classic",
     mechanisms={"aroma": "Aroma"},
+    publishes={
+        "aroma": "every row; the true value among k values; not DP",
+    },
     channels=("pool",),
 )

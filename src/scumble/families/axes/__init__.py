@@ -4,5 +4,10 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=8,
+    use="counts",
     mechanisms={"hierarchy": "Hierarchy", "wavelet": "Wavelet"},
+    publishes={
+        "hierarchy": "counts of blocks of several sizes, for ranges",
+        "wavelet": "differences of blocks, for ranges and many columns",
+    },
 )

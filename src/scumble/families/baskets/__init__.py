@@ -4,7 +4,12 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=14,
+    use="lists",
     mechanisms={"baskets": "Baskets", "diffpart": "DiffPart"},
+    publishes={
+        "baskets": "frequent items and sets of items",
+        "diffpart": "whole baskets that many people have",
+    },
     designs={
         "hub tables": ("HubTables", "HubReader"),
         "itemsets": ("Itemsets", "ItemsetReader"),

@@ -4,6 +4,10 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=16,
+    use="synthetic",
     mechanisms={"dirichlet": "Dirichlet"},
+    publishes={
+        "dirichlet": "rows drawn within strata",
+    },
     evidence={"synthetic": "Synthetic"},
 )

@@ -4,6 +4,10 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=13,
+    use="lists",
     mechanisms={"keys": "Keys"},
+    publishes={
+        "keys": "values of an unlisted category that enough people have",
+    },
     designs={"open": ("OpenKeys", "OpenKeysReader")},
 )

@@ -4,6 +4,10 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=3,
+    use="classic",
     mechanisms={"partition": "Partition"},
+    publishes={
+        "partition": "every row, perturbed within sub-tables; not DP",
+    },
     channels=("split",),
 )

@@ -4,6 +4,11 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=1,
+    use="rows",
     mechanisms={"uniform": "Uniform", "subset": "Subset"},
+    publishes={
+        "uniform": "every row; sensitive values kept, or drawn anew",
+        "subset": "every row; the sensitive value hidden in a set",
+    },
     channels=("uniform", "subset"),
 )

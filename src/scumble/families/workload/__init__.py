@@ -4,5 +4,9 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=10,
+    use="counts",
     mechanisms={"workload": "Workload"},
+    publishes={
+        "workload": "sums that answer given questions best",
+    },
 )

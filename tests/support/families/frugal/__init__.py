@@ -4,5 +4,9 @@ from scumble.model.family import Family
 
 FAMILY = Family(
     order=99,
+    use="counts",
     mechanisms={"frugal": "Frugal"},
+    publishes={
+        "frugal": "a noisy count of every cell, for less",
+    },
 )

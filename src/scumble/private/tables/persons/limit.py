@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,20 @@ def check_rows_of_people(source: Source, unit: Unit) -> None:
                 "leave rows out of the table, or choose a method that counts, which leaves them "
                 "out itself."
             )
+
+
+def shares_kept(source: Source, person: str, bounds: Sequence[int]) -> dict[int, float]:
+    """Return which share of the rows each bound on the rows of a person keeps. It is read from the
+    private data, for the eyes of the owner.
+    """
+    source.require([person])
+    limits = {most: RowLimit(person, most) for most in bounds}
+    kept, rows = dict.fromkeys(bounds, 0), 0
+    for batch in source.batches([person]):
+        rows += batch.num_rows
+        for most, limit in limits.items():
+            kept[most] += int(limit.keep(batch.column(person))[0].sum())
+    return {most: number / max(rows, 1) for most, number in kept.items()}
 
 
 class RowLimit:

@@ -1,0 +1,256 @@
+"""`scumble publish SOURCE`: at most five questions, and then a release."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import scumble as sc
+from scumble.audit import report
+from scumble.cli import guide
+from scumble.model.errors import ParameterError
+from scumble.model.schema.unit import Unit
+from scumble.private.tables.open import open_source
+from scumble.private.tables.persons import limit
+from scumble.private.tables.persons.limit import shares_kept
+from tests.support.terminal import child_command, on_terminal, run
+
+UNIT = ["2", "PatientID", "n", "3"]  # one event of a person, of whom three rows count
+ROLES = ["illness", "PatientID", "y"]  # secret; not published; these are all values
+REST = ["1", "2", "stays-release"]  # questions; balanced; the folder
+
+
+class Script:
+    """Answers, and the prompts that they were given to. An answer None takes the proposal."""
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: str, default: str) -> str:
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0)
+        return default if answer is None else answer
+
+
+@pytest.fixture
+def ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with stays.csv, of 200 people with one to four rows, in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"P{person},{person % 3},{'mf'[person % 2]},{('flu', 'asthma')[stay % 2]}"
+        for person in range(200)
+        for stay in range(1 + person % 4)
+    ]
+    (tmp_path / "stays.csv").write_text("\n".join(["PatientID,age,sex,illness", *rows]) + "\n")
+    return tmp_path
+
+
+def ask(script: Script, *, yes: bool = False, schema: Path | None = None) -> None:
+    guide.publish_guided(guide.Guided("stays.csv", schema=schema), guide.Questions(script, yes))
+    assert script.answers == []
+
+
+def test_five_questions_end_in_a_release_a_certificate_and_a_command(ward, capsys):
+    ask(Script(*UNIT, *ROLES, *REST))
+    names = {"stays.csv", "stays.toml", "stays-release", "stays-release-certificate.html"}
+    assert {path.name for path in ward.iterdir()} == names
+    schema = sc.Schema.load("stays.toml")
+    assert schema.unit == Unit("PatientID", 3)
+    assert [each.name for each in schema.sensitive] == ["illness"]
+    assert schema.from_data == ()
+    release = sc.open("stays-release")
+    assert release.manifest.parameters["epsilon"] == 1
+    assert "PatientID" not in release.evidence.columns
+    shown = capsys.readouterr()
+    for part in (
+        "Published:      age, sex, illness",
+        "Not published:  PatientID",
+        "Protected:      Up to 3 rows of a person count; PatientID names the person.",
+        "The number of rows is private, so 10,000 are assumed.",
+        "balanced (ε = 1): Someone who already believed a guess with 10 % can reach",
+    ):
+        assert part in shown.err
+    command = shown.out.splitlines()[-1].strip()
+    assert command.startswith("scumble publish ")
+    again = run(*shlex.split(command)[1:], "--force", "--json")
+    assert again.code == 0, again.err
+    assert again.json["parameters"] == dict(release.manifest.parameters)
+
+
+def test_the_certificate_names_table_unit_and_promise(ward):
+    ask(Script(*UNIT, *ROLES, *REST))
+    page = (ward / "stays-release-certificate.html").read_text("utf-8")
+    assert "<title>Privacy certificate: stays</title>" in page
+    assert "Up to 3 rows of a person count; PatientID names the person." in page
+    assert str(sc.open("stays-release").guarantees[0]).replace("'", "&#39;") in page
+    assert "Owner, signature" in page
+    assert '<p class="outcome whole">' in page
+
+
+def test_shares_of_rows_are_read_only_if_the_owner_agrees(ward, capsys, monkeypatch):
+    ask(Script("2", "PatientID", "y", "2", *ROLES, *REST))
+    told = capsys.readouterr().err
+    # 200 people, a quarter each with 1, 2, 3 and 4 rows: 500 rows.
+    for most, share in {"1": 40, "2": 70, "5": 100, "10": 100}.items():
+        assert f"{most:>2} of each person: {share} % of the rows" in told
+    monkeypatch.setattr(limit, "shares_kept", None)
+    (ward / "stays.toml").unlink()
+    ask(Script(*UNIT, *ROLES, "1", "2", "again"))
+    assert "% of the rows" not in capsys.readouterr().err
+
+
+def test_shares_of_rows_that_bounds_keep(ward):
+    assert shares_kept(open_source("stays.csv"), "PatientID", (1, 3)) == {1: 0.4, 3: 0.9}
+
+
+def test_an_answer_that_is_not_allowed_is_asked_again(ward, capsys):
+    script = Script(
+        *("3", "2"), *("PatientId", "PatientID"), *("maybe", "n"), *("0", "3"),
+        *("ilness", "illness"), "PatientID", "y",
+        *("many", "1"), *("0", "2"), *("stays.csv", "stays-release"),
+    )  # fmt: skip
+    ask(script)
+    told = capsys.readouterr().err
+    for sentence in (
+        "Type a number from 1 to 2.",
+        "There is no column 'PatientId'. Did you mean 'PatientID'?",
+        "Type y or n.",
+        "Type a whole number above 0.",
+        "There is no column 'ilness'. Did you mean 'illness'?",
+        "Type a number from 1 to 4.",
+        "stays.csv already exists. Choose another name.",
+    ):
+        assert sentence in told
+
+
+def test_proposals_come_from_the_table(ward):
+    """The person from repeats, roles from the columns; the unit of no person is a row."""
+    script = Script(None, None, None, None, None, None, "y", None, None, None)
+    ask(script)
+    assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 5)
+    assert sc.open("stays-release").manifest.parameters["epsilon"] == 0.46
+
+
+def test_yes_takes_only_what_no_promise_depends_on(ward):
+    script = Script(*UNIT, *ROLES, "1")
+    ask(script, yes=True)
+    assert [prompt.split()[0] for prompt in script.prompts] == [
+        "Which", "Which", "Show", "How", "Secret,", "Not", "Are", "Which",
+    ]  # fmt: skip
+    assert Path("stays-release").exists()
+
+
+def test_what_a_schema_states_is_not_asked(ward):
+    ask(Script(*UNIT, *ROLES, *REST))
+    (ward / "stays.toml").rename("own.toml")
+    script = Script("3", "1", "tables")
+    ask(script, schema=Path("own.toml"))
+    assert not Path("stays.toml").exists()
+    text = Path("own.toml").read_text().replace('unit = "person"\n', "", 1)
+    kept = [line for line in text.splitlines() if not line.startswith(("person", "most_rows"))]
+    Path("silent.toml").write_text("\n".join(kept))
+    ask(Script(*UNIT, "1", "1", "two"), schema=Path("silent.toml"))
+    assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 3)
+    assert sc.Schema.load("silent.toml").unit is None
+
+
+def test_values_that_may_be_secret_keep_their_mark(ward, capsys):
+    ask(Script(*UNIT, *ROLES[:2], "n", *REST))
+    assert set(sc.Schema.load("stays.toml").from_data) == {"age", "sex", "illness"}
+    assert "no promise covers" in capsys.readouterr().err
+
+
+def test_live_questions_get_a_database(ward, capsys):
+    ask(Script("1", *ROLES, "4", "2", "asked"))
+    shown = capsys.readouterr()
+    assert "Created the database asked." in shown.out
+    with sc.Database.open("asked", source="stays.csv") as database:
+        assert database.answer("SELECT COUNT(*) FROM t WHERE age < 2").stderr > 0
+    assert "scumble db create asked stays.csv --schema stays.toml" in shown.out
+
+
+def test_who_needs_rows_is_told_how_to_draw_them(ward, capsys):
+    ask(Script(*UNIT, *ROLES, "2", "2", "stays-release"))
+    line = next(each for each in capsys.readouterr().out.splitlines() if "Draw rows" in each)
+    assert run(*shlex.split(line.partition("scumble ")[2])).code == 0
+    assert Path("rows.csv").exists()
+
+
+def test_codes_and_dates_are_asked_about_and_columns_left_out_say_why(ward, capsys):
+    """What numbers mean only the owner knows; free text is not published, and says so."""
+    lines = (ward / "stays.csv").read_text().splitlines()
+    rows = [f"{row},{1 + k % 4},text {k}" for k, row in enumerate(lines[1:] * 3)]
+    (ward / "stays.csv").write_text("\n".join([f"{lines[0]},code,note", *rows]) + "\n")
+    ask(Script(*UNIT, "2", "1", *ROLES, *REST))
+    told = capsys.readouterr().err
+    assert "What are the values of 'code'?" in told
+    assert "note: not published. Nearly every value occurs once" in told
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def fail(*_: object, **__: object) -> None:
+    raise ParameterError("no")
+
+
+@pytest.mark.parametrize("stop", [interrupt, fail])
+def test_what_does_not_end_leaves_nothing(
+    ward: Path, monkeypatch: pytest.MonkeyPatch, stop: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(report, "page", stop)
+    with pytest.raises((KeyboardInterrupt, ParameterError)):
+        ask(Script(*UNIT, *ROLES, *REST))
+    assert [path.name for path in ward.iterdir()] == ["stays.csv"]
+
+
+def test_without_a_terminal_it_says_what_to_write(ward):
+    done = run("publish", "stays.csv")
+    assert done.code == 2
+    assert "there is no terminal" in done.err
+    infer = done.err.partition("Write instead: scumble ")[2].partition(", check that file")[0]
+    publish = done.err.partition("and then: scumble ")[2].removesuffix(".\n")
+    assert run(*shlex.split(infer)).code == 0
+    made = run(*shlex.split(publish))
+    assert made.code == 0, made.err
+    given = run("publish", "stays.csv", "--schema", "stays.toml")
+    assert "Write instead: scumble publish auto stays.csv --schema stays.toml" in given.err
+
+
+def test_on_a_terminal(ward):
+    typed = "".join(f"{answer}\n" for answer in [*UNIT, *ROLES, *REST])
+    words = [*child_command(), "publish", "stays.csv"]
+    done = on_terminal(words, folder=ward, typed=typed)
+    assert done.code == 0, done.text
+    assert "1. What does one row stand for?" in done.text
+    assert "5. Where to?" in done.text
+    assert "The same again, without questions:" in done.text
+    assert Path("stays-release").is_dir()
+
+
+@pytest.mark.parametrize("typed", ["", "2\nPatientID\n"])
+def test_ctrl_c_at_a_question_leaves_nothing(ward, typed):
+    done = on_terminal(
+        [*child_command(), "publish", "stays.csv"], folder=ward, typed=typed, interrupt=4
+    )
+    assert done.code == 130
+    assert "Stopped. Nothing was left half-written." in done.text
+    assert "Traceback" not in done.text
+    assert [path.name for path in ward.iterdir()] == ["stays.csv"]
+
+
+def test_auto_takes_the_recommended_method(place, tmp_path):
+    words = ("publish", "auto", place / "people.csv", "-s", place / "people.toml", "-e", "1", "-o")
+    done = run(*words, tmp_path / "v")
+    assert done.code == 0, done.err
+    assert "was chosen by scumble.recommend" in done.err
+    best = sc.recommend(place / "people.toml", rows=3000, epsilon=1).best
+    assert sc.open(tmp_path / "v").manifest.mechanism == best.method
+    assert run(*words, tmp_path / "v").code == 6
+    nothing = run("publish", "auto", place / "people.csv", "-s", place / "people.toml")
+    assert (nothing.code, "--epsilon" in nothing.err) == (2, True)
