@@ -51,7 +51,7 @@ def test_nobody_waits_for_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(plan.AnswerPlan, "groups", asked_meanwhile)
         assert db.cost(BY_N)["new numbers"] == 2 * MANY - 1  # the sum where n is 0 is known
         db.used_after(BY_N)
-        db.outline(BY_N)
+        db.describe_result(BY_N)
     assert inside == [False] * 3
 
 
