@@ -133,7 +133,7 @@ def test_publish_says_what_it_promises(place, tmp_path):
     done = run("publish", "uniform", *options(place, tmp_path / "v"), "--epsilon", "1")
     assert done.code == 0, done.err
     text = " ".join(done.out.split())
-    assert "gave 10 % to a value of condition, can end at most at 23.2 %" in text
+    assert "believed a value of condition with 10 %, can reach at most 23.2 %" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["v"]
 
 

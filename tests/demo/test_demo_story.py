@@ -112,7 +112,7 @@ def test_page_shows_everything(told):
         for guarantee in release.guarantees:
             assert str(guarantee) in text
             assert all(limit in text for limit in guarantee.limits)
-    assert "can end at most at 23.2 %" in text
+    assert "can reach at most 23.2 %" in text
 
 
 def test_without_the_plotting_library(told, monkeypatch, tmp_path):

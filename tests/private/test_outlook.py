@@ -111,7 +111,7 @@ def test_a_large_epsilon_is_warned_of():
         [caution] = mechanism.cautions(SCHEMA)
         assert "hides next to nothing" in caution
     release = sc.publish(table(50), SCHEMA, sc.Histogram(["age"], epsilon=20, neighbours="replace"))
-    assert "may end at 99.9 %. With ε = 1 that is at most 23.2 %." in release.remarks[0]
+    assert "may reach 99.9 %. With ε = 1 that is at most 23.2 %." in release.remarks[0]
 
 
 def test_boxes_of_values_without_order_are_warned_of(subtests):

@@ -117,7 +117,7 @@ def _for_rows(promise: Guarantee, rows: int) -> str:
         if end < 1:
             most = posterior_at_most(prior, gamma_for_rho(prior, end) ** rows)
             return (
-                f"{person}: about all of them together the attacker can end at most at "
+                f"{person}: with a guess about all of them together, one can reach at most "
                 f"{percent_at_most(most)}."
             )
     return f"{person}, and this is about one of them: more rows tell an attacker more."

@@ -286,8 +286,8 @@ def test_the_sentence_of_the_promise(tmp_path):
     with database(tmp_path / "private", epsilon=0.5, noise=8, seed=None) as db:
         assert str(db.guarantee) == (
             "All answers together, now and later, change the odds of anything about one person by "
-            "a factor of at most 1.649 (ε = 0.5): an attacker who knows everybody else, and "
-            "gave 10 % to something, ends at most at 15.5 %."
+            "a factor of at most 1.649 (ε = 0.5). Someone who knows everybody else, and already "
+            "believed a guess with 10 %, can reach at most 15.5 %."
         )
         assert "rows the table has is not hidden" in " ".join(db.guarantee.limits)
 

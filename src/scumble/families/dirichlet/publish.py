@@ -243,8 +243,8 @@ class Dirichlet(Summary):
             trust="central",
             proof=proof,
             sentence=(
-                f"Hidden is what {target} says about one person: an attacker who knows everybody "
-                f"else, and gave 10 % to a guess about that, can end at most at "
+                f"This hides what {target} says about any one person. Someone who knows everybody "
+                f"else, and already believed a guess about that with 10 %, can reach at most "
                 f"{percent_at_most(end)} (ε = {at_most(self._epsilon)}{but})."
             ),
             limits=self._limits(),

@@ -252,8 +252,8 @@ def large_epsilon_warning(epsilon: float | Fraction) -> str:
     end = posterior_at_most(prior, gamma_for_epsilon(min(given, Fraction(LARGEST_EPSILON))))
     one = posterior_at_most(prior, gamma_above_epsilon(Fraction(1)))
     return (
-        f"ε = {at_most(given)} hides next to nothing: an attacker who gave "
-        f"{percent_at_most(prior)} to a guess may end at {percent_at_least(end)}. "
+        f"ε = {at_most(given)} hides next to nothing: someone who believed a guess with "
+        f"{percent_at_most(prior)} may reach {percent_at_least(end)}. "
         f"With ε = 1 that is at most {percent_at_most(one)}."
     )
 

@@ -75,18 +75,20 @@ class Sample:
 
     def _sentence(self, promise: Guarantee, epsilon: Fraction, delta: Fraction) -> str:
         added = promise.neighbourhood == "add or remove one person"
-        what = "whether one person is in the table" if added else "what the row of one person says"
+        what = (
+            "whether any one person is in the table" if added else "what any one person's row says"
+        )
         before = f"ε = {at_most(promise.parameters['epsilon'])}"
         drawn = (
-            f"Hidden is {what}. A share of {at_least(self.rate)} of the people was drawn, in "
+            f"This hides {what}. A share of {at_least(self.rate)} of the people was drawn, in "
             f"secret, which turns {before} of the method into ε = {at_most(epsilon)}"
         )
         if delta:
             return f"{drawn} with δ = {at_most(delta)}."
         end = posterior_at_most(Fraction(1, 10), gamma_above_epsilon(epsilon))
         return (
-            f"{drawn}: an attacker who knows everybody else, but not who was drawn, and gave 10 % "
-            f"to a guess about that, can end at most at {percent_at_most(end)}."
+            f"{drawn}. Someone who knows everybody else, but not who was drawn, and already "
+            f"believed a guess about that with 10 %, can reach at most {percent_at_most(end)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -123,8 +123,8 @@ class DatabaseTerms:
         end = posterior_at_most(Fraction(1, 10), gamma)
         sentence = (
             f"All answers together, now and later, change the odds of anything about one person by "
-            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}): an "
-            "attacker who knows everybody else, and gave 10 % to something, ends at most at "
+            f"a factor of at most {at_most(gamma)} (ε = {at_most(self.epsilon)}). Someone who "
+            "knows everybody else, and already believed a guess with 10 %, can reach at most "
             f"{percent_at_most(end)}."
         )
         return Guarantee(

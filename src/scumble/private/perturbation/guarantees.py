@@ -69,8 +69,8 @@ class ProtectedValue:
         end = posterior_at_most(prior, gamma)
         proof = "γ ≤ ρ2(1−ρ1)/(ρ1(1−ρ2)): Evfimievski, Gehrke, Srikant, PODS 2003, statement 1"
         sentence = (
-            f"An attacker who knows everybody else's {self.kind}, and gave "
-            f"{percent_at_least(prior)} to {self.property}, can end at most at "
+            f"Someone who knows everybody else's {self.kind}, and already believed "
+            f"{self.property} with {percent_at_least(prior)}, can reach at most "
             f"{percent_at_most(end)}."
         )
         numbers = {"rho1": float_at_most(prior), "rho2": float_at_least(end)}

@@ -170,14 +170,15 @@ class ProtectedSummary(Summary):
             percent_at_most(posterior_at_most(Fraction(1, 10), gamma_above_epsilon(loss)))
             for loss in (self._odds(1), self._odds(2))
         )
-        attacker = "an attacker who knows everybody else, and gave 10 % to a guess about that,"
-        epsilon = f"(ε = {at_most(self._epsilon)}{self._but()})"
+        reached = (
+            "Someone who knows everybody else, and already believed a guess about that with 10 %, "
+            f"can reach at most {once} (ε = {at_most(self._epsilon)}{self._but()})"
+        )
         if self.unit.neighbours == "replace":
-            hidden = "Hidden is what the rows of one person say"
-            return f"{hidden}: {attacker} can end at most at {once} {epsilon}."
+            return f"This hides what any one person's rows say. {reached}."
         return (
-            f"Hidden is whether one person is in the table: {attacker} can end at most at {once} "
-            f"{epsilon}; about what the rows of a person in the table say, at most at {twice}."
+            f"This hides whether any one person is in the table. {reached}; with a guess about "
+            f"what the rows of a person in the table say, at most {twice}."
         )
 
     def _odds(self, steps: int) -> Fraction:

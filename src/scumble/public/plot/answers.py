@@ -151,7 +151,7 @@ def _posterior_axis(axes: Axes, epsilons: Sequence[float], prior: float) -> None
     top.set_xticks(epsilons, [percent_at_most(end) for end in ends])
     top.minorticks_off()
     top.set_xlabel(
-        f"an attacker who gave {percent_at_least(prior)} to a value can end at most at", color=INK
+        f"someone who believed a value with {percent_at_least(prior)} can reach at most", color=INK
     )
 
 
