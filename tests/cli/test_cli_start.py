@@ -147,6 +147,11 @@ def test_a_method_tells_its_promise_and_its_options_only():
     assert sections == ["Arguments:", "Options of histogram:", "Options:", "Rarely used:"]
 
 
+def test_the_help_of_every_method_is_short():
+    for method in (*mechanisms(), "auto", "linked"):
+        assert len(run("publish", method, "--help").out.splitlines()) <= 70, method
+
+
 def test_a_terminal_without_greek_letters(place):
     """Text loses a letter; JSON loses nothing."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -66,9 +66,7 @@ Ledger = Annotated[
 ]
 Outside = Annotated[
     str,
-    typer.Option(
-        "--outside", metavar="CHOICE", help="A value outside its domain: error, drop or missing."
-    ),
+    typer.Option("--outside", metavar="CHOICE", help="Values outside: error, drop or missing."),
 ]
 Seal = Annotated[
     str | None,
@@ -118,7 +116,7 @@ Basket = Annotated[
     typer.Option(
         "--basket",
         metavar="COLUMN",
-        help="The file has one item a row: group the rows by this column into lists.",
+        help="One item a row: group the rows by this column.",
     ),
 ]
 Order = Annotated[

@@ -21,8 +21,7 @@ ReleaseAddress = Annotated[
     typer.Option(
         "--to",
         metavar="ADDRESS",
-        help="Table for the release: postgresql://user@host/database/schema.name or "
-        "sqlite:///file.db/name.",
+        help="Table instead: postgresql://... or sqlite:///file.db/name.",
     ),
 ]
 Part = Annotated[
@@ -30,7 +29,7 @@ Part = Annotated[
     typer.Option(
         "--part",
         metavar="VALUE",
-        help="Only the rows of this part: a value of the --parts column of the ledger.",
+        help="One part only: a value of the ledger's --parts column.",
     ),
 ]
 Sample = Annotated[
@@ -38,7 +37,7 @@ Sample = Annotated[
     typer.Option(
         "--sample",
         metavar="SHARE",
-        help="Draw this share of the people, in secret: a stronger promise, a larger error.",
+        help="Draw this share of the people, in secret.",
     ),
 ]
 SourceQuery = Annotated[
@@ -47,13 +46,11 @@ SourceQuery = Annotated[
 ]
 PublishJobs = Annotated[
     int,
-    typer.Option(
-        "--jobs", "-j", metavar="NUMBER", help="Processes that read and perturb rows; same release."
-    ),
+    typer.Option("--jobs", "-j", metavar="NUMBER", help="Processes; the release is the same."),
 ]
 Engine = Annotated[
     str,
-    typer.Option("--engine", metavar="CHOICE", help="Where rows are read: local or spark."),
+    typer.Option("--engine", metavar="CHOICE", help="local or spark."),
 ]
 Master = Annotated[
     str | None,
@@ -64,12 +61,12 @@ Staging = Annotated[
     typer.Option(
         "--staging",
         metavar="FOLDER",
-        help="spark: a private folder that all its machines see under this path.",
+        help="spark: a private folder that all its machines see.",
     ),
 ]
 InsecureCluster = Annotated[
     bool,
-    typer.Option("--insecure-cluster", help="spark: run although it does not encrypt its network."),
+    typer.Option("--insecure-cluster", help="spark: run although its network is not encrypted."),
 ]
 Reveal = Annotated[bool, typer.Option("--reveal", help="Let messages quote private values.")]
 InsecureSeed = Annotated[
