@@ -59,7 +59,7 @@ def test_a_claim_below_the_truth_is_refuted_and_one_at_it_stands(mechanism):
 def test_the_command_and_its_certificate_refute_an_epsilon_of_aroma(tmp_path):
     """The best guess in this game is within ε = 1, which the method does not have."""
     certificate = tmp_path / "report.html"
-    given = "audit --method aroma --k 20 --values 7 --claim-epsilon 1 --runs 500".split()
+    given = "audit --method aroma --parameter k=20 --values 7 --claim-epsilon 1 --runs 500".split()
     found = CliRunner().invoke(app, [*given, "-o", str(certificate)])
     assert found.exit_code == PromiseError.exit_code
     assert "so that no ε holds" in found.output

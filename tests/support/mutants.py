@@ -583,8 +583,8 @@ MUTANTS = (
     Mutant(
         "all entries have the same salt",
         "private/journal/entries.py",
-        "text = canonical({**payload, _SALT: secrets.token_hex(16)})",
-        "text = canonical({**payload, _SALT: 32 * '0'})",
+        "return canonical({**payload, _SALT: secrets.token_hex(16)})",
+        "return canonical({**payload, _SALT: 32 * '0'})",
         (
             (
                 "private/journal/test_journal_verify.py"

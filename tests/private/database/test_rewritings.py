@@ -307,8 +307,8 @@ SQUARES = (
         "SUM(age * kids) / COUNT(*) - SUM(age) * SUM(kids) / COUNT(*) / COUNT(*)",
     ),
     (
-        "CORR(age, kids)",
-        "CORR(kids, age)",
+        "COVAR_POP(age, kids) / (STDDEV_POP(age) * STDDEV_POP(kids))",
+        "COVAR_POP(kids, age) / (STDDEV_POP(kids) * STDDEV_POP(age))",
         "COVAR_POP(age, kids) / STDDEV_POP(age) / STDDEV_POP(kids)",
         "(AVG(age * kids) - AVG(age) * AVG(kids)) / STDDEV_POP(age) / STDDEV_POP(kids)",
     ),
