@@ -199,7 +199,7 @@ def test_releases_in_databases(system: str, tmp_path, request) -> None:
         sc.open(place)
 
 
-@pytest.mark.parametrize("command", [["query", "SELECT COUNT(*) FROM t"], ["show"], ["audit"]])
+@pytest.mark.parametrize("command", [["ask", "SELECT COUNT(*) FROM t"], ["show"], ["audit"]])
 def test_commands(command: list[str], tmp_path) -> None:
     forged(small(), "s", "w").save(tmp_path / "view")
     [verb, *rest] = command

@@ -197,12 +197,12 @@ def test_the_posterior_in_the_sentence_by_enumeration(neighbours: str) -> None:
     content = worst((1, 0), (0, 1))
     if neighbours == "replace":
         assert content == pytest.approx(23.2, abs=0.05)
-        assert "at most at 23.2 %" in sentence
+        assert "reach at most 23.2 %" in sentence
     else:
         assert worst((1, 0), (0, 0)) == pytest.approx(23.2, abs=0.05)
         assert content == pytest.approx(45.1, abs=0.05)
-        assert "at most at 23.2 %" in sentence
-        assert sentence.endswith("at most at 45.1 %.")
+        assert "reach at most 23.2 %" in sentence
+        assert sentence.endswith("at most 45.1 %.")
 
 
 def test_only_the_counted_attributes_are_published() -> None:

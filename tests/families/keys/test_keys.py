@@ -468,7 +468,7 @@ def test_the_promise_in_words():
     [promise] = sc.Keys("query", keys=3, **GIVEN).guarantee(SCHEMA)
     assert promise.statement == "(ε, δ)-DP"
     assert promise.parameters == {"epsilon": 1.0, "delta": 1e-4, "contribution": 3}
-    assert "at most at 45.1 %" in promise.sentence  # e^2 in odds
+    assert "reach at most 45.1 %" in promise.sentence  # e^2 in odds
     assert any("drawn at random" in limit for limit in promise.limits)
     assert any("1/(10 · people)" in limit for limit in promise.limits)
 

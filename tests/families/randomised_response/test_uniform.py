@@ -211,8 +211,8 @@ def test_every_promise_has_its_limits() -> None:
 
 def test_a_small_prior_is_not_rounded_up() -> None:
     promise = sc.Uniform(rho1=0.0001, rho2=0.0099).guarantee(schema())[1]
-    assert "gave 0.01 %" in str(promise)
-    assert "at most at 0.99 %" in str(promise)
+    assert "with 0.01 %" in str(promise)
+    assert "reach at most 0.99 %" in str(promise)
 
 
 def test_rows_left_out_are_said_in_promises_and_answers() -> None:
