@@ -484,7 +484,7 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     fields = {"kind": "database", "name": "people", "epsilon": "0.2", "noise": "50"}
     assert "A live database protects one row" in browser.post(f"{draft}/check", **fields).text
     page = browser.post(f"{draft}/schema", unit="row", then="")
-    assert "One row stands for one person." in browser.post(f"{draft}/check", **fields).text
+    assert "Every row is another person." in browser.post(f"{draft}/check", **fields).text
     text = owned.service.workshop.draft(draft.rpartition("/")[2]).schema.dumps()
     unstated = text.replace('unit = "row"\n', "")
     page = browser.post(f"{draft}/schema", toml=unstated)
