@@ -119,7 +119,10 @@ def of_release(
     return Report(
         subject=f"the release {_name(folder)}",
         findings=findings,
-        promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
+        promises=[
+            *([] if release.schema.unit is None else [release.schema.unit.describe()]),
+            *(f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees),
+        ],
         not_protected=[*_seen(release), *limits],
         facts={
             "method": manifest.mechanism,

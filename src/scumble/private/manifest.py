@@ -127,6 +127,9 @@ def _for_rows(promise: Guarantee, rows: int) -> str:
                 f"{person}: with a guess about all of them together, one can reach at most "
                 f"{percent_at_most(most)}."
             )
+    if promise.statement == "k-anonymity":
+        least = int(numbers["k"])
+        return f"{person}: a group of {least} rows may be of {-(-least // rows)} people only."
     return f"{person}, and this is about one of them: more rows tell an attacker more."
 
 
