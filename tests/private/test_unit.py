@@ -93,7 +93,7 @@ def test_rows_say_what_the_promise_becomes() -> None:
     local, posterior, guess = release.guarantees
     assert "A person may have 3 rows here: for all of them together, ε is at most 3." in str(local)
     end = posterior_at_most(Fraction(1, 10), gamma_for_epsilon(Fraction(3)))
-    assert f"at most at {100 * float(end):.1f} %" in str(posterior).rpartition("together")[2]
+    assert f"at most {100 * float(end):.1f} %" in str(posterior).rpartition("together")[2]
     assert "this is about one of them" in str(guess)
     single = sc.publish(STAYS, UNSTATED.with_unit(), sc.Uniform(epsilon=1))
     assert not any("A person may have" in str(promise) for promise in single.guarantees)

@@ -484,7 +484,7 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     fields = {"kind": "database", "name": "people", "epsilon": "0.2", "noise": "50"}
     assert "A live database protects one row" in browser.post(f"{draft}/check", **fields).text
     page = browser.post(f"{draft}/schema", unit="row", then="")
-    assert "One row stands for one person." in browser.post(f"{draft}/check", **fields).text
+    assert "Every row is another person." in browser.post(f"{draft}/check", **fields).text
     text = owned.service.workshop.draft(draft.rpartition("/")[2]).schema.dumps()
     unstated = text.replace('unit = "row"\n', "")
     page = browser.post(f"{draft}/schema", toml=unstated)
@@ -492,6 +492,28 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     refused = browser.post(f"{draft}/check", **fields)
     assert (refused.status_code, "what one row stands for" in refused.text) == (422, True)
     browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
+def test_a_release_of_people_says_whom_it_protects(owned):
+    """A unit is asked for before any work begins, and stands in what is told of the data set."""
+    unstated = owned.schema.replace('unit = "row"\n', "")
+    people = owned.schema.replace('"row"', '"person"\nperson = "person"\nmost_rows = 3')
+    bodies = (marginals(epsilon=0.1), {"epsilon": 0.1, "noise": 50})
+    for body in bodies:
+        refused = make(owned, name="who", source="more", **{**body, "schema": unstated})
+        assert (refused.status_code, "what one row stands for" in refused.text) == (422, True)
+    job = make(owned, name="who", source="more", **{**bodies[1], "schema": people})
+    assert "A live database protects one row" in finished(owned, job, "failed")["problem"]
+    job = make(owned, name="who", source="more", **{**bodies[0], "schema": people})
+    assert "At most 3 rows of each person" in str(finished(owned, job)["result"]["remarks"])
+    told = owned.call("analyst", "GET", "datasets/who").json()
+    sentence = "Up to 3 rows of a person count; person names the person."
+    assert told["protected"] == sentence
+    assert "counts at most 3 rows of each person" in str(owned.ask(COUNT, dataset="who").json())
+    browser = Browser(owned, "owner")
+    for page in ("data/who", "data/who/audit", "data/who/certificate"):
+        assert sentence in browser.get(f"/{page}").text
     browser.http.close()
 
 

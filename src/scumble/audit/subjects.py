@@ -57,6 +57,11 @@ ROWS_ONLY = (
     "These measures compare rows with rows. They do not bound what an attacker learns who knows "
     "more than the columns named quasi."
 )
+ROWS_OF_PERSON = (
+    "A person may have {} rows (most_rows), and these measures take each row for a person: who "
+    "knows several rows of somebody finds that person more easily, and different values of a group "
+    "may all be one person's."
+)
 NOT_COMPARED = "Only a release by generalise with rows is compared with its table."
 Progress = Callable[[int], None]
 Check = Callable[[Release], Iterable[Finding]]
@@ -114,7 +119,10 @@ def of_release(
     return Report(
         subject=f"the release {_name(folder)}",
         findings=findings,
-        promises=[f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees],
+        promises=[
+            *([] if release.schema.unit is None else [release.schema.unit.describe()]),
+            *(f"{promise!r} Proof: {promise.proof}." for promise in release.guarantees),
+        ],
         not_protected=[*_seen(release), *limits],
         facts={
             "method": manifest.mechanism,
@@ -266,12 +274,14 @@ def of_table(
     is for the owner of the table. `progress` is called with the number of rows read: all rows for
     the quasi-identifiers, and once more for each sensitive attribute.
     """
+    schema.check_unit()
+    most = 1 if schema.unit is None else schema.unit.most_rows
     rows = Rows(
         open_source(source, table=table), schema, outside=outside, progress=_in_all(progress)
     )
     quasi = [attribute.name for attribute in schema.published if attribute.role == "quasi"]
     sensitive = [attribute.name for attribute in schema.sensitive]
-    findings = [anonymity_finding(anonymity(classes(rows, quasi, None)), k)]
+    findings = [anonymity_finding(anonymity(classes(rows, quasi, None)), k, most)]
     for name in sensitive:
         ordered = not isinstance(schema[name].domain, Category)
         groups = classes(rows, quasi, name)
@@ -283,7 +293,11 @@ def of_table(
     return Report(
         subject="the table",
         findings=findings,
-        not_protected=[ROWS_ONLY, "This report is made of the private table: it is for its owner."],
+        not_protected=[
+            *([ROWS_OF_PERSON.format(most)] if most > 1 else []),
+            ROWS_ONLY,
+            "This report is made of the private table: it is for its owner.",
+        ],
         facts={"quasi-identifiers": quasi, "sensitive": sensitive},
     )
 

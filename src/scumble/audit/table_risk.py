@@ -293,18 +293,26 @@ def _packed(columns: Sequence[Integers], sizes: Sequence[int]) -> tuple[Integers
 # What the figures mean, in sentences.
 
 
-def anonymity_finding(found: Anonymity, k: int | None) -> Finding:
-    """Return how anonymous a table is; "refuted" if `k` is claimed and not reached."""
+def anonymity_finding(found: Anonymity, k: int | None, most_rows: int = 1) -> Finding:
+    """Return how anonymous a table is; "refuted" if `k` is claimed and not reached. Of a group in
+    which a person may have `most_rows` rows, only the least number of people is known.
+    """
+    people = -(-found.k // most_rows)
     alone, few = found.alone / found.rows, found.few / found.rows
     sentence = (
-        f"The smallest group of people who agree in all quasi-identifiers has {found.k}; "
+        f"The smallest group of {'people who' if most_rows == 1 else 'rows that'} agree in all "
+        f"quasi-identifiers has {found.k}; "
         f"{percent_at_least(alone)} of the rows are alone in theirs, {percent_at_least(few)} share "
         "it with fewer than four others. The row of a person who is known to be in the table is "
         f"found with probability {found.average_risk:.3g} on average, {found.largest_risk:.3g} at "
         "worst."
     )
+    if most_rows > 1:
+        sentence += (
+            f" A person may have {most_rows} rows: the group may be of {people} people only."
+        )
     claim = "k-anonymity" if k is None else f"k-anonymity with k = {k}"
-    return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or found.k >= k, k)
+    return _measured("k-anonymity", claim, sentence, found.to_dict(), k is None or people >= k, k)
 
 
 def diversity_findings(

@@ -267,14 +267,6 @@ def _ask_unit(schema: Schema, source: Any, questions: Questions) -> Schema:
     return schema.with_roles(identifier=[column]).with_unit(column, most)
 
 
-def _unit_sentence(schema: Schema) -> str:
-    if schema.unit is None or schema.unit.person is None:
-        return "Every row is another person."
-    most, person = schema.unit.most_rows, schema.unit.person
-    rows = "One row of each person counts" if most == 1 else f"Up to {most} rows of a person count"
-    return f"{rows}; {person} names the person."
-
-
 def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
     """Return the schema with the roles of the columns, and with values that the owner has read."""
     from scumble.cli.schema import ask_for_types
@@ -388,6 +380,7 @@ def _public_rows(given: Guided, source: Any, schema: Schema) -> int | None:
 
 def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str], rows: int | None) -> None:
     """Print what will be published, how, and what will not."""
+    from scumble.model.schema.unit import Unit
     from scumble.private.recommend import TYPICAL_ROWS
 
     best = advice.best
@@ -396,7 +389,7 @@ def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str], rows: int
     console.say("\nThe plan")
     console.say(f"  Published:      {', '.join(published)}")
     console.say(f"  Not published:  {', '.join(others) or 'nothing'}")
-    console.say(f"  Protected:      {_unit_sentence(schema)}")
+    console.say(f"  Protected:      {(schema.unit or Unit()).describe()}")
     console.say(f"  Method:         {best.method}, {best.setting}. {best.reason}")
     if rows is None:
         console.say(f"  The number of rows is private, so {TYPICAL_ROWS:,} are assumed.")
@@ -463,6 +456,7 @@ def _make_release(given: Guided, schema: Schema, advice: Advice, output: Path, f
     from scumble.audit.report import Certified, page, write_owner_only
     from scumble.audit.subjects import of_release
     from scumble.cli.publish import show_made
+    from scumble.model.schema.unit import Unit
     from scumble.private.publish import publish
 
     certificate = _certificate_file(output)
@@ -482,7 +476,8 @@ def _make_release(given: Guided, schema: Schema, advice: Advice, output: Path, f
             schema.save(file)
         with bars.working("Checking the release"):
             report = of_release(output)
-        about = Certified(_stem(given.source), _unit_sentence(schema), str(release.guarantees[0]))
+        who = (schema.unit or Unit()).describe()
+        about = Certified(_stem(given.source), who, str(release.guarantees[0]))
         write_owner_only(certificate, page(report, about=about))
     show_made(release, output, as_json=False)
     console.echo(f"The certificate is in {certificate}. Its schema is in {file}.")

@@ -111,6 +111,8 @@ def show_dataset(address: str, facts: Mapping[str, Any]) -> None:
     console.echo(f"{address}: {facts.get('title') or facts['name']}", style="bold")
     rows = [[each.name, each.role, _domain(each)] for each in Schema.from_dict(facts["schema"])]
     table(["column", "role", "domain"], rows, text_columns=3)
+    if facts.get("protected"):  # a server of an earlier version does not say it
+        console.echo(f"Protected: {facts['protected']}")
     heading("Promised")
     bullets(facts["guarantees"])
     heading("Not promised")
@@ -312,6 +314,8 @@ def _print_schema(release: Release) -> None:
     rows = [[each.name, each.role, _domain(each)] for each in shown]
     table(["column", "role", "domain"], rows, text_columns=3)
     _print_left_out(release)
+    if release.schema.unit is not None:
+        console.echo(f"Protected: {release.schema.unit.describe()}")
 
 
 def _print_left_out(release: Release) -> None:

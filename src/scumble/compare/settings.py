@@ -165,7 +165,10 @@ def _short(value: Any) -> str:
 
 
 def schema_to_compare(schema: Schema) -> Schema:
-    """Return the published attributes of a schema. Raise ParameterError if none is sensitive."""
+    """Return the published attributes of a schema. Raise ParameterError if none is sensitive, and
+    SchemaError if nobody said what one row stands for.
+    """
+    schema.check_unit()
     if not schema.sensitive:
         raise ParameterError(
             "Comparing needs a sensitive attribute: it says what an attacker wants to learn. Write "

@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import (
     Guarantee,
     Guarantees,
@@ -23,9 +24,10 @@ from scumble.model.privacy.guarantee import (
 )
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.schema.schema import Schema
+from scumble.private.ledger.terms import group_loss
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.tables.rows import Rows
-from scumble.public.manifest import SEEDED, Manifest
+from scumble.public.manifest import SEEDED, Manifest, rows_of_person
 
 EXISTS = {
     "error": "That a release exists tells that every value lies in its domain.",
@@ -70,7 +72,7 @@ def manifest_of(
     A `sample` of the people makes the promises stronger. `grouped` says that rows of single items
     were made into lists.
     """
-    shown = _shown(schema, evidence)
+    shown = replace(_shown(schema, evidence), unit=mechanism.stated_unit(schema))
     worst = _weakened(mechanism, shown, outside, grouped)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
     promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
@@ -95,10 +97,11 @@ def for_people(
 ) -> tuple[Guarantee, ...]:
     """Return the promises with what becomes of them for a person with several rows.
 
-    Publishers protect each row by itself, so that the factors of all rows of a person multiply.
+    A mechanism that does not limit the rows of a person protects each of them by itself, so that
+    the factors of all of them multiply.
     """
     unit = schema.unit
-    if unit is None or not unit.several or not isinstance(mechanism, Publisher):
+    if unit is None or not unit.several or mechanism.limits_rows:
         return tuple(promises)
     return tuple(
         replace(each, sentence=f"{each.sentence} {_for_rows(each, unit.most_rows)}")
@@ -108,10 +111,14 @@ def for_people(
 
 def _for_rows(promise: Guarantee, rows: int) -> str:
     """Return what a promise about one row says about a person with up to `rows` rows."""
-    numbers, person = promise.parameters, f"A person may have {rows} rows here"
-    if promise.statement == "ε-LDP":
-        together = at_most(rows * Fraction(numbers["epsilon"]))
-        return f"{person}: for all of them together, ε is at most {together}."
+    numbers, person = promise.parameters, rows_of_person(rows)
+    if promise.statement in ("ε-LDP", "ε-DP", "(ε, δ)-DP"):
+        one = PrivacyLoss(Fraction(numbers["epsilon"]), delta=Fraction(numbers.get("delta", 0)))
+        together = group_loss(one, rows)
+        if together.delta < Fraction(1, 2):  # a larger one promises nothing
+            delta = f" and δ at most {at_most(together.delta)}" if one.delta else ""
+            at_once = f"ε is at most {at_most(together.epsilon)}{delta}"
+            return f"{person}: for all of them together, {at_once}."
     if promise.statement == "(ρ1, ρ2)-privacy":
         prior, end = Fraction(numbers["rho1"]), Fraction(numbers["rho2"])
         if end < 1:
@@ -120,6 +127,9 @@ def _for_rows(promise: Guarantee, rows: int) -> str:
                 f"{person}: with a guess about all of them together, one can reach at most "
                 f"{percent_at_most(most)}."
             )
+    if promise.statement == "k-anonymity":
+        least = int(numbers["k"])
+        return f"{person}: a group of {least} rows may be of {-(-least // rows)} people only."
     return f"{person}, and this is about one of them: more rows tell an attacker more."
 
 

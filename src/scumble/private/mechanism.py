@@ -73,10 +73,17 @@ class Mechanism(ABC):
     def check(self, schema: Schema) -> None:
         """Raise an error if this mechanism cannot serve the schema. Called before rows are read."""
 
+    # Whether it counts a limited number of rows of each person. Others protect each row by itself.
+    limits_rows: ClassVar[bool] = False
+
     @property
     def names_people(self) -> bool:
         """Whether a parameter names the column of people, and so says what one row stands for."""
         return False
+
+    def stated_unit(self, schema: Schema) -> Unit | None:
+        """Return whom a release protects, by the schema or by a parameter."""
+        return schema.unit
 
     def for_unit(self, unit: Unit) -> Mechanism:
         """Return the mechanism that protects this unit. One that protects single rows returns
@@ -236,10 +243,11 @@ def protect_unit(mechanism: Mechanism, schema: Schema) -> Mechanism:
     """Return the mechanism that protects whom the schema says; refuse a schema that has an
     identifier and does not say it, unless the mechanism does.
     """
-    if mechanism.names_people:
-        return mechanism
-    schema.check_unit()
-    return mechanism if schema.unit is None else mechanism.for_unit(schema.unit)
+    if schema.unit is not None:
+        return mechanism.for_unit(schema.unit)
+    if not mechanism.names_people:
+        schema.check_unit()
+    return mechanism
 
 
 def named_mechanism(name: str) -> type[Mechanism]:

@@ -376,7 +376,7 @@ def _run(
             reveal=options.reveal,
             progress=options.progress,
         )
-        if isinstance(mechanism, Publisher) and known.unit is not None:
+        if not mechanism.limits_rows and known.unit is not None:
             check_rows_of_people(read, known.unit)
         noise_seen = False
 

@@ -56,6 +56,11 @@ class Manifest:
         return tuple(found)
 
 
+def rows_of_person(most: int) -> str:
+    """Return the clause of a promise about one row that says how many a person may have."""
+    return f"A person may have {most} rows here"
+
+
 def _rows(most: object) -> str:
     return "1 row" if most == 1 else f"{most} rows"
 

@@ -170,6 +170,7 @@ class Dataset(ABC):
         return {
             **self.summary(),
             "schema": self.schema.select(self.columns).to_dict(),
+            "protected": None if self.schema.unit is None else self.schema.unit.describe(),
             "guarantees": [str(each) for each in self.guarantees],
             "limits": [*limits, *([REPEATS] if self.kind == "database" else [])],
         }

@@ -221,6 +221,27 @@ def test_persons_levels_and_records(engine, tmp_path) -> None:
 
 
 @pytest.mark.slow
+def test_the_privacy_unit_is_asked_for_and_kept(engine, tmp_path) -> None:
+    """A cluster counts as many rows of a person as one process, and refuses what it refuses."""
+    domain = schema()
+    table = people(400, domain).append_column("id", pa.array([n // 10 for n in range(400)]))
+    unstated = sc.Schema([sc.Attribute("id", "identifier"), *domain])
+    given = stored("frame", table, tmp_path, engine.session)
+    counts, rows = sc.Histogram(["age"], epsilon=50, neighbours="replace"), sc.Uniform(epsilon=1)
+    for mechanism in (counts, rows):
+        with pytest.raises(sc.SchemaError, match="what one row stands for"):
+            sc.publish(given, unstated, mechanism, engine=engine)
+    five = unstated.with_unit("id", 5)
+    found = sc.publish(given, five, counts, seed=1, engine=engine)
+    assert digest(found) == digest(sc.publish(table, five, counts, seed=1))
+    assert found.answer("SELECT COUNT(*) FROM t").value == pytest.approx(200, abs=30)
+    with pytest.raises(sc.SourceError, match="more than 5 rows"):
+        sc.publish(given, five, rows, engine=engine)
+    ten = sc.publish(given, unstated.with_unit("id", 10), rows, seed=1, engine=engine)
+    assert "A person may have 10 rows here" in str(ten.guarantees[0])
+
+
+@pytest.mark.slow
 def test_the_session_of_the_caller_stays_as_it_was(engine, session) -> None:
     from pyspark.sql import SparkSession
 

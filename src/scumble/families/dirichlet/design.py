@@ -83,6 +83,8 @@ def disclosure_bound(rows: int, values: int, prior: Fraction, epsilon: Fraction)
     From there on the ratio of neighbouring probabilities falls, so that a geometric series is
     above the tail. The bound is `values` times the largest tail of all ν.
     """
+    if prior >= least_prior(rows, epsilon):  # no rows change the odds by more
+        return 0.0
     start, others = float(prior), float(prior) * (values - 1)
     odds = float(gamma_for_epsilon(epsilon)) - 1
     # Beyond this number of people no number of rows is above the limit.

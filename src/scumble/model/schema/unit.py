@@ -38,6 +38,17 @@ class Unit:
         """Whether a person may have several rows that count."""
         return self.most_rows > 1
 
+    def describe(self) -> str:
+        """Return in a sentence who is protected."""
+        if self.person is None:
+            return "Every row is another person."
+        rows = (
+            "One row of each person counts"
+            if self.most_rows == 1
+            else f"Up to {self.most_rows} rows of a person count"
+        )
+        return f"{rows}; {self.person} names the person."
+
     def to_table(self) -> dict[str, Any]:
         """Return the keys of the unit in a schema, as JSON values."""
         if self.person is None:

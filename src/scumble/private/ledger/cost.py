@@ -134,7 +134,7 @@ def bill_of(
     `publish`.
     """
     _check_protected(schema.names, terms)
-    _check_rows(mechanism, schema, terms)
+    _check_rows(mechanism, schema, terms, part)
     claims, reason = _claims(mechanism, schema)
     if sample is not None:
         claims = [_sampled(each, mechanism, schema, sample) for each in claims]
@@ -144,10 +144,17 @@ def bill_of(
     return replace(found, part=part, column=None if column is None else _reading(column))
 
 
-def _check_rows(mechanism: Mechanism, schema: Schema, terms: LedgerTerms) -> None:
-    """Refuse to publish rows of people who may have more of them than the ledger says."""
+def _check_rows(mechanism: Mechanism, schema: Schema, terms: LedgerTerms, part: str | None) -> None:
+    """Refuse to publish rows of people who may have more of them than the ledger says, and a part
+    of a table in which a person may have rows in several parts.
+    """
+    if part is not None and schema.unit is not None and schema.unit.person is not None:
+        raise LedgerError(
+            f"A part is charged to its people only, and a person in '{schema.unit.person}' may "
+            "have rows in several parts: publish the whole table, by this column too."
+        )
     most = 1 if schema.unit is None else schema.unit.most_rows
-    if isinstance(mechanism, Publisher) and most > terms.contribution:
+    if not mechanism.limits_rows and most > terms.contribution:
         raise LedgerError(
             f"The ledger counts on at most {terms.contribution} rows of a person, and the schema "
             f"allows {most} (most_rows). Create a ledger with {setting('contribution', most)}."

@@ -57,6 +57,7 @@ class ProtectedSummary(Summary):
         "from zCDP by proposition 12"
     )
 
+    limits_rows: ClassVar[bool] = True
     limit: ClassVar[tuple[str, str]] = ("contribution", "row")  # of what a person adds
 
     epsilon: float
@@ -81,9 +82,19 @@ class ProtectedSummary(Summary):
     def names_people(self) -> bool:
         return self.person is not None
 
+    def stated_unit(self, schema: Schema) -> Unit | None:
+        if self.person is None or self.limit[0] != "contribution":
+            return schema.unit
+        return Unit(self.person, self.contribution)
+
     def for_unit(self, unit: Unit) -> Self:
         if unit.person is None:
             return self
+        if self.person not in (None, unit.person):
+            raise ParameterError(
+                f"{setting('person', self.person)}, and the schema names people by "
+                f"'{unit.person}': leave the first out, or change the second."
+            )
         if self.limit[0] != "contribution":  # such as keys: not rows are limited
             return replace(self, person=unit.person)
         if self.contribution not in (1, unit.most_rows):

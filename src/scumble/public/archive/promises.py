@@ -8,6 +8,7 @@ keep; it is refused. What is computed here is a number of the promise, from the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,9 @@ from scumble.model.privacy.computed import SLACK, Computed
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.privacy.stated_loss import StatedLoss
-from scumble.public.manifest import Manifest
+from scumble.public.manifest import Manifest, rows_of_person
 
+_ROWS_SAID = re.compile(rows_of_person(0).replace("0", "[0-9]+"))
 _CONVERTED = 1e-6  # relative, of an ε that is computed from ρ
 _BROKEN = (
     "{} was changed: the noise that it states does not keep what it promises. Ask for the release "
@@ -39,7 +41,9 @@ def check_promises(place: str, manifest: Manifest, folder: Path) -> None:
     the main promise of that kind. A statement that nobody knows is refused.
     """
     try:
-        if isinstance(manifest.evidence, Measurements):
+        if not _states_unit(manifest):
+            kept = False
+        elif isinstance(manifest.evidence, Measurements):
             kept = _keeps_privacy(manifest, manifest.evidence, folder)
         else:
             kept = _keeps_promises(manifest, folder)
@@ -49,6 +53,28 @@ def check_promises(place: str, manifest: Manifest, folder: Path) -> None:
         ) from None
     if not kept:
         raise ReleaseError(_BROKEN.format(place))
+
+
+def _states_unit(manifest: Manifest) -> bool:
+    """Return whether the promises are about the rows that a person may have by the schema: they
+    are counted up to that number, or each promise about one row says how many there may be.
+    """
+    unit, given = manifest.schema.unit, manifest.parameters
+    if not isinstance(manifest.evidence, Measurements):
+        most = 1 if unit is None else unit.most_rows
+        said = rows_of_person(most) if most > 1 else None
+        return all(_rows_said(each.sentence) == said for each in manifest.guarantees)
+    if unit is None or "contribution" not in given:
+        return True
+    if unit.person is None:
+        return given.get("person") is None or bool(given["contribution"] == 1)
+    return (given.get("person"), given["contribution"]) == (unit.person, unit.most_rows)
+
+
+def _rows_said(sentence: str) -> str | None:
+    """Return the clause about the rows of a person in the sentence of a promise."""
+    found = _ROWS_SAID.search(sentence)
+    return None if found is None else found.group()
 
 
 def check_linked_promises(

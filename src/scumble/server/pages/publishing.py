@@ -14,16 +14,15 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import ROLES
 from scumble.model.schema.unit import Unit
-from scumble.private.database.tables import queryable_schema
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.expectation import expectation
 from scumble.private.manifest import for_people
-from scumble.private.mechanism import create, mechanism_class, protect_unit
+from scumble.private.mechanism import mechanism_class
 from scumble.server.http.routes import OWNER, Call, Field, Result, Route
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
 from scumble.server.publishing.drafts import Draft
-from scumble.server.publishing.service import UPLOAD
+from scumble.server.publishing.service import UPLOAD, protected
 from scumble.server.service import Service
 
 _FIRST = ("uniform", "subset", "marginals", "histogram", "sparse")  # compared unless others are
@@ -230,14 +229,6 @@ def _stated_unit(before: Unit | None, form: Mapping[str, Any]) -> Unit | None:
     return Unit(person, int(most))
 
 
-def _describe_unit(unit: Unit | None) -> str:
-    """Return in a sentence who is protected."""
-    if unit is None or unit.person is None:
-        return "One row stands for one person."
-    rows = "one row" if unit.most_rows == 1 else f"{unit.most_rows} rows"
-    return f"'{unit.person}' names people, and at most {rows} of each of them count."
-
-
 # --- comparison and plan --------------------------------------------------------------------------
 
 
@@ -287,14 +278,11 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
     if schema is None:
         raise Problem(409, "There is no schema yet.")
     name, title = (str(form.get(each, "")).strip() for each in ("name", "title"))
-    if form.get("kind") == "database":
-        recipe = _database(form)
-        schema.check_unit()
-        queryable_schema(schema, None)  # raises SchemaError if it protects people with several rows
+    recipe = _database(form) if form.get("kind") == "database" else _release(draft, form)
+    mechanism = protected(schema, recipe)
+    if mechanism is None:
         promise, outlook = _database_promise(recipe)
     else:
-        recipe = _release(draft, form)
-        mechanism = protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
         known = schema.with_derived(getattr(mechanism, "names", ()))
         mechanism.check(known)
         promises = for_people(mechanism, known, mechanism.guarantee(known))
@@ -304,7 +292,7 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         "name": name,
         "title": title or name,
         "recipe": recipe,
-        "promise": [_describe_unit(schema.unit), *promise],
+        "promise": [(schema.unit or Unit()).describe(), *promise],
         "outlook": outlook,
         "bill": service.workshop.bill(schema, recipe),
         "form": {key: value for key, value in form.items() if key not in ("csrf", "toml")},

@@ -26,7 +26,7 @@ from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError, ScumbleError
 from scumble.model.long_work import part
 from scumble.model.schema.schema import Schema
-from scumble.private.database.tables import CodedRows
+from scumble.private.database.tables import CodedRows, queryable_schema
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import APPEND
 from scumble.private.journal.journal import Journal
@@ -34,7 +34,7 @@ from scumble.private.journal.sqlite_store import remove_unfinished
 from scumble.private.ledger.cost import bill_of, bill_of_database
 from scumble.private.ledger.ledger import Ledger
 from scumble.private.ledger.statement import refuse
-from scumble.private.mechanism import create, protect_unit
+from scumble.private.mechanism import Mechanism, create, protect_unit
 from scumble.server.catalogue import CODED, Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
@@ -47,6 +47,17 @@ _MADE = "datasets.json"
 _NUMBER = re.compile(r"[0-9a-f]{12}")  # of a draft
 _LAST_WORK = 60.0  # seconds that a process may still need after its server was killed
 _STAYS = "If the ledger was charged for it before, the charge stays."
+
+
+def protected(schema: Schema, recipe: Mapping[str, Any]) -> Mechanism | None:
+    """Return the method of a release, protecting whom the schema says; None for a database, which
+    protects one row. Raises SchemaError if the schema does not say what one row stands for.
+    """
+    if recipe["kind"] == "release":
+        return protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
+    schema.check_unit()
+    queryable_schema(schema, recipe["attributes"])
+    return None
 
 
 class PublishingService:
@@ -192,8 +203,8 @@ class PublishingService:
         if self.settings.ledger is None:
             return "No ledger is configured: nothing adds this up with other releases of the table."
         ledger = Ledger.open(self.settings.ledger)
-        if recipe["kind"] == "release":
-            mechanism = protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
+        mechanism = protected(schema, recipe)
+        if mechanism is not None:
             known = schema.with_derived(getattr(mechanism, "names", ()))
             bill = bill_of(mechanism, known, ledger.terms, outside="error", seeded=False)
         else:
@@ -220,7 +231,9 @@ class PublishingService:
         """
         check_name(name)
         folder = self._folder_of(name)
-        Schema.loads(schema)  # raises SchemaError before anything begins
+        known = Schema.loads(schema)  # raises SchemaError before anything begins
+        if recipe.get("parameters", {}).get("person") is None:
+            known.check_unit()
         settings = DatasetSettings(name, title=title or name)
         common: dict[str, Any] = {**self.place(source), "schema": schema, "folder": str(folder)}
         common["ledger"] = None if self.settings.ledger is None else str(self.settings.ledger)

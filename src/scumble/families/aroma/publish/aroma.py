@@ -38,6 +38,7 @@ from scumble.model.privacy.guarantee import (
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 from scumble.private.mechanism import Layout, Publisher
 from scumble.private.mechanism_metadata import SECRET_VALUES, Claim, ComparisonPreset
 from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
@@ -483,6 +484,15 @@ class Aroma(Publisher):
         """
         self._require_identifier()
         return delete(evidence, published, ids, book, folder)
+
+    def for_unit(self, unit: Unit) -> Aroma:
+        if self._identifier is not None and unit.person not in (None, self._identifier):
+            raise ParameterError(
+                f"Records are updated by {setting('identifier', self._identifier)}, and the schema "
+                f"names people by '{unit.person}': whether inserted records keep its most_rows "
+                "could not be checked. Name the same column in both."
+            )
+        return self
 
     def _require_identifier(self) -> str:
         if self._identifier is None:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from scumble.families.synthesis.publish.synthesis import Synthesis
+from scumble.model import errors
 from scumble.model.errors import DomainError, ParameterError, SchemaError, SourceError
 from scumble.model.long_work import portion, tell
 from scumble.model.privacy.accounting import epsilon_for, rho_for
@@ -71,11 +72,11 @@ def publish_linked(
 
     `sources` and `schemas` have the tables by name, that of the people first. `mechanism` says what
     is promised, and which columns of the people are published; its `contribution` is the most rows
-    of one person in each other table. `children` names the columns of each other table; those that
-    only the table of people has are the person's, so that rows depend on them. Without it, all
-    columns are named. `keys` names the identifier of people in each table. Rows of a key that no
-    person has are left out. `named` and `queries` say what is read of a source that is a database
-    or a file of several tables. `publish` publishes one table.
+    of one person in each other table, unless their schemas state it. `children` names the columns
+    of each other table; those that only the table of people has are the person's, so that rows
+    depend on them. Without it, all columns are named. `keys` names the identifier of people in each
+    table. Rows of a key that no person has are left out. `named` and `queries` say what is read of
+    a source that is a database or a file of several tables. `publish` publishes one table.
     """
     if not isinstance(mechanism, Synthesis):
         raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
@@ -86,6 +87,7 @@ def publish_linked(
     keys = _require_entries("keys", keys, sources)
     children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
+    mechanism = _limit_rows(mechanism, {name: known[name] for name in children}, keys)
     opened = _open_sources(sources, named, queries)
     parts = _make_plans(mechanism, next(iter(sources)), known, children, keys)
     for plan, schema in parts.values():
@@ -213,10 +215,42 @@ def _check(
         if schemas[name][keys[name]].role != "identifier":
             allowed = f"an attribute of '{name}' with the role identifier"
             raise ParameterError.of(owner, "keys", allowed, keys[name])
+        unit = schemas[name].unit
+        if unit is not None and unit.person not in (None, keys[name]):
+            raise ParameterError(
+                f"The schema of '{name}' names people by '{unit.person}', and "
+                f"{errors.named('keys')} by '{keys[name]}'. Name the same column in both."
+            )
     for name in children:
         _check_columns(name, children[name], schemas[name], mechanism)
         if number_of(name) in schemas[names[0]]:
             raise SchemaError(f"A column of people is called '{number_of(name)}': rename it.")
+
+
+def _limit_rows(
+    mechanism: Synthesis, others: Mapping[str, Schema], keys: Mapping[str, str]
+) -> Synthesis:
+    """Return the mechanism that counts as many rows of a person in each other table as the schemas
+    say; refuse those that do not say it, unless the mechanism does.
+    """
+    stated = set[int]()
+    for name, schema in others.items():
+        if schema.unit is not None:
+            stated.add(schema.unit.most_rows)
+        elif mechanism.contribution == 1:
+            raise SchemaError(
+                f"The schema of '{name}' does not say how many rows of a person count. Write unit "
+                f'= "person", person = "{keys[name]}", and most_rows = 5 at its top if at most 5 '
+                "shall count."
+            )
+        else:
+            stated.add(mechanism.contribution)
+    if len(stated) > 1 or (mechanism.contribution != 1 and {mechanism.contribution} != stated):
+        raise ParameterError(
+            "Linked tables count the same number of rows of a person in each but the first: give "
+            f"all of them the same most_rows, and the same {errors.named('contribution')} or none."
+        )
+    return replace(mechanism, contribution=stated.pop())
 
 
 def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism: Synthesis) -> None:
@@ -369,7 +403,10 @@ def _make_plans(
         )
         plans[name] = (
             plan,
-            Schema((*_select_attributes(schemas[name], [*columns, keys[name]]), *others)),
+            Schema(
+                (*_select_attributes(schemas[name], [*columns, keys[name]]), *others),
+                Unit(keys[name], mechanism.unit.rows),
+            ),
         )
     return plans
 
