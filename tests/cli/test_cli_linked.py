@@ -128,6 +128,13 @@ def test_linked_publishes_several_tables(folder: Path) -> None:
     assert "already exists" in again.err
 
 
+def test_linked_says_which_domains_were_read_from_the_data(folder: Path) -> None:
+    (folder / "visits.toml").write_text(SCHEMAS["visits"] + "\nfrom_data = true")
+    done = run(*given(folder), "-o", folder / "view")
+    assert "Note: visits: the domain of ward was read from the private data" in done.err
+    assert "The domain of ward was read from the private data" in done.out
+
+
 def test_linked_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:
     visits = pa.table({"person": range(60), "ward": ["eye", "ear"] * 30})
     pyarrow.parquet.write_table(visits, folder / "visits.parquet")

@@ -37,6 +37,8 @@ def histogram(**more: object) -> sc.Release:
         "SELECT COUNT(*), SUM(CASE WHEN ward = 'eye' THEN 1 ELSE 0 END) FROM t",
         "SELECT 2 * COUNT(*) FROM t WHERE ward = 'eye'",
         "SELECT ward, COUNT(*) FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1",
+        "SELECT MEDIAN(CASE WHEN ward = 'eye' THEN 1 ELSE 0 END) FROM t",
+        "SELECT VAR_POP(CASE WHEN ward = 'eye' THEN 1 ELSE 0 END) FROM t",
     ],
 )
 def test_every_answer_says_that_rows_of_a_person_were_left_out(sql: str) -> None:

@@ -73,7 +73,7 @@ def manifest_of(
     were made into lists.
     """
     shown = replace(_shown(schema, evidence), unit=mechanism.stated_unit(schema))
-    worst = _weakened(mechanism, shown, outside, grouped)
+    worst = limits_of_reading(mechanism, shown, outside, grouped)
     fine_print = (EXISTS[outside],) if outside in EXISTS else ()
     promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
     facts = mechanism.report(schema, evidence)
@@ -153,8 +153,10 @@ def _shown(schema: Schema, evidence: Evidence) -> Schema:
     return replace(shown, attributes=(*shown.attributes, *evidence.added))
 
 
-def _weakened(mechanism: Mechanism, schema: Schema, outside: str, grouped: bool) -> tuple[str, ...]:
-    """Limits of the promises that come from how the table was read, whatever the mechanism."""
+def limits_of_reading(
+    mechanism: Mechanism, schema: Schema, outside: str, grouped: bool = False
+) -> tuple[str, ...]:
+    """Return limits of the promises that come from how the table was read, of any mechanism."""
     limits = []
     if schema.from_data:
         names = ", ".join(schema.from_data)

@@ -127,8 +127,7 @@ class ReleaseAnswers:
                         given = {
                             key: estimator.null_sum(query, each) for key, each in given.items()
                         }
-                notes = self.manifest.left_out(query.attributes)
-                answers.append({key: _noted(each, notes) for key, each in given.items()})
+                answers.append(given)
         return answers
 
     def _select(self, plan: SelectPlan, clamp: bool) -> Estimate | Estimates | EstimateTable:
@@ -136,16 +135,17 @@ class ReleaseAnswers:
         if clamp:
             raise ParameterError("Only a plain count can be clamped: this question is more.")
         found = select(plan, self.schema, self.sandbox, self._answered)
-        limits = [(0.0, self._most_rows) if item.is_count else () for item in plan.items]
+        notes = self.manifest.left_out(plan.attributes)
+        counts = [item.is_count for item in plan.items]
         if isinstance(found, Estimate):
-            return note_impossible(found, *limits[0])
+            return self._noted(found, notes, counts[0])
         if isinstance(found, EstimateTable):
             found.rows = tuple(
-                (key, tuple(note_impossible(e, *most) for e, most in zip(row, limits, strict=True)))
+                (key, tuple(self._noted(e, notes, c) for e, c in zip(row, counts, strict=True)))
                 for key, row in found.rows
             )
         else:
-            found.rows = tuple((key, note_impossible(e, *limits[0])) for key, e in found.rows)
+            found.rows = tuple((key, self._noted(e, notes, counts[0])) for key, e in found.rows)
         return found
 
     def _estimator(self) -> Estimator:
@@ -160,8 +160,8 @@ class ReleaseAnswers:
         found = list(rows.items())
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
-        limits = (0.0, self._most_rows) if query.aggregate == "count" else ()
-        found = [(key, note_impossible(estimate, *limits)) for key, estimate in found]
+        notes, count = self.manifest.left_out(query.attributes), query.aggregate == "count"
+        found = [(key, self._noted(estimate, notes, count)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
             return replace(estimate, alias=query.aliases[-1]) if query.aliases else estimate
@@ -185,6 +185,8 @@ class ReleaseAnswers:
         rows = sample.get("people") if sample else self.evidence.rows
         return math.inf if rows is None else rows + self.evidence.missing
 
-
-def _noted(estimate: Estimate, notes: tuple[str, ...]) -> Estimate:
-    return replace(estimate, notes=(*estimate.notes, *notes)) if notes else estimate
+    def _noted(self, estimate: Estimate, notes: Sequence[str], count: bool) -> Estimate:
+        """Return the estimate with more notes, and with one if its value is impossible."""
+        if notes:
+            estimate = replace(estimate, notes=(*estimate.notes, *notes))
+        return note_impossible(estimate, *((0.0, self._most_rows) if count else ()))

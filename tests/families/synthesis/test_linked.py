@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -58,12 +59,14 @@ def _tables(number=3000):
     return people, visits
 
 
-def _published(seed=1, *, tables=None, epsilon=5, children=("ward", "days", "age"), **changed):
+def _published(
+    seed=1, *, visits=VISITS, tables=None, epsilon=5, children=("ward", "days", "age"), **changed
+):
     given = {"epsilon": epsilon, "delta": 1e-6, "neighbours": "add_remove", "contribution": 3}
-    people, visits = tables or _tables()
+    rows_of_people, rows_of_visits = tables or _tables()
     return sc.publish(
-        {"people": people, "visits": visits},
-        {"people": PEOPLE, "visits": VISITS},
+        {"people": rows_of_people, "visits": rows_of_visits},
+        {"people": PEOPLE, "visits": visits},
         sc.Synthesis(["age", "sex"], **given),
         children=None if children is None else {"visits": list(children)},
         seed=seed,
@@ -136,6 +139,14 @@ def test_the_budgets_add_up_to_the_promise():
     [promise] = release.guarantees
     assert promise.parameters["epsilon"] == 1
     assert "all tables together" in promise.limits[0]
+
+
+def test_the_promise_of_all_tables_says_what_was_read_from_the_data():
+    read = replace(VISITS["ward"], from_data=True)
+    visits = replace(VISITS, attributes=(VISITS["person"], read, VISITS["days"]))
+    [promise] = _published(visits=visits).guarantees
+    assert promise.limits[0].startswith("The domain of ward was read from the private data")
+    assert promise.limits[-1].startswith("That a release exists tells")
 
 
 def test_an_empty_table_is_published_like_any_other(tmp_path, subtests):

@@ -121,7 +121,7 @@ def publish_linked(given: LinkedOptions, promise: Mapping[str, Any]) -> None:
         )
         release.save(goes, insecure=given.insecure_seed is not None)
     for name, each in release.tables.items():
-        for remark in getattr(each, "remarks", ()):
+        for remark in (*each.remarks, *printing.warnings(each)):
             console.say(f"Note: {name}: {remark}")
     printing.show_linked(release, goes, given.as_json)
 

@@ -35,6 +35,7 @@ from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.ledger.cost import bill_of_linked
 from scumble.private.ledger.ledger import Ledger, open_ledger
+from scumble.private.manifest import EXISTS, limits_of_reading
 from scumble.private.mechanism import Mechanism
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import identifiers
@@ -112,7 +113,7 @@ def publish_linked(
                 )
     _say_limited(releases[next(iter(parts))], mechanism, children)
     return LinkedRelease(
-        releases, dict(keys), given, _state_promise(mechanism, parts, options.seed)
+        releases, dict(keys), given, _state_promise(mechanism, parts, options)
     )
 
 
@@ -417,7 +418,7 @@ def _select_attributes(schema: Schema, names: Sequence[str]) -> list[Attribute]:
 
 
 def _state_promise(
-    mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], seed: int | None
+    mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], options: PublishOptions
 ) -> Guarantees:
     """Return the promise of all tables together."""
     last, schema = list(parts.values())[-1]
@@ -430,7 +431,12 @@ def _state_promise(
         person=last.person,
     )
     [guarantee] = whole.guarantee(schema)
-    sentence = guarantee.sentence if seed is None else f"{SEEDED} {guarantee.sentence}"
+    sentence = guarantee.sentence if options.seed is None else f"{SEEDED} {guarantee.sentence}"
     most = mechanism.unit.rows
-    limits = (TOGETHER.format("one row" if most == 1 else f"{most} rows"), *guarantee.limits)
+    limits = (
+        *(each for part in parts.values() for each in limits_of_reading(*part, options.outside)),
+        TOGETHER.format("one row" if most == 1 else f"{most} rows"),
+        *guarantee.limits,
+        *([EXISTS[options.outside]] if options.outside in EXISTS else ()),
+    )
     return Guarantees([replace(guarantee, sentence=sentence, limits=limits)])
