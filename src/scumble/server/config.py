@@ -106,6 +106,7 @@ class DatasetSettings:
 
     name: str
     title: str = ""
+    description: str = ""
     release: Path | str | None = None
     database: Path | str | None = None
     source: str | None = None
@@ -224,6 +225,7 @@ def _dataset(name: str, table: Mapping[str, Any], base: Path) -> DatasetSettings
     return DatasetSettings(
         name,
         title=_text(where, "title", table.get("title", "")),
+        description=_text(where, "description", table.get("description", "")),
         release=release,
         database=database,
         source=None if source is None else _source(_text(where, "source", source), base),

@@ -84,7 +84,12 @@ def create_dataset(service: Service, call: Call) -> Result:
     recipe = _recipe(call)
     return _begun(
         service.workshop.make(
-            body["name"], body.get("title", ""), body["source"], body["schema"], recipe
+            body["name"],
+            body["source"],
+            body["schema"],
+            recipe,
+            title=body.get("title", ""),
+            description=body.get("description", ""),
         )
     )
 
@@ -209,6 +214,7 @@ ROUTES = (
             _SOURCE,
             Field("schema", "string", "The schema, as TOML.", True),
             Field("title", "string", "Its name for people.", longest=100),
+            Field("description", "string", "What it is about, in a line.", longest=300),
             Field("method", "string", "Of a release, as on the command line.", longest=40),
             Field("parameters", "object", "The parameters of the method."),
             Field("epsilon", "number", "Of a database: for all answers.", least=0, most=1e6),

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from scumble.compare.chart import Mark, assign_colours, draw_chart
-from scumble.families import mechanism_names
+from scumble.families import families
 from scumble.model.errors import ScumbleError
-from scumble.model.schema.attribute import Attribute
+from scumble.model.family import USES as HEADINGS
 from scumble.model.schema.schema import Schema
-from scumble.model.schema.toml import ROLES
 from scumble.model.schema.unit import Unit
+from scumble.private.database.tables import queryable_schema
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.expectation import expectation
+from scumble.private.expectation import expectation, public_rows
 from scumble.private.manifest import for_people
 from scumble.private.mechanism import mechanism_class
+from scumble.private.recommend import CARE_LEVELS, DATABASE, USES, Advice
+from scumble.server.config import check_name
 from scumble.server.http.routes import OWNER, Call, Field, Result, Route
 from scumble.server.pages.gates import redirect, render, shared
+from scumble.server.pages.questions import (
+    OWN,
+    ROLE_WORDS,
+    Column,
+    advise,
+    describe_method,
+    filled_in,
+    not_recommended,
+    open_checks,
+    read_answers,
+    read_schema,
+    recipe_of,
+)
 from scumble.server.problems import Problem, problem_of
 from scumble.server.publishing.drafts import Draft
 from scumble.server.publishing.service import UPLOAD, protected
@@ -28,8 +42,9 @@ from scumble.server.service import Service
 _FIRST = ("uniform", "subset", "marginals", "histogram", "sparse")  # compared unless others are
 _EPSILONS = "0.5, 1, 2"
 _MOST_COMPARED = 60  # settings of one comparison
-_LONGEST_DOMAIN = 160
-_FIELDS = ("kind", "choice", "name", "title", "epsilon", "noise", "attributes")
+_FIELDS = ("kind", "choice", "epsilon", "noise", "attributes")
+_RECOMMENDED = "recommended"
+_FIRST_QUESTIONS = "Answer the five questions first."
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -99,20 +114,26 @@ def cancel(service: Service, call: Call) -> Result:
     return redirect(f"/publish/{draft.number}")
 
 
-def save_schema(service: Service, call: Call) -> Result:
-    """Keep roles and declared domains, or the whole schema as TOML."""
+def answer(service: Service, call: Call) -> Result:
+    """Keep the answers to the five questions: schema, unit, use, care and name."""
     draft = _draft(service, call)
     try:
-        before = draft.schema
-        if "toml" in call.body:
-            schema = Schema.loads(str(call.body["toml"]))
-        elif before is None:
+        if draft.schema is None:
             raise Problem(409, "There is no schema yet.")
-        else:
-            schema = _declared(before, call.body)
+        schema, answers = read_schema(draft.schema, call.body), read_answers(call.body)
+        check_name(answers.name)
         service.workshop.save_schema(draft, schema)
-        if call.body.get("then") == "preview":
-            service.workshop.compare(draft, list(_FIRST), _numbers(_EPSILONS), preview=True)
+        service.workshop.save_answers(draft, answers)
+    except (ScumbleError, Problem) as error:
+        return _page(service, call, draft, problem=error)
+    return redirect(f"/publish/{draft.number}#method")
+
+
+def save_text(service: Service, call: Call) -> Result:
+    """Keep the whole schema as TOML."""
+    draft = _draft(service, call)
+    try:
+        service.workshop.save_schema(draft, Schema.loads(str(call.body.get("toml", ""))))
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -122,7 +143,8 @@ def compare(service: Service, call: Call) -> Result:
     """Begin a comparison, on a stand-in or on the table."""
     draft = _draft(service, call)
     try:
-        methods = [name for name in _comparable() if call.body.get(f"method-{name}")]
+        known = [name for names in _comparable().values() for name in names]
+        methods = [name for name in known if call.body.get(f"method-{name}")]
         epsilons = _numbers(str(call.body.get("epsilons", "")))
         if not 0 < len(methods) * len(epsilons) <= _MOST_COMPARED:
             most = f"at most {_MOST_COMPARED} settings in all"
@@ -149,8 +171,9 @@ def make(service: Service, call: Call) -> Result:
     try:
         plan = _plan(service, draft, call.body)
         text = draft.schema_file.read_text("utf-8")
-        source = UPLOAD + draft.number
-        service.workshop.make(plan["name"], plan["title"], source, text, plan["recipe"], draft)
+        source, recipe = UPLOAD + draft.number, plan["recipe"]
+        about = {"title": plan["title"], "description": plan["description"]}
+        service.workshop.make(plan["name"], source, text, recipe, draft=draft, **about)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -167,66 +190,56 @@ def _page(
     problem: Exception | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> Result:
-    schema = draft.schema
+    schema, answers = draft.schema, draft.answers
+    try:
+        advice = None if schema is None or answers is None else _advice(service, draft)
+    except ScumbleError as error:
+        advice, problem = None, problem or error
     shown = None if problem is None else problem_of(problem, owner=True)
+    asked = {} if schema is None else filled_in(schema, answers, draft)
+    job = service.workshop.jobs.of(draft.number)
     return render(
         "draft.html",
         200 if shown is None else shown.status,
         draft=draft,
-        job=service.workshop.jobs.of(draft.number),
-        columns=[] if schema is None else [_column(each) for each in schema],
-        unit=None if schema is None else schema.unit,
+        job=job,
+        remarks=(job.result or {}).get("remarks", []) if job and job.state == "done" else [],
+        columns=[] if schema is None else list(map(Column.of, schema)),
+        checks=[] if schema is None else open_checks(schema, draft),
+        suggested=_suggested(draft),
+        published=[] if schema is None else [each.name for each in schema.published],
+        hidden=[] if schema is None else [each.name for each in schema.identifiers],
         toml="" if schema is None else schema.dumps(),
-        roles=ROLES,
-        from_data=() if schema is None else schema.from_data,
+        roles=ROLE_WORDS,
+        uses=USES,
+        levels=CARE_LEVELS,
+        own=OWN,
+        advice=advice,
+        other_methods={} if advice is None else not_recommended(advice),
+        describe=describe_method,
         comparison=_comparison(draft),
-        methods=[(name, name in _FIRST) for name in _comparable()],
+        methods=_comparable(),
+        first=_FIRST,
         epsilons=_EPSILONS,
         made=[name for name in draft.made if service.catalogue.get(name) is not None],
         plan=plan,
         problem=shown,
-        form={**dict.fromkeys(_FIELDS, ""), **call.body},
+        form={**dict.fromkeys(_FIELDS, ""), **asked, **call.body},
         **shared(service, call),
     )
 
 
-def _column(attribute: Attribute) -> dict[str, Any]:
-    text = attribute.describe()
-    return {
-        "name": attribute.name,
-        "role": attribute.role,
-        "kind": attribute.kind or "",
-        "domain": text if len(text) <= _LONGEST_DOMAIN else text[:_LONGEST_DOMAIN] + " …",
-        "from_data": attribute.from_data,
-        "fixed": attribute.domain is None,
-    }
+def _suggested(draft: Draft) -> str:
+    """Return what the table suggests that one row stands for: "row", "person", or nothing."""
+    unit = draft.schema.unit if draft.proposed and draft.answers is None and draft.schema else None
+    return "" if unit is None else "row" if unit.person is None else "person"
 
 
-def _declared(schema: Schema, form: Mapping[str, Any]) -> Schema:
-    """Return a schema with the roles, the declarations and the unit of the form."""
-    roles = {
-        each.name: str(form.get(f"role-{place}", each.role)) for place, each in enumerate(schema)
-    }
-    changed = replace(schema, unit=None)
-    for name, role in roles.items():
-        if role != schema[name].role:
-            changed = changed.with_roles(**{role: [name]})
-    declared = [each.name for place, each in enumerate(schema) if form.get(f"declared-{place}")]
-    changed = changed.declare_public(*declared) if declared else changed
-    return replace(changed, unit=_stated_unit(schema.unit, form))
-
-
-def _stated_unit(before: Unit | None, form: Mapping[str, Any]) -> Unit | None:
-    """Return what one row stands for by the form: "row", or "person:" and the column of people."""
-    given, _, person = str(form.get("unit", "unchanged")).partition(":")
-    if given == "unchanged":
-        return before
-    if given == "row":
-        return Unit()
-    most = str(form.get("most_rows", ""))
-    if given != "person" or not most.isdecimal() or len(most) > 9:
-        raise Problem(422, "Say what one row stands for, and how many rows of a person count.")
-    return Unit(person, int(most))
+def _advice(service: Service, draft: Draft) -> Advice:
+    """Return the recommendation for the answers of a draft; raises `Problem` without them."""
+    if draft.schema is None or draft.answers is None:
+        raise Problem(409, _FIRST_QUESTIONS)
+    return advise(draft.schema, draft.answers, service.workshop.neighbours)
 
 
 # --- comparison and plan --------------------------------------------------------------------------
@@ -274,39 +287,58 @@ def _which(comparison: Mapping[str, Any]) -> str:
 
 def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the form asks for, with its promise, its expected error and its charge."""
-    schema = draft.schema
-    if schema is None:
-        raise Problem(409, "There is no schema yet.")
-    name, title = (str(form.get(each, "")).strip() for each in ("name", "title"))
-    recipe = _database(form) if form.get("kind") == "database" else _release(draft, form)
+    schema, answers = draft.schema, draft.answers
+    if schema is None or answers is None:
+        raise Problem(409, _FIRST_QUESTIONS)
+    recipe = _database(form) if form.get("kind") == "database" else _chosen(service, draft, form)
     mechanism = protected(schema, recipe)
     if mechanism is None:
+        asked = queryable_schema(schema, recipe["attributes"])
+        method, names = DATABASE, [each.name for each in asked]
         promise, outlook = _database_promise(recipe)
     else:
-        known = schema.with_derived(getattr(mechanism, "names", ()))
+        method = recipe["method"]
+        own = getattr(mechanism, "names", ())
+        known = schema.with_derived(own)
         mechanism.check(known)
         promises = for_people(mechanism, known, mechanism.guarantee(known))
+        names = list(own) or [each.name for each in known.published]
         promise = list(map(str, promises))
-        outlook = [*mechanism.cautions(known), *expectation(mechanism, known)]
+        rows = public_rows(mechanism, answers.rows or None)
+        outlook = [*mechanism.cautions(known), *expectation(mechanism, known, rows)]
     return {
-        "name": name,
-        "title": title or name,
+        "name": answers.name,
+        "title": answers.title or answers.name,
+        "description": answers.description,
         "recipe": recipe,
-        "promise": [(schema.unit or Unit()).describe(), *promise],
+        "method": method,
+        "publishes": describe_method(method),
+        "published": names,
+        "hidden": [each.name for each in schema if each.name not in names],
+        "from_data": [name for name in schema.from_data if name in names],
+        "unit": (schema.unit or Unit()).describe(),
+        "promise": promise,
         "outlook": outlook,
         "bill": service.workshop.bill(schema, recipe),
-        "form": {key: value for key, value in form.items() if key not in ("csrf", "toml")},
+        "form": {name: form[name] for name in _FIELDS if name in form},
     }
 
 
-def _release(draft: Draft, form: Mapping[str, Any]) -> dict[str, Any]:
+def _chosen(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recipe of a recommended method, or of a setting of the comparison."""
     which, _, number = str(form.get("choice", "")).partition(":")
-    found = draft.comparison(preview=which == "preview")
-    points = [] if found is None else found["points"]
-    if not number.isdecimal() or len(number) > 4 or int(number) >= len(points):
-        raise Problem(422, "Choose a setting of the comparison first.")
-    point = points[int(number)]
-    return {"kind": "release", "method": point["method"], "parameters": point["parameters"]}
+    if which == _RECOMMENDED:
+        advice = _advice(service, draft)
+        recipes = [recipe_of(each) for each in (advice.best, *advice.alternatives)]
+    else:
+        found = draft.comparison(preview=which == "preview")
+        recipes = [
+            {"kind": "release", "method": each["method"], "parameters": each["parameters"]}
+            for each in ([] if found is None else found["points"])
+        ]
+    if not number.isdecimal() or len(number) > 4 or int(number) >= len(recipes):
+        raise Problem(422, "Choose a method first.")
+    return recipes[int(number)]
 
 
 def _database(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -336,14 +368,17 @@ def _numbers(text: str) -> list[float]:
         return []
 
 
-def _comparable() -> list[str]:
-    """Return the methods that can be compared: all but those of lists, and of given questions."""
-    kinds = {name: mechanism_class(name) for name in mechanism_names()}
-    return [
-        name
-        for name, kind in kinds.items()
-        if kind is not None and not kind.of_lists and name not in ("workload", "keys")
-    ]
+def _comparable() -> dict[str, list[str]]:
+    """Return the methods that can be compared, by what people do with them: all but those of
+    lists, and of given questions.
+    """
+    found: dict[str, list[str]] = {}
+    for family in families().values():
+        for name in family.mechanisms:
+            kind = mechanism_class(name)
+            if kind is not None and not kind.of_lists and name not in ("workload", "keys"):
+                found.setdefault(HEADINGS[family.use], []).append(name)
+    return found
 
 
 _DRAFT = "/publish/{draft}"
@@ -357,7 +392,8 @@ ROUTES = (
     Route("GET", _DRAFT, "page: draft", OWNER, show, "A draft."),
     Route("GET", f"{_DRAFT}/job", "page: job", OWNER, job, "How far it is."),
     Route("POST", f"{_DRAFT}/cancel", "page: cancel", OWNER, cancel, "Cancel."),
-    Route("POST", f"{_DRAFT}/schema", "page: schema", OWNER, save_schema, "Keep a schema."),
+    Route("POST", f"{_DRAFT}/answers", "page: answers", OWNER, answer, "Answer the questions."),
+    Route("POST", f"{_DRAFT}/schema", "page: schema", OWNER, save_text, "Keep a schema."),
     Route("POST", f"{_DRAFT}/compare", "page: compare", OWNER, compare, "Compare."),
     Route("POST", f"{_DRAFT}/check", "page: check", OWNER, check, "Promise and charge."),
     Route("POST", f"{_DRAFT}/make", "page: make", OWNER, make, "Publish or create."),

@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scumble.model import stored
 from scumble.model.schema.schema import Schema
+from scumble.private.recommend import Use
 from scumble.server.problems import Problem
 
+_FILE = "draft.json"
 KINDS = (".csv", ".parquet")
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04", b"\xfd7zXZ", b"PAR1")
 
 
 @dataclass(frozen=True)
+class Answers:
+    """What an owner answered on the page besides the schema: what for (`use`), how careful, about
+    how many rows the table has (0 where that was not said), and how the data set is called.
+    """
+
+    use: Use
+    epsilon: float
+    rows: int = 0
+    name: str = ""
+    title: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True)
 class Draft:
-    """A table that something may be made of. `file` is that of an upload, in the draft's folder."""
+    """A table that something may be made of. `file` is that of an upload, in the draft's folder.
+
+    `rows` is about how many rows the table has, where reading it told. `answers` are None until the
+    owner gave them.
+    """
 
     number: str
     title: str
@@ -26,6 +49,8 @@ class Draft:
     source: str = ""
     file: str = ""
     made: tuple[str, ...] = ()
+    rows: int = 0
+    answers: Answers | None = None
     created: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
 
     @property
@@ -37,21 +62,48 @@ class Draft:
         """The proposed or declared schema; None as long as there is none."""
         return Schema.load(self.schema_file) if self.schema_file.exists() else None
 
+    @classmethod
+    def read(cls, folder: Path) -> Draft:
+        """Read the draft in a folder; raises `FileNotFoundError` if there is none."""
+        content = stored.parse_json(stored.read_regular(folder / _FILE))
+        given = content.get("answers")
+        content["answers"] = None if given is None else Answers(**given)
+        return cls(**{**content, "folder": folder, "made": tuple(content["made"])})
+
+    def save(self) -> None:
+        """Write the draft into its folder."""
+        write_private(self.folder / _FILE, json.dumps({**asdict(self), "folder": None}))
+
     @property
     def checks_file(self) -> Path:
         return self.folder / "checks.json"
 
     @property
+    def proposed(self) -> bool:
+        """Whether the schema was proposed by reading the table."""
+        return self.checks_file.exists()
+
+    @property
     def checks(self) -> list[str]:
         """What to check in the schema that was proposed, and why columns are left out."""
-        file = self.checks_file
-        found: list[str] = json.loads(file.read_text("utf-8")) if file.exists() else []
+        found: list[str] = json.loads(self.checks_file.read_text("utf-8")) if self.proposed else []
         return found
 
     def comparison(self, *, preview: bool) -> dict[str, Any] | None:
         """Return a comparison that was made with the present schema, if there is one."""
         file = self.folder / ("preview.json" if preview else "comparison.json")
         return json.loads(file.read_text("utf-8")) if file.exists() else None
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file whole or not at all, readable by the server's user only."""
+    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)
 
 
 def kept_bytes(files: Iterable[Path]) -> int:

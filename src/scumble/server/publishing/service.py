@@ -25,6 +25,7 @@ from filelock import FileLock, Timeout
 from scumble.model import stored
 from scumble.model.errors import LedgerError, ParameterError, ScumbleError
 from scumble.model.long_work import part
+from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
 from scumble.private.database.tables import CodedRows, queryable_schema
 from scumble.private.database.terms import DatabaseTerms
@@ -38,7 +39,14 @@ from scumble.private.mechanism import Mechanism, create, protect_unit
 from scumble.server.catalogue import CODED, Catalogue, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
-from scumble.server.publishing.drafts import KINDS, Draft, check_content, kept_bytes
+from scumble.server.publishing.drafts import (
+    KINDS,
+    Answers,
+    Draft,
+    check_content,
+    kept_bytes,
+    write_private,
+)
 from scumble.server.publishing.jobs import CancelledError, Job, Jobs, in_process
 
 log = logging.getLogger("scumble.server")
@@ -88,7 +96,7 @@ class PublishingService:
             part.replace(folder / f"table{kind}")
             title = "".join(each for each in name if each.isprintable())[:60]
             draft = Draft(folder.name, title, folder, file=f"table{kind}")
-            self._save(draft)
+            draft.save()
             return draft
 
         return part, complete
@@ -110,8 +118,8 @@ class PublishingService:
         found, folder = known[source], self._new_folder()
         draft = Draft(folder.name, found.title or source, folder, source=source)
         if found.schema is not None:
-            _write(draft.schema_file, Schema.load(found.schema).dumps())
-        self._save(draft)
+            write_private(draft.schema_file, Schema.load(found.schema).dumps())
+        draft.save()
         return draft
 
     def drafts(self) -> list[Draft]:
@@ -130,10 +138,9 @@ class PublishingService:
         try:
             if not _NUMBER.fullmatch(number):
                 raise FileNotFoundError
-            content = stored.parse_json(stored.read_regular(folder / "draft.json"))
+            return Draft.read(folder)
         except FileNotFoundError:
             raise Problem(404, "There is no such draft.") from None
-        return Draft(**{**content, "folder": folder, "made": tuple(content["made"])})
 
     def delete(self, draft: Draft) -> None:
         """Delete a draft and a table that was sent for it. What was made of it stays."""
@@ -164,8 +171,9 @@ class PublishingService:
 
         def work(job: Job) -> dict[str, Any]:
             found: dict[str, Any] = in_process(job, "propose", arguments)
-            _write(draft.schema_file, found["schema"])
-            _write(draft.checks_file, json.dumps(found["checks"]))
+            write_private(draft.schema_file, found["schema"])
+            write_private(draft.checks_file, json.dumps(found["checks"]))
+            replace(self.draft(draft.number), rows=found["rows"]).save()
             return found
 
         return self._start("schema", draft.number, work)
@@ -177,7 +185,19 @@ class PublishingService:
             return
         for name in ("preview.json", "comparison.json"):
             (draft.folder / name).unlink(missing_ok=True)
-        _write(draft.schema_file, text)
+        write_private(draft.schema_file, text)
+
+    def save_answers(self, draft: Draft, answers: Answers) -> None:
+        """Keep what the owner answered besides the schema."""
+        replace(draft, answers=answers).save()
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """What releases hide, as the owner's ledger says; without one, what rows say."""
+        if self.settings.ledger is None:
+            return "replace"
+        found = Ledger.open(self.settings.ledger).terms.neighbours
+        return "replace" if found == "values" else found
 
     def compare(
         self, draft: Draft, methods: list[str], epsilons: list[float], *, preview: bool
@@ -189,7 +209,7 @@ class PublishingService:
         def work(job: Job) -> None:
             found = in_process(job, "compare", arguments)
             name = "preview.json" if preview else "comparison.json"
-            _write(draft.folder / name, json.dumps(found))
+            write_private(draft.folder / name, json.dumps(found))
 
         return self._start("preview" if preview else "comparison", draft.number, work)
 
@@ -218,10 +238,12 @@ class PublishingService:
     def make(
         self,
         name: str,
-        title: str,
         source: str,
         schema: str,
         recipe: Mapping[str, Any],
+        *,
+        title: str = "",
+        description: str = "",
         draft: Draft | None = None,
     ) -> Job:
         """Begin to make a release or a database of a source, to be served under a name.
@@ -234,7 +256,7 @@ class PublishingService:
         known = Schema.loads(schema)  # raises SchemaError before anything begins
         if recipe.get("parameters", {}).get("person") is None:
             known.check_unit()
-        settings = DatasetSettings(name, title=title or name)
+        settings = DatasetSettings(name, title=title or name, description=description)
         common: dict[str, Any] = {**self.place(source), "schema": schema, "folder": str(folder)}
         common["ledger"] = None if self.settings.ledger is None else str(self.settings.ledger)
 
@@ -261,7 +283,7 @@ class PublishingService:
             self._serve(made, job, charge)
             if draft is not None:
                 latest = self.draft(draft.number)
-                self._save(replace(latest, made=(*latest.made, name)))
+                replace(latest, made=(*latest.made, name)).save()
             return {"dataset": name, **found}
 
         return self._start(
@@ -435,7 +457,7 @@ class PublishingService:
         with self._lock:
             content = self._made()
             change(content)
-            _write(self._file, json.dumps(content))
+            write_private(self._file, json.dumps(content))
 
     def _made(self) -> dict[str, Any]:
         if not self._file.exists():
@@ -455,10 +477,6 @@ class PublishingService:
         for each in (self._drafts, folder):  # the mode is not that of parents
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
-
-    def _save(self, draft: Draft) -> None:
-        content = {**asdict(draft), "folder": None}
-        _write(draft.folder / "draft.json", json.dumps(content))
 
 
 def _text(draft: Draft) -> str:
@@ -498,14 +516,3 @@ def _written(settings: DatasetSettings) -> dict[str, Any]:
 def _read(data: Mapping[str, Any]) -> dict[str, Any]:
     paths = {name: Path(data[name]) for name in ("release", "database") if data[name] is not None}
     return {**data, **paths, "batches": tuple(data["batches"])}
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file whole or not at all, readable by the server's user only."""
-    part = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)

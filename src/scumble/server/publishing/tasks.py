@@ -58,7 +58,7 @@ def propose(report: Report, source: str, table: str | None, columns: int) -> dic
         )
     total = expected_rows(source, table)
     schema = Schema.infer(source, table=table, progress=lambda rows: report(rows, total))
-    return {"schema": schema.dumps(), "checks": schema.checks()}
+    return {"schema": schema.dumps(), "checks": schema.checks(), "rows": total or 0}
 
 
 def compare(
