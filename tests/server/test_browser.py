@@ -126,7 +126,7 @@ def test_every_page_opens_without_a_problem(open_page, server, subtests, role):
             elif role:
                 assert status == 403
                 assert re.fullmatch(
-                    r"This is for the role [a-z ]+; this token has [a-z]+\.", *shown
+                    r"Only an [a-z ]+ may do this\. Your token is for an [a-z]+\.", *shown
                 )
             else:
                 assert (page.url.rpartition("/")[2], shown) == ("login", [])

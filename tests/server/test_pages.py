@@ -178,7 +178,7 @@ def test_an_owner_makes_and_revokes_tokens(front, browsers):
 def test_an_owner_gives_and_ends_a_quota(front, browsers):
     browser = browsers["owner"]
     page = browser.post("/data/people/quota", analyst="Kim", epsilon="0.4").text
-    assert "0 of 2 answers where most was asked" in page
+    assert "0 of 2 answers in the most-asked part" in page
     assert "must be from" in browser.post("/data/people/quota", analyst="Kim", epsilon="7").text
     assert "must be a number" in browser.post("/data/people/quota", analyst="Kim", epsilon="x").text
     assert "Kim ε = 0.4" in browsers["auditor"].get("/data/people/audit").text

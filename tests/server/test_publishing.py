@@ -25,6 +25,7 @@ from scumble.private.database import tables
 from scumble.private.ledger.ledger import Ledger
 from scumble.server.catalogue import Catalogue
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
+from scumble.server.publishing import drafts as drafted
 from scumble.server.publishing import jobs, tasks
 from scumble.server.publishing import service as workshop
 from scumble.server.service import Service
@@ -521,6 +522,7 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     draft = str(page.url.path)
     assert 'value="row" required checked' in page.text  # its schema says so
     people = {**ANSWERS, "unit": "person", "person": "person", "most_rows": "3"}
+    people |= {"care": "own", "own_epsilon": "0.1"}  # the ledger has not much left
     page = browser.post(f"{draft}/answers", **people)
     assert "<option selected>person</option>" in page.text
     assert 'name="most_rows" type="number" min="1" value="3"' in page.text
@@ -715,7 +717,7 @@ def test_a_table_that_cannot_be_kept_leaves_nothing(owned, monkeypatch):
 
     drafts = owned.service.settings.folder / "drafts"
     before = set(drafts.glob("*"))  # the first draft makes the folder
-    monkeypatch.setattr(workshop, "_write", full)
+    monkeypatch.setattr(drafted, "write_private", full)
     assert upload(owned).status_code == 503
     assert set(drafts.glob("*")) == before
 

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.database.database import AnswerReceipt, Database, Prepared
 from scumble.private.database.tables import CodedRows
 from scumble.private.tables.open import expected_rows
+from scumble.public.archive.archive import MANIFEST
 from scumble.public.archive.load import load
 from scumble.public.release import Release
 from scumble.server.answer_json import Answer
@@ -93,7 +95,14 @@ class Dataset(ABC):
     kind: str
     name: str
     title: str
+    description: str = ""
+    made: str = ""  # the day on which it was made, if that is known
     schema: Schema
+
+    @property
+    @abstractmethod
+    def rows(self) -> int | None:
+        """The number of rows, where it is public."""
 
     @property
     @abstractmethod
@@ -179,6 +188,9 @@ class Dataset(ABC):
         return {
             "name": self.name,
             "title": self.title,
+            "description": self.description,
+            "made": self.made,
+            "rows": self.rows,
             "kind": self.kind,
             "columns": list(self.columns),
             "promise": str(next(iter(self.guarantees))),
@@ -220,6 +232,11 @@ class LiveDataset(Dataset):
         self.name, self.title, self.folder = name, title, folder
         self.database = database
         self.schema = database.schema
+        self.made = database.created[:10]
+
+    @property
+    def rows(self) -> int | None:
+        return self.database.rows
 
     @property
     def guarantees(self) -> Guarantees:
@@ -301,6 +318,13 @@ class ReleaseDataset(Dataset):
         self.name, self.title, self.folder = name, title, folder
         self.release = release
         self.schema = release.schema
+        if isinstance(folder, Path):
+            changed = datetime.fromtimestamp((folder / MANIFEST).stat().st_mtime, UTC)
+            self.made = f"{changed:%Y-%m-%d}"
+
+    @property
+    def rows(self) -> int | None:
+        return self.release.evidence.rows
 
     @property
     def guarantees(self) -> Guarantees:
@@ -379,7 +403,9 @@ def open_dataset(settings: DatasetSettings, journal: int | None = None) -> Datas
     """
     title = settings.title or settings.name
     if settings.release is not None:
-        return ReleaseDataset(settings.name, title, settings.release, load(settings.release))
+        release = ReleaseDataset(settings.name, title, settings.release, load(settings.release))
+        release.description = settings.description
+        return release
     if settings.database is None or settings.source is None:
         raise ScumbleError(f"The data set {settings.name} has neither a release nor a database.")
     source = _source(settings.source)
@@ -392,4 +418,6 @@ def open_dataset(settings: DatasetSettings, journal: int | None = None) -> Datas
         journal_bytes=journal,
         progress=lambda done: tell(done, max(rows, done)) if rows else None,
     )
-    return LiveDataset(settings.name, title, settings.database, database)
+    live = LiveDataset(settings.name, title, settings.database, database)
+    live.description = settings.description
+    return live

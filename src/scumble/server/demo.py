@@ -16,8 +16,7 @@ from scumble.server.config import Address, DatasetSettings, Limits, ServerSettin
 PEOPLE = 50_000
 STEPS = 4  # of `make_demo`
 ASKED = ("age", "sex", "region", "condition")
-# Up to eight answers about one person: so few that a visitor sees a question being relaxed.
-_EPSILON, _NOISE = 1.0, 16.0
+_EPSILON, _NOISE = 2.0, 200.0  # up to 200 answers about one person: room for an afternoon
 
 
 def make_demo(
@@ -47,10 +46,21 @@ def make_demo(
             DatasetSettings(
                 "people",
                 "People (live questions)",
+                "Fictitious people of a census, asked one question after the other.",
                 database=folder / "people",
                 source=str(source),
             ),
-            DatasetSettings("rows", "People (perturbed rows)", release=folder / "rows"),
-            DatasetSettings("counts", "People (tables of counts)", release=folder / "counts"),
+            DatasetSettings(
+                "rows",
+                "People (perturbed rows)",
+                "The same people; every row is there, and the condition of some is drawn anew.",
+                release=folder / "rows",
+            ),
+            DatasetSettings(
+                "counts",
+                "People (tables of counts)",
+                "The same people, as noisy tables of two columns each.",
+                release=folder / "counts",
+            ),
         ),
     )

@@ -32,7 +32,7 @@ from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.journal.entries import check_word
+from scumble.private.journal.entries import PROMISE, check_word
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.tables.rows import Outside
@@ -363,11 +363,22 @@ class Database:
         """Return what is wrong with the journal, in sentences; none if it is intact."""
         return verify_journal(self._journal, seal)
 
+    @property
+    def created(self) -> str:
+        """The time at which the database was created, in UTC."""
+        [first] = self._journal.entries(kind=PROMISE)
+        return first.time
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows of all batches, if it is public."""
+        return self._session.rows()
+
     def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
         """Return, for each attribute, how much of the promise is used at each of its values.
 
-        It is the share at the most popular point with that value: at 1 a question about it alone
-        may be relaxed. A large space, and one of a single attribute, has no such list.
+        It is the mean over the points with that value, in the batch where most is used: what is left
+        to 1 is free for questions about it and other attributes. A large space has no such list.
         """
         with self._session.state() as state:
             return used_shares(state)

@@ -178,15 +178,13 @@ _MOST_POINTS = 4_000_000  # of a space whose points are all looked at
 
 def used_shares(state: DatabaseState) -> list[tuple[Attribute, list[float]]]:
     """Return, for each attribute, the used share of the promise at each value; see `Database`."""
-    attributes, limit = state.space.attributes, state.terms.limit
-    if len(attributes) < 2 or state.space.points > _MOST_POINTS:
+    if state.space.points > _MOST_POINTS:
         return []
     found = []
-    for place, attribute in enumerate(attributes):
-        other = 1 if place == 0 else 0
-        each = [batch.tracker.popularity(place, other).max(axis=1) for batch in state.batches]
-        counts = reduce(np.maximum, each)
-        found.append((attribute, np.minimum(counts / limit, 1.0).tolist()))
+    for place, attribute in enumerate(state.space.attributes):
+        each = [batch.tracker.mean_popularity(place) for batch in state.batches]
+        used = reduce(np.maximum, each) / state.terms.limit
+        found.append((attribute, np.clip(used, 0.0, 1.0).tolist()))
     return found
 
 

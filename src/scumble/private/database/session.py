@@ -229,6 +229,12 @@ class Session:
         plan = AnswerPlan(now, request.options)
         return plan, plan.groups(request.questions)
 
+    def rows(self) -> int | None:
+        """Return the number of rows of all batches that this program was given, if it is public."""
+        if not self.terms.sized:
+            return None
+        return sum(table.rows for table in self._tables.values())
+
     def preview(self, requests: Sequence[Request]) -> list[Outcome | Exception]:
         """Return the outcomes that requests would have. Nothing is counted, charged or written.
 

@@ -14,6 +14,7 @@ from scumble.model.errors import ParameterError, PromiseError
 from scumble.private.database import tracker_kernels
 from scumble.private.database.space import Box, Boxes, Counts, Space
 
+Means = NDArray[np.float64]
 Kind = Literal["auto", "exact", "histogram", "disjoint"]
 
 EXACT_POINTS = 2 * 10**8
@@ -41,6 +42,9 @@ class Tracker(Protocol):
 
     def popularity(self, one: int, other: int) -> Counts:
         """Return, by the codes of two attributes, the largest popularity over all others."""
+
+    def mean_popularity(self, axis: int) -> Means:
+        """Return, by the codes of an attribute, the mean popularity over all others."""
 
 
 def make_tracker(kind: Kind, space: Space, limit: int, buckets: int = 100_000) -> Tracker:
@@ -107,6 +111,11 @@ class ExactTracker:
         found[:] = highest if one < other else highest.T
         return found
 
+    def mean_popularity(self, axis: int) -> Means:
+        rest = tuple(other for other in range(len(self.space)) if other != axis)
+        found: Means = self._counts.mean(axis=rest, dtype=float)
+        return found
+
     def _fits(self, box: Box, units: int) -> bool:
         """Whether no point of the box is more popular than the limit without the units."""
         most = self.limit - units
@@ -165,6 +174,10 @@ class HistogramTracker:
     def popularity(self, one: int, other: int) -> Counts:
         boxes, counters = self.buckets()
         return highest(boxes, np.minimum(counters, self.limit), one, other, self.space)
+
+    def mean_popularity(self, axis: int) -> Means:
+        boxes, counters = self.buckets()
+        return _means(boxes, np.minimum(counters, self.limit), axis, self.space)
 
     def buckets(self) -> tuple[Boxes, Counts]:
         """Return the boxes of all buckets, and their counters."""
@@ -231,6 +244,10 @@ class DisjointTracker:
         known = self._accepted
         return highest(known.boxes, known.units[: len(known)], one, other, self.space)
 
+    def mean_popularity(self, axis: int) -> Means:
+        known = self._accepted
+        return _means(known.boxes, known.units[: len(known)], axis, self.space)
+
     def _meets(self, box: Box) -> bool:
         return bool(len(self._accepted.meeting(box)))
 
@@ -284,3 +301,13 @@ def highest(boxes: Boxes, counts: Counts, one: int, other: int, space: Space) ->
     for (rows, columns), count in zip(boxes[order][:, [one, other]], counts[order], strict=True):
         found[rows[0] : rows[1] + 1, columns[0] : columns[1] + 1] = count
     return found
+
+
+def _means(boxes: Boxes, counts: Counts, axis: int, space: Space) -> Means:
+    """Return the mean count of disjoint boxes over each value of an attribute."""
+    sides = (boxes[..., 1] - boxes[..., 0] + 1).astype(float)
+    points = counts * np.prod(np.delete(sides, axis, axis=1), axis=1)  # of each value of the box
+    changes: Means = np.zeros(space.sizes[axis] + 1)
+    np.add.at(changes, boxes[:, axis, 0], points)
+    np.add.at(changes, boxes[:, axis, 1] + 1, -points)
+    return np.cumsum(changes)[:-1] / (space.points / space.sizes[axis])

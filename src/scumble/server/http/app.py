@@ -170,9 +170,14 @@ def check_permission(service: Service, route: Route, token: Token | None, name: 
     if not route.roles or token is None:
         return None
     if token.role not in route.roles:
-        allowed = " or ".join(route.roles)
-        raise Problem(403, f"This is for the role {allowed}; this token has {token.role}.")
+        allowed = " or ".join(map(_with_article, route.roles))
+        own = _with_article(token.role)
+        raise Problem(403, f"Only {allowed} may do this. Your token is for {own}.")
     return service.dataset(token, name) if name is not None else None
+
+
+def _with_article(role: str) -> str:
+    return f"{'an' if role[0] in 'aeiou' else 'a'} {role}"
 
 
 async def perform(service: Service, route: Route, call: Call) -> Result:

@@ -21,6 +21,7 @@ from scumble.server.http.routes import ASKING, EVERYBODY, Call, Result, Route
 from scumble.server.pages.auditing import audit
 from scumble.server.pages.drawings import (
     Scale,
+    axis_drawing,
     interval_drawing,
     room_strip,
     row_drawing,
@@ -59,6 +60,8 @@ def cost(service: Service, call: Call) -> Result:
         if sql:
             values["cost"] = call.data.cost(_question(call, sql))
             values["forecast"] = _forecast(values["cost"])
+            if values["cost"].get("free"):  # so that what it refuses is told before Ask
+                call.data.describe_result(_question(call, sql))
     except ScumbleError as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
     return render("cost.html", **values)
@@ -211,7 +214,7 @@ def _table(answer: Answer) -> dict[str, Any]:
         rows = [(key, (each,)) for key, each in answer.rows]
     shown = rows[:_MOST_ROWS]
     scales = [
-        Scale.of([x for _, row in shown for x in row[place].interval(level)], zero=True)
+        Scale.of([x for _, row in shown for x in row[place].interval(level)])
         for place in range(len(names))
     ]
     return {
@@ -225,6 +228,7 @@ def _table(answer: Answer) -> dict[str, Any]:
             )
             for key, row in shown
         ],
+        "axes": [Markup("") if scale is None else axis_drawing(scale) for scale in scales],
         "more": len(rows) - len(shown),
     }
 
@@ -253,9 +257,11 @@ def _forecast(found: Mapping[str, Any]) -> str:
     if status == "repeated":
         return f"Was answered before: free, the same answer{error}."
     if status == "relaxed":
-        price = "free" if not number else f"costs {words}"
-        return f"The promise is used up here. Will be made of earlier answers{error}; {price}."
-    return f"Will be refused: {found.get('reason', '')}"
+        made = f"Will be made of earlier answers{error}"
+        if not number:
+            return f"The promise is used up here. {made}; free."
+        return f"The promise is used up for a part of it. {made} there; costs {words}."
+    return f"Will be refused, and not charged: {found.get('reason', '')}"
 
 
 def column_facts(attribute: Attribute) -> dict[str, Any]:
@@ -302,16 +308,17 @@ def examples(data: Dataset) -> list[str]:
 
 
 def _room(data: Dataset) -> list[dict[str, Any]]:
-    """Return for each attribute a strip of where the promise is used, and where room is left."""
+    """Return for each attribute a strip of how much of the promise is free at its values."""
     if not isinstance(data, LiveDataset):
         return []
     found = []
-    for attribute, shares in data.usage_by_value():
-        step = max(1, -(-len(shares) // _MOST_CELLS))
-        cells = [max(shares[at : at + step]) for at in range(0, len(shares), step)]
-        free = sum(share < 1 for share in shares) / len(shares)
-        words = f"{attribute.name}: room is left at {100 * free:.0f} % of the values"
-        found.append({"name": attribute.name, "strip": room_strip(cells, words), "words": words})
+    for attribute, used in data.usage_by_value():
+        step = max(1, -(-len(used) // _MOST_CELLS))
+        parts = [used[at : at + step] for at in range(0, len(used), step)]
+        free = 1 - sum(used) / len(used)
+        words = f"{attribute.name}: {100 * free:.3g} % free"
+        strip = room_strip([sum(part) / len(part) for part in parts], words)
+        found.append({"name": attribute.name, "strip": strip, "free": f"{100 * free:.3g} %"})
     return found
 
 

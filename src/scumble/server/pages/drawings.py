@@ -14,41 +14,52 @@ from markupsafe import Markup, escape
 
 from scumble.public.estimate import Estimate, format_number
 
-_WIDTH, _ROW, _PAD = 600, 220, 12
+_WIDTH, _ROW, _PAD = 600, 220, 28
+_FAR = 0.7  # share of the largest number from which on the axis does not begin at 0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A scale from numbers to places on the drawing."""
+    """A scale from numbers to places on the drawing. It ends at ticks."""
 
     low: float
     high: float
+    step: float
     width: float = _WIDTH
 
     @classmethod
-    def of(cls, numbers: Sequence[float], *, zero: bool = False) -> Scale | None:
-        """Return a scale that shows all finite numbers; None if there are none."""
+    def of(cls, numbers: Sequence[float], most: int = 6) -> Scale | None:
+        """Return a scale with about `most` ticks that shows all finite numbers; None if there are
+        none. It begins at 0, unless all numbers are far from it.
+        """
         finite = [number for number in numbers if math.isfinite(number)]
         if not finite:
             return None
         low, high = min(finite), max(finite)
-        low = min(low, 0.0) if zero else low
-        room = (high - low) * 0.08 or max(abs(high), 1.0) * 0.05
-        return cls(low if zero and low == 0 else low - room, high + room)
+        if not low > _FAR * high > 0:
+            low = min(low, 0.0)
+        if not high < _FAR * low < 0:
+            high = max(high, 0.0)
+        if low == high:
+            low, high = (0.0, 1.0) if not low else sorted((low - abs(low) / 2, low + abs(low) / 2))
+        raw = (high - low) / most
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw * (1 - 1e-9))
+        return cls(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, step)
 
     def place(self, number: float) -> float:
         """Return where a number is drawn; what is outside is at the edge."""
         share = (number - self.low) / (self.high - self.low)
         return _PAD + min(max(share, 0.0), 1.0) * (self.width - 2 * _PAD)
 
-    def ticks(self, most: int = 6) -> list[float]:
-        """Return round numbers within the scale: 1, 2 or 5 times a power of 10 apart."""
-        raw = (self.high - self.low) / most
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw)
-        first = math.ceil(self.low / step)
-        last = math.floor(self.high / step)
-        return [round(step * place, 12) for place in range(first, last + 1)]
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return where the ticks are, and what stands at them: 1, 2 or 5 times a power of 10
+        apart.
+        """
+        digits = max(0, -math.floor(math.log10(self.step)))
+        number = round((self.high - self.low) / self.step)
+        values = [self.low + place * self.step for place in range(number + 1)]
+        return [(self.place(value), f"{value + 0.0:,.{digits}f}") for value in values]
 
 
 def interval_drawing(estimate: Estimate, level: float) -> Markup:
@@ -61,7 +72,7 @@ def interval_drawing(estimate: Estimate, level: float) -> Markup:
     parts = [_bar(scale, low, high, 30, 14, "interval")]
     if estimate.noise_label(level):
         parts.append(_bar(scale, *estimate.noise_interval(level), 33, 8, "noise"))
-    parts += [_dot(scale, estimate.value, 37), _axis(scale, 58, estimate.stderr)]
+    parts += [_dot(scale, estimate.value, 37), _axis(scale, 58)]
     return _svg(80, words, parts)
 
 
@@ -71,14 +82,18 @@ def row_drawing(estimate: Estimate, level: float, scale: Scale | None) -> Markup
     if scale is None or not math.isfinite(estimate.value):
         return Markup("")
     scale = replace(scale, width=_ROW)
-    parts = [_bar(scale, low, high, 5, 10, "interval"), _dot(scale, estimate.value, 10)]
+    parts = [
+        *(f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="20"/>' for x, _ in _ends(scale)),
+        _bar(scale, low, high, 5, 10, "interval"),
+        _dot(scale, estimate.value, 10),
+    ]
     return _svg(20, _words(estimate, level), parts, "row")
 
 
 def used_drawing(used: int, limit: int) -> Markup:
     """Return a bar of how much of the promise is used at the most popular point."""
     share = min(used / limit, 1.0) if limit else 1.0
-    words = f"{used} of {limit} answers used where most was asked"
+    words = f"{used} of {limit} answers used in the most-asked part"
     whole = f'<rect class="whole" x="0" y="2" width="{_WIDTH}" height="12" rx="6"/>'
     part = f'<rect class="used" x="0" y="2" width="{share * _WIDTH:.1f}" height="12" rx="6"/>'
     return _svg(16, words, [whole, part], "used-bar")
@@ -112,14 +127,29 @@ def _dot(scale: Scale, value: float, y: float) -> str:
     return f'<circle class="value" cx="{scale.place(value):.1f}" cy="{y}" r="4.5"/>'
 
 
-def _axis(scale: Scale, y: float, error: float) -> str:
-    ticks = "".join(
+def axis_drawing(scale: Scale) -> Markup:
+    """Return the axis under the bars of the rows of a table."""
+    small = replace(scale, width=_ROW)
+    words = f"Axis from {small.ticks()[0][1]} to {small.ticks()[-1][1]}"
+    return _svg(20, words, [_axis(small, 4, _ends(small))], "row")
+
+
+def _ends(scale: Scale) -> list[tuple[float, str]]:
+    """Return the ticks of a narrow axis: the ends, and 0 if it lies well between them."""
+    ticks = scale.ticks()
+    inner = [each for each in ticks[1:-1] if float(each[1].replace(",", "")) == 0]
+    apart = [each for each in inner if 50 < each[0] < scale.width - 50]
+    return [ticks[0], *apart, ticks[-1]]
+
+
+def _axis(scale: Scale, y: float, ticks: Sequence[tuple[float, str]] | None = None) -> str:
+    drawn = "".join(
         f'<line class="axis" x1="{x:.1f}" y1="{y - 4}" x2="{x:.1f}" y2="{y}"/>'
-        f'<text class="tick" x="{x:.1f}" y="{y + 14}">{format_number(number, error)}</text>'
-        for number in scale.ticks()
-        for x in [scale.place(number)]
+        f'<text class="tick" x="{x:.1f}" y="{y + 14}">{words}</text>'
+        for x, words in ticks or scale.ticks()
     )
-    return f'<line class="axis" x1="0" y1="{y}" x2="{_WIDTH}" y2="{y}"/>{ticks}'
+    ends = f'x1="{scale.place(scale.low):.1f}" x2="{scale.place(scale.high):.1f}"'
+    return f'<line class="axis" {ends} y1="{y}" y2="{y}"/>{drawn}'
 
 
 def _svg(height: int, words: str, parts: Sequence[str], kind: str = "drawing") -> Markup:

@@ -29,7 +29,15 @@ from scumble.server.tokens import Token
 COOKIE = "scumble_session"
 HTML = "text/html; charset=utf-8"
 _MOST_FIELDS = 2000
-_HEADINGS = {403: "Not allowed", 404: "Not found", 500: "Something failed", 503: "Not now"}
+_HEADINGS = {
+    403: "Not allowed",
+    404: "Not found",
+    413: "Too large",
+    422: "Something is missing or wrong",
+    429: "Too many requests",
+    500: "Something failed",
+    503: "Not now",
+}
 
 
 @cache

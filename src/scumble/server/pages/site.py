@@ -12,7 +12,7 @@ from starlette.routing import Route as Path
 
 from scumble.server.config import DATASET_NAME
 from scumble.server.http.app import HEADERS, NOTHING, RequestContext, not_found, problem_response
-from scumble.server.pages import asking, auditing, owning, publishing
+from scumble.server.pages import asking, auditing, helping, owning, publishing
 from scumble.server.pages.gates import (
     COOKIE,
     page_endpoint,
@@ -25,7 +25,7 @@ from scumble.server.pages.gates import (
 from scumble.server.problems import Problem, problem_of
 from scumble.server.service import Service
 
-ROUTES = (*asking.ROUTES, *auditing.ROUTES, *owning.ROUTES, *publishing.ROUTES)
+ROUTES = (*asking.ROUTES, *auditing.ROUTES, *owning.ROUTES, *publishing.ROUTES, *helping.ROUTES)
 _STATIC = ("style.css", "htmx.min.js", "page.js", "icon.svg")
 
 
