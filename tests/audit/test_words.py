@@ -1,13 +1,19 @@
 """What reports of audits say: one figure is rounded in one way, and lists say their order."""
 
 import re
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
+from shutil import which
 
 import numpy as np
 import pyarrow as pa
+import pytest
+from markupsafe import escape
 
 import scumble as sc
 from scumble.audit.report import Finding, Report, describe_person, page
-from scumble.audit.subjects import of_release, of_table
+from scumble.audit.subjects import of_database, of_release, of_table
 from scumble.model.privacy.guarantee import format_parameter
 
 SCHEMA = sc.Schema(
@@ -93,3 +99,46 @@ def test_confidence_and_shares_are_percent():
         "a group has one value of job (entropy l = 1); the most frequent one has a share of 100 %"
         in said
     )
+
+
+def test_a_certificate_has_a_head_for_people_who_know_no_methods(tmp_path):
+    release = sc.publish(_table(), SCHEMA.with_unit(), sc.Subset(epsilon=1))
+    report = of_release(release.save(tmp_path / "clinic"))
+    text = page(report, when=datetime(2026, 3, 4, 5, 6, tzinfo=UTC))
+    assert "<h1>Privacy certificate: clinic</h1>" in text
+    for name, value in (
+        ("Table", "<td>clinic</td>"),
+        ("Date", "<td>2026-03-04 05:06 UTC</td>"),
+        ("Who is protected", "<td>Every row is another person.</td>"),
+        ("Owner", '<td class="sign"></td>'),  # a line to fill in
+        ("Signature", '<td class="sign"></td>'),
+    ):
+        assert f'<th scope="row">{name}</th>{value}' in text
+    assert escape(release.guarantees[0].sentence) in text
+    known = page(report, about=replace(report.about, owner="St. Anne's Hospital"))
+    assert "<td>St. Anne&#39;s Hospital</td>" in known
+    broken = replace(report, findings=[Finding("check", "a claim", "refuted", "It is broken.")])
+    assert "<h1>Refuted: clinic</h1>" in page(broken)
+
+
+@pytest.mark.skipif(which("chromium") is None, reason="chromium is not installed")
+def test_a_certificate_prints_on_one_page(tmp_path, subtests):
+    schema = SCHEMA.with_unit()
+    made = {
+        "subset": sc.publish(_table(), schema, sc.Subset(epsilon=1)),
+        "marginals": sc.publish(
+            _table(), schema, sc.Marginals(["age", "job"], epsilon=1, neighbours="replace", ways=2)
+        ),
+    }
+    reports = {name: of_release(release.save(tmp_path / name)) for name, release in made.items()}
+    base = tmp_path / "people"
+    sc.Database.create(base, _table(), schema, epsilon=1, noise=20).close()
+    reports["database"] = of_database(base)
+    for name, report in reports.items():
+        with subtests.test(name):
+            file, printed = tmp_path / f"{name}.html", tmp_path / f"{name}.pdf"
+            file.write_text(page(report), "utf-8")
+            flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+            command = ["chromium", *flags, f"--print-to-pdf={printed}", str(file)]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
+            assert len(re.findall(rb"/Type\s*/Page\b", printed.read_bytes())) == 1

@@ -31,8 +31,8 @@ FLAGS = [
 ]
 
 
-BOXES = ".problem:visible, .cost-problem:visible, [role=alert]:visible"
-WIDTHS, SCHEMES = (1200, 400), ("light", "dark")
+BOXES = ".problem:visible, .error:visible, .cost-problem:visible, [role=alert]:visible"
+FORMS = list(product((1200, 400), ("light", "dark")))
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +88,15 @@ def open_page(server, browser, caplog):
 
 def _check_form(page) -> None:
     """Check that nothing is wider than the screen, on a large and a small one, light and dark."""
-    for width, scheme in product(WIDTHS, SCHEMES):
+    for width, scheme in FORMS:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
-        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert over <= 0, (page.url, width, scheme)
+        _check_width(page, width, scheme)
+
+
+def _check_width(page, *form) -> None:
+    over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert over <= 0, (page.url, *form)
 
 
 def _visit(page, path: str) -> int:
@@ -104,20 +108,27 @@ def _visit(page, path: str) -> int:
             raise
         return 200
     page.wait_for_selector(".htmx-request", state="detached")
-    _check_form(page)
     return status
 
 
 @pytest.mark.usefixtures("without_audits")
+@pytest.mark.parametrize(("width", "scheme"), FORMS)
 @pytest.mark.parametrize("role", ["", *ROLES])
-def test_every_page_opens_without_a_problem(open_page, server, subtests, role):
-    """Those of the table of pages; where a role may not, the page says so in one sentence."""
+def test_every_page_opens_without_a_problem(open_page, server, subtests, role, width, scheme):
+    """Those of the table of pages, loaded afresh in each form; where a role may not, the page says
+    so in one sentence under a heading, with a way back.
+    """
     draft = server[2].workshop.new_draft("census").number
-    page = open_page(role, refused=403)
-    for route, name in product(ROUTES, ("people", "rows")):
-        path = route.path.replace("{dataset}", name).replace("{draft}", draft)
-        if route.method != "GET" or (name == "rows" and not route.of_dataset):
-            continue
+    viewport = {"width": width, "height": 900}
+    page = open_page(role, refused=403, viewport=viewport, color_scheme=scheme)
+    asked = "/data/people?sql=SELECT%20COUNT(*)%20FROM%20t"  # its cost is asked on load
+    paths = {
+        route.path.replace("{dataset}", name).replace("{draft}", draft): route
+        for route, name in product(ROUTES, ("people", "rows"))
+        if route.method == "GET" and (name == "people" or "{dataset}" in route.path)
+    }
+    paths[asked] = paths["/data/people"]
+    for path, route in paths.items():
         with subtests.test(role=role, path=path):
             status = _visit(page, path)
             shown = page.locator(BOXES).all_inner_texts()
@@ -128,8 +139,11 @@ def test_every_page_opens_without_a_problem(open_page, server, subtests, role):
                 assert re.fullmatch(
                     r"Only an [a-z ]+ may do this\. Your token is for an [a-z]+\.", *shown
                 )
+                assert page.inner_text("h1") == "Not allowed"
+                assert page.get_attribute("a.button", "href") == "/"
             else:
                 assert (page.url.rpartition("/")[2], shown) == ("login", [])
+            _check_width(page, width, scheme)
 
 
 def _ask(page, sql: str) -> None:
@@ -246,22 +260,29 @@ def test_an_owner_publishes_from_a_csv_and_gets_the_certificate(open_page, tmp_p
     page.set_input_files("#file", tmp_path / "people.csv")
     page.click("#upload button")
     page.wait_for_selector("table.schema")
-    assert page.locator(".tag.from-data").count() == 3
-    page.select_option("select[aria-label='Role of condition']", "sensitive")
+    assert page.locator(".declare").count() == 3
+    page.check("input[name=unit][value=row]")
+    page.select_option("select[aria-label='What condition is']", "sensitive")
     for each in page.locator("input[name^=declared-]").all():
         each.check()
-    page.click("button:text-is('Save')")
-    assert page.locator(".tag.from-data").count() == 0
+    page.check("input[name=use][value=questions]")
+    page.check("input[name=care][value=balanced]")
+    page.fill("#name", "sent")
+    page.click("button:text-is('Save, and see the method')")
+    page.wait_for_selector("#method")
+    assert page.locator(".declare").count() == 0
+    _check_form(page)
+    page.click("#comparison > summary")
     for name in ("subset", "marginals", "histogram", "sparse"):
         page.uncheck(f"input[name=method-{name}]")
     page.fill("#epsilons", "1")
     page.click("text=On a stand-in")
     page.wait_for_selector("svg.chart .mark")
     _check_form(page)
-    page.check("#choice-0")
-    page.fill("#release-name", "sent")
-    page.click("button:text-is('See promise and charge') >> nth=0")
-    assert "No ledger is configured" in page.inner_text("#plan")
+    page.click("#method button")
+    plan = page.inner_text("#plan")
+    assert "No ledger is configured" in plan
+    assert "Every row is another person." in plan
     _check_form(page)
     page.click("#plan button")
     page.wait_for_selector(".card.fine >> text=Certificate")

@@ -40,11 +40,24 @@ class AttackResult:
 
 
 @dataclass(frozen=True)
+class Certified:
+    """The head of a certificate, for people who know no methods: what the table is called, who is
+    protected (`unit`), the promise in one sentence, and the owner (a line to fill in if unknown).
+    """
+
+    table: str
+    unit: str
+    promise: str
+    owner: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """What an audit found about `subject`.
 
     `promises` are the claims as the subject makes them, `not_protected` says what they do not
-    cover, and `facts` says what was audited: parameters, checksums, versions.
+    cover, and `facts` says what was audited: parameters, checksums, versions. `about` is the head
+    of the certificate, where a promise was audited.
     """
 
     subject: str
@@ -53,6 +66,7 @@ class Report:
     not_protected: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     learned: AttackResult | None = None
+    about: Certified | None = None
 
     @property
     def refuted(self) -> tuple[Finding, ...]:
@@ -180,26 +194,13 @@ _WORDS = {
 _SAID = ("found", "claimed", "epsilon at least")
 
 
-@dataclass(frozen=True)
-class Certified:
-    """What the head of a certificate says: whose table was published, who is protected (`unit`),
-    and the promise in one sentence.
-    """
-
-    table: str
-    unit: str
-    promise: str
-
-
 def page(report: Report, *, when: datetime | None = None, about: Certified | None = None) -> str:
-    """Return the certificate of a report as one HTML page; `when` is its date, now by default. With
-    `about` it has a head for people who know no methods, and lines to sign.
-    """
+    """Return the certificate of a report as one HTML page; `when` is its date, now by default. `about` takes the place of what the report says about its head."""
     learned = report.learned
     return render_page(
         "scumble.audit",
         report=report,
-        about=about,
+        about=about or report.about,
         words=_WORDS,
         numbers=_more_numbers,
         caveat=CAVEAT,

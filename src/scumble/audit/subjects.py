@@ -18,7 +18,7 @@ from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
-from scumble.audit.report import AttackResult, Finding, Report, Verdict
+from scumble.audit.report import AttackResult, Certified, Finding, Report, Verdict
 from scumble.audit.row_laws import law_finding, row_law
 from scumble.audit.runs import Counts, ExactLoss, RecordedStep, changes, record_steps
 from scumble.audit.summary_plans import pair_loss
@@ -40,6 +40,7 @@ from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_place
 from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.unit import Unit
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
@@ -132,7 +133,13 @@ def of_release(
             "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},
         },
         learned=learned,
+        about=_certified(folder, manifest.schema.unit, next(iter(release.guarantees))),
     )
+
+
+def _certified(place: Path | str, unit: Unit | None, promise: Guarantee) -> Certified:
+    """Return the head of the certificate of a release or database."""
+    return Certified(_name(place), (unit or Unit()).describe(), promise.sentence)
 
 
 def _owner_findings(
@@ -330,6 +337,7 @@ def of_database(
         promises=[f"{promise!r} Proof: {promise.proof}."],
         not_protected=promise.limits,
         facts=terms.to_dict(),
+        about=_certified(folder, None, promise),  # each row is another person
     )
 
 

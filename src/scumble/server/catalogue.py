@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -303,7 +303,7 @@ class LiveDataset(Dataset):
         return self.database.verify(seal)
 
     def certificate(self) -> str:
-        return report.page(subjects.of_database(self.folder))
+        return _page(subjects.of_database(self.folder), self.title)
 
     def close(self) -> None:
         self.database.close()
@@ -357,7 +357,7 @@ class ReleaseDataset(Dataset):
         raise Problem(409, _NO_JOURNAL)
 
     def certificate(self) -> str:
-        return report.page(subjects.of_release(self.folder))
+        return _page(subjects.of_release(self.folder), self.title)
 
     def close(self) -> None:
         """A release closes its files when nobody uses it any more."""
@@ -389,6 +389,12 @@ class Catalogue:
     def close(self) -> None:
         for name in list(self._found):
             self.remove(name)
+
+
+def _page(audited: report.Report, title: str) -> str:
+    """Return the certificate of a data set, under the title that people know."""
+    about = None if audited.about is None else replace(audited.about, table=title)
+    return report.page(audited, about=about)
 
 
 def _source(text: str) -> str | CodedRows:

@@ -16,7 +16,7 @@ from scumble.server.config import Address, DatasetSettings, Limits, ServerSettin
 PEOPLE = 50_000
 STEPS = 4  # of `make_demo`
 ASKED = ("age", "sex", "region", "condition")
-_EPSILON, _NOISE = 2.0, 200.0  # up to 200 answers about one person: room for an afternoon
+_EPSILON, _NOISE = 2.0, 100.0  # up to 100 answers about one person: room for an afternoon
 
 
 def make_demo(

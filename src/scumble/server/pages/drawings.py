@@ -83,7 +83,10 @@ def row_drawing(estimate: Estimate, level: float, scale: Scale | None) -> Markup
         return Markup("")
     scale = replace(scale, width=_ROW)
     parts = [
-        *(f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="20"/>' for x, _ in _ends(scale)),
+        *(
+            f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="20"/>'
+            for x, _ in _ends(scale)
+        ),
         _bar(scale, low, high, 5, 10, "interval"),
         _dot(scale, estimate.value, 10),
     ]
