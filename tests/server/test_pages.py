@@ -128,6 +128,72 @@ def test_an_analyst_asks_and_sees_cost_answer_and_history(browsers):
     assert re.findall(r'class="limits">([^<]*)<', exact) == ["exactly", "exactly"]
 
 
+def test_a_refusal_is_told_before_ask(front, browsers):
+    """By the cost line, of a release and of a database; the answer then says the same."""
+    browser = browsers["analyst"]
+    for name, sql, words in (
+        (
+            "people",
+            "SELECT SUM(age) FROM t WHERE condition = 'Asthma'",
+            "be refused, and not charged",
+        ),
+        ("rows", "SELECT COUNT(DISTINCT person) FROM t", "person"),
+    ):
+        for _ in range(9):  # more than the promise has answers for
+            cost = browser.post(f"/data/{name}/cost", sql=sql).text
+            if words in cost:
+                break
+            other = sql.replace("WHERE", f"WHERE age >= {20 + _} AND")
+            browser.post(f"/data/{name}/ask", sql=other)
+        assert words in cost
+        answer = browser.post(f"/data/{name}/ask", sql=sql).text
+        assert 'class="problem"' in answer
+        assert '<svg class="drawing"' not in answer
+
+
+def test_a_used_up_group_does_not_keep_the_others_from_an_answer(browsers):
+    browser = browsers["analyst"]
+    part = "condition = 'Back pain' AND age"
+    for age in range(70, 80):
+        ask = f"SELECT COUNT(*) FROM t WHERE sex = 'male' AND {part} >= {age}"
+        browser.post("/data/people/ask", sql=ask)
+    sql = f"SELECT sex, COUNT(*) FROM t WHERE {part} >= 82 GROUP BY sex"
+    cost = browser.post("/data/people/cost", sql=sql).text
+    assert "The promise is used up for 1 of 2 numbers. Those will be made of earlier" in cost
+    answer = browser.post("/data/people/ask", sql=sql).text
+    female, male = re.findall(r"<tr><th scope=\"row\">.*?</tr>", answer, re.DOTALL)
+    assert ("relaxed" in female, "relaxed" in male) == (False, True)
+    assert ("counted instead" in female, "counted instead" in male) == (False, True)
+
+
+def test_free_budget_is_shown_by_value(front, browsers):
+    """It is the mean of the points with a value, not the one with most answers."""
+    page = browsers["analyst"].get("/data/people").text
+    assert "Remaining budget" in page
+    database = front.service.catalogue.get("people").database
+    shares = re.findall(r'class="note">([\d.]+) % free</span>', page)
+    for (_, used), free in zip(database.usage_by_value(), shares, strict=True):
+        assert abs(100 * (1 - sum(used) / len(used)) - float(free)) < 0.1
+    assert float(shares[0]) > 0 < database.status()["used"]
+
+
+def test_a_data_set_says_what_it_is_and_of_when(front, browsers):
+    data = front.service.catalogue.get("rows")
+    home = browsers["analyst"].get("/").text
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", data.made)
+    assert f"{data.made} · 2,000 rows" in home
+    described = front.call("analyst", "GET", "datasets/rows").json()
+    assert (described["rows"], described["made"]) == (2000, data.made)
+
+
+def test_words_are_explained_and_every_page_leads_there(browsers):
+    for browser in browsers.values():
+        page = browser.get("/").text
+        assert 'href="/help">Documentation</a>' in page
+        assert 'href="/help#words">Glossary</a>' in page
+        assert "<dt>Remaining budget</dt>" in browser.get("/help").text
+
+
 def test_a_download_in_no_format_is_not_charged(front, browsers):
     history = front.service.catalogue.get("people").database.history
     before = len(history())

@@ -57,6 +57,26 @@ def test_exact_and_a_histogram_with_enough_buckets_refuse_only_what_they_must(ki
             truth.add(some, units)
 
 
+@pytest.mark.parametrize(("kind", "buckets"), TRACKERS)
+@given(session=sessions())
+@settings(max_examples=40)
+def test_the_mean_popularity_of_a_value_is_that_of_its_points(kind, buckets, session):
+    """A histogram may say more, as of each point, and never less."""
+    space, limit, asked = session
+    tracker, truth = make_tracker(kind, space, limit, buckets), Dense(space)
+    for some, units in asked:
+        if tracker.has_room(some, units):
+            tracker.add(some, units)
+            truth.add(some, units)
+    for axis in range(len(space)):
+        rest = tuple(other for other in range(len(space)) if other != axis)
+        means = tracker.mean_popularity(axis)
+        if kind != "histogram":
+            np.testing.assert_allclose(means, truth.counts.mean(axis=rest), atol=1e-9)
+        assert (means >= truth.counts.mean(axis=rest) - 1e-9).all()
+        assert (means <= limit + 1e-9).all()
+
+
 @given(session=sessions(units=(1,)), few=st.integers(1, 12))
 @settings(max_examples=150)
 def test_after_the_same_history_each_tracker_accepts_what_the_next_one_does(session, few):

@@ -44,7 +44,9 @@ class Tracker(Protocol):
         """Return, by the codes of two attributes, the largest popularity over all others."""
 
     def mean_popularity(self, axis: int) -> Means:
-        """Return, by the codes of an attribute, the mean popularity over all others."""
+        """Return, by the codes of an attribute, the mean popularity over all others; it may be
+        over-estimated, too.
+        """
 
 
 def make_tracker(kind: Kind, space: Space, limit: int, buckets: int = 100_000) -> Tracker:

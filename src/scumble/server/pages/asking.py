@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -58,10 +59,12 @@ def cost(service: Service, call: Call) -> Result:
     values: dict[str, Any] = {"data": call.data, "cost": None, "forecast": "", "problem": None}
     try:
         if sql:
-            values["cost"] = call.data.cost(_question(call, sql))
-            values["forecast"] = _forecast(values["cost"])
-            if values["cost"].get("free"):  # so that what it refuses is told before Ask
-                call.data.describe_result(_question(call, sql))
+            question = _question(call, sql)
+            values["cost"], statuses = call.data.cost(question), []
+            if values["cost"].get("free") or values["cost"]["status"] == "relaxed":
+                # It raises what a release refuses, and says what is not answered.
+                statuses = _statuses(call.data.describe_result(question))
+            values["forecast"] = _forecast(values["cost"], statuses)
     except ScumbleError as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
     return render("cost.html", **values)
@@ -240,16 +243,27 @@ def _cell(estimate: Estimate, level: float, scale: Scale | None) -> dict[str, An
         "value": format_value(estimate),
         "interval": "exactly" if limits[0] == limits[1] else f"{low} to {high}",
         "status": estimate.status_label,
+        "instead": estimate.counted_instead,
         "bar": row_drawing(estimate, level, scale),
     }
 
 
-def _forecast(found: Mapping[str, Any]) -> str:
-    """Return a forecast in words."""
+def _statuses(answer: Answer) -> list[str]:
+    """Return the status of each number of an answer."""
+    if isinstance(answer, Estimate):
+        return [answer.status_label]
+    if isinstance(answer, EstimateTable):
+        return [each.status_label for _, row in answer.rows for each in row]
+    return [each.status_label for _, each in answer.rows]
+
+
+def _forecast(found: Mapping[str, Any], statuses: Sequence[str]) -> str:
+    """Return a forecast in words; `statuses` are those of the numbers of a relaxed answer."""
     if found.get("free"):
         return "Free: answers of a release cost nothing."
     status, stderr = found["status"], found.get("stderr", 0.0)
     error = f" with a standard error of {format_number(stderr, stderr)}" if stderr else " exactly"
+    error = error if math.isfinite(stderr) else ""
     number = found["new numbers"]
     words = "one new number" if number == 1 else f"{number} new numbers"
     if status == "answered":
@@ -257,10 +271,16 @@ def _forecast(found: Mapping[str, Any]) -> str:
     if status == "repeated":
         return f"Was answered before: free, the same answer{error}."
     if status == "relaxed":
-        made = f"Will be made of earlier answers{error}"
-        if not number:
-            return f"The promise is used up here. {made}; free."
-        return f"The promise is used up for a part of it. {made} there; costs {words}."
+        price = f"costs {words}" if number else "free"
+        if set(statuses) == {"not answered"}:
+            return "Will not be answered: the promise is used up here, and no earlier answer helps."
+        parts = sum(each in ("relaxed", "not answered") for each in statuses)
+        if parts < len(statuses):
+            made = "Those will be made of earlier answers, the others answered"
+            return (
+                f"The promise is used up for {parts} of {len(statuses)} numbers. {made}; {price}."
+            )
+        return f"The promise is used up here. Will be made of earlier answers{error}; {price}."
     return f"Will be refused, and not charged: {found.get('reason', '')}"
 
 

@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 
 from scumble.public.estimate import Estimate, format_number
 
-_WIDTH, _ROW, _PAD = 600, 220, 28
+_WIDTH, _ROW, _PAD = 600, 260, 24
+_CHARACTERS = 48  # that fit under the axis of a whole drawing, on a phone too
 _FAR = 0.7  # share of the largest number from which on the axis does not begin at 0
 
 
@@ -52,14 +53,15 @@ class Scale:
         share = (number - self.low) / (self.high - self.low)
         return _PAD + min(max(share, 0.0), 1.0) * (self.width - 2 * _PAD)
 
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return where the ticks are, and what stands at them: 1, 2 or 5 times a power of 10
-        apart.
-        """
-        digits = max(0, -math.floor(math.log10(self.step)))
+    def ticks(self) -> list[float]:
+        """Return the numbers at the ticks: 1, 2 or 5 times a power of 10 apart."""
         number = round((self.high - self.low) / self.step)
-        values = [self.low + place * self.step for place in range(number + 1)]
-        return [(self.place(value), f"{value + 0.0:,.{digits}f}") for value in values]
+        return [self.low + place * self.step for place in range(number + 1)]
+
+    def label(self, number: float) -> str:
+        """Return a number as it stands at a tick."""
+        digits = max(0, -math.floor(math.log10(self.step)))
+        return f"{round(number, digits) + 0.0:,.{digits}f}"
 
 
 def interval_drawing(estimate: Estimate, level: float) -> Markup:
@@ -72,7 +74,7 @@ def interval_drawing(estimate: Estimate, level: float) -> Markup:
     parts = [_bar(scale, low, high, 30, 14, "interval")]
     if estimate.noise_label(level):
         parts.append(_bar(scale, *estimate.noise_interval(level), 33, 8, "noise"))
-    parts += [_dot(scale, estimate.value, 37), _axis(scale, 58)]
+    parts += [_dot(scale, estimate.value, 37), _axis(scale, 58, scale.ticks())]
     return _svg(80, words, parts)
 
 
@@ -85,10 +87,10 @@ def row_drawing(estimate: Estimate, level: float, scale: Scale | None) -> Markup
     parts = [
         *(
             f'<line class="grid" x1="{x:.1f}" y1="0" x2="{x:.1f}" y2="20"/>'
-            for x, _ in _ends(scale)
+            for x in map(scale.place, _ends(scale))
         ),
         _bar(scale, low, high, 5, 10, "interval"),
-        _dot(scale, estimate.value, 10),
+        _dot(scale, estimate.value, 10, 2.5),
     ]
     return _svg(20, _words(estimate, level), parts, "row")
 
@@ -126,30 +128,31 @@ def _bar(scale: Scale, low: float, high: float, y: float, height: float, kind: s
     return f'<rect class="{kind}" {size} rx="3"/>'
 
 
-def _dot(scale: Scale, value: float, y: float) -> str:
-    return f'<circle class="value" cx="{scale.place(value):.1f}" cy="{y}" r="4.5"/>'
+def _dot(scale: Scale, value: float, y: float, radius: float = 4.5) -> str:
+    return f'<circle class="value" cx="{scale.place(value):.1f}" cy="{y}" r="{radius}"/>'
 
 
 def axis_drawing(scale: Scale) -> Markup:
     """Return the axis under the bars of the rows of a table."""
     small = replace(scale, width=_ROW)
-    words = f"Axis from {small.ticks()[0][1]} to {small.ticks()[-1][1]}"
+    words = f"Axis from {small.label(small.low)} to {small.label(small.high)}"
     return _svg(20, words, [_axis(small, 4, _ends(small))], "row")
 
 
-def _ends(scale: Scale) -> list[tuple[float, str]]:
+def _ends(scale: Scale) -> list[float]:
     """Return the ticks of a narrow axis: the ends, and 0 if it lies well between them."""
-    ticks = scale.ticks()
-    inner = [each for each in ticks[1:-1] if float(each[1].replace(",", "")) == 0]
-    apart = [each for each in inner if 50 < each[0] < scale.width - 50]
-    return [ticks[0], *apart, ticks[-1]]
+    middle = [0.0] if scale.width / 4 < scale.place(0.0) < 3 * scale.width / 4 else []
+    return [scale.low, *middle, scale.high]
 
 
-def _axis(scale: Scale, y: float, ticks: Sequence[tuple[float, str]] | None = None) -> str:
+def _axis(scale: Scale, y: float, ticks: Sequence[float]) -> str:
+    size = sum(len(scale.label(number)) + 2 for number in ticks)
+    every = max(1, math.ceil(size / _CHARACTERS))  # has a label
     drawn = "".join(
         f'<line class="axis" x1="{x:.1f}" y1="{y - 4}" x2="{x:.1f}" y2="{y}"/>'
-        f'<text class="tick" x="{x:.1f}" y="{y + 14}">{words}</text>'
-        for x, words in ticks or scale.ticks()
+        + (f'<text class="tick" x="{x:.1f}" y="{y + 14}">{words}</text>' if shown else "")
+        for place, number in enumerate(ticks)
+        for x, words, shown in [(scale.place(number), scale.label(number), not place % every)]
     )
     ends = f'x1="{scale.place(scale.low):.1f}" x2="{scale.place(scale.high):.1f}"'
     return f'<line class="axis" {ends} y1="{y}" y2="{y}"/>{drawn}'
