@@ -195,7 +195,9 @@ _SAID = ("found", "claimed", "epsilon at least")
 
 
 def page(report: Report, *, when: datetime | None = None, about: Certified | None = None) -> str:
-    """Return the certificate of a report as one HTML page; `when` is its date, now by default. `about` takes the place of what the report says about its head."""
+    """Return the certificate of a report as one HTML page; `when` is its date, now by default, and
+    `about` takes the place of the head that the report has.
+    """
     learned = report.learned
     return render_page(
         "scumble.audit",

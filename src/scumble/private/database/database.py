@@ -377,8 +377,9 @@ class Database:
     def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
         """Return, for each attribute, how much of the promise is used at each of its values.
 
-        It is the mean over the points with that value, in the batch where most is used: what is left
-        to 1 is free for questions about it and other attributes. A large space has no such list.
+        It is the mean over the points with that value, in the batch where most is used: what is
+        left to 1 is free for questions about it and other attributes. A large space has no such
+        list.
         """
         with self._session.state() as state:
             return used_shares(state)

@@ -7,18 +7,20 @@ from scumble.server.pages.gates import render, shared
 from scumble.server.service import Service
 
 WORDS = {
-    "ε (epsilon)": "How much a release or a database may tell about one person. At ε = 1, someone "
-    "who already believed a guess with 10 % can reach at most 23.2 %; at ε = 2, at most 45.1 %.",
-    "δ (delta)": "A small probability with which the promise does not hold. Many methods have none.",
-    "Promise": "What an attacker cannot learn, whatever he knows already. It is stated exactly, and "
-    "proved.",
-    "Who is protected": "What one row of the table stands for: one person, or one event of a person "
-    "who may have several rows.",
+    "ε (epsilon)": "How much a release or a database may tell about one person. At ε = 1, "
+    "someone who already believed a guess with 10 % can reach at most 23.2 %; at ε = 2, at most "
+    "45.1 %.",
+    "δ (delta)": "A small probability with which the promise does not hold. Many methods have "
+    "none.",
+    "Promise": "What an attacker cannot learn, whatever he knows already. It is stated exactly, "
+    "and proved.",
+    "Who is protected": "What one row of the table stands for: one person, or one event of a "
+    "person who may have several rows.",
     "Noise": "Random numbers that are added to answers, so that nobody sees one person in them.",
     "Standard error": "The typical size of the noise in an answer.",
     "Interval": "Limits that hold the true value in this table with the stated probability.",
-    "Charged": "A new answer of a live database uses up a part of the promise for the rows that it "
-    "is about.",
+    "Charged": "A new answer of a live database uses up a part of the promise for the rows that "
+    "it is about.",
     "Relaxed": "Made of earlier answers, because the promise is used up for what was asked. The "
     "answer says what was counted instead.",
     "Refused": "Not answered, because the promise is used up. Nothing is charged.",
@@ -29,10 +31,10 @@ WORDS = {
     "Not published": "An identifier, such as a name, or a column that was left out.",
     "Read from the table": "Values that nobody declared. That they occur is told, and no promise "
     "covers it.",
-    "Journal": "The file of all that a live database promised and answered. Each entry has the hash "
-    "of the one before it.",
-    "Seal": "Number and hash of the last entry of a journal. A copy shows later that nothing before "
-    "it was changed.",
+    "Journal": "The file of all that a live database promised and answered. Each entry has the "
+    "hash of the one before it.",
+    "Seal": "Number and hash of the last entry of a journal. A copy shows later that nothing "
+    "before it was changed.",
     "Certificate": "One page with the promise, what was tried to break it, and a line to sign.",
 }
 
