@@ -42,7 +42,7 @@ def worked_here(monkeypatch):
     """
 
     def work(job, task, arguments):
-        if task not in ("propose", "compare"):
+        if task not in ("propose", "compare", "shares"):
             return jobs.in_process(job, task, arguments)
         given = json.loads(json.dumps(arguments))
         return json.loads(json.dumps(tasks.TASKS[task](job.report, **given)))
@@ -537,6 +537,23 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     assert "checked> One" not in page.text
     refused = browser.post(f"{draft}/check", **fields)
     assert (refused.status_code, "what one row stands for" in refused.text) == (422, True)
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
+@pytest.mark.usefixtures("worked_here")
+def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
+    browser = Browser(owned, "owner")
+    lines = ["who,cost", *(f"p{k // 4},{k % 7}" for k in range(400))]
+    name, content = "/publish/upload?name=visits.csv", "\n".join(lines).encode()
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    assert "25 %" not in done(browser, draft).text  # nothing is told unasked
+    assert browser.post(f"{draft}/shares", person="nobody").status_code == 422
+    browser.post(f"{draft}/shares", person="who")
+    page = done(browser, draft).text
+    for told in ("1 row counts: 25 %", "2 rows count: 50 %", "5 rows count: 100 %"):
+        assert told in page
     browser.post(f"{draft}/delete")
     browser.http.close()
 

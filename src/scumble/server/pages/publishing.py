@@ -129,6 +129,19 @@ def answer(service: Service, call: Call) -> Result:
     return redirect(f"/publish/{draft.number}#method")
 
 
+def shares(service: Service, call: Call) -> Result:
+    """Begin to count which share of the rows bounds on the rows of a person keep."""
+    draft = _draft(service, call)
+    person = str(call.body.get("person", ""))
+    try:
+        if draft.schema is None or person not in draft.schema:
+            raise Problem(422, "Say which column names the person.")
+        service.workshop.count_shares(draft, person)
+    except (ScumbleError, Problem) as error:
+        return _page(service, call, draft, problem=error)
+    return redirect(f"/publish/{draft.number}")
+
+
 def save_text(service: Service, call: Call) -> Result:
     """Keep the whole schema as TOML."""
     draft = _draft(service, call)
@@ -393,6 +406,7 @@ ROUTES = (
     Route("GET", f"{_DRAFT}/job", "page: job", OWNER, job, "How far it is."),
     Route("POST", f"{_DRAFT}/cancel", "page: cancel", OWNER, cancel, "Cancel."),
     Route("POST", f"{_DRAFT}/answers", "page: answers", OWNER, answer, "Answer the questions."),
+    Route("POST", f"{_DRAFT}/shares", "page: shares", OWNER, shares, "Count rows of people."),
     Route("POST", f"{_DRAFT}/schema", "page: schema", OWNER, save_text, "Keep a schema."),
     Route("POST", f"{_DRAFT}/compare", "page: compare", OWNER, compare, "Compare."),
     Route("POST", f"{_DRAFT}/check", "page: check", OWNER, check, "Promise and charge."),

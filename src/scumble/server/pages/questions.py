@@ -88,6 +88,8 @@ def filled_in(schema: Schema, answers: Answers | None, draft: Draft) -> dict[str
     A proposed unit is not chosen before the owner does: who is protected is never assumed.
     """
     unit = schema.unit if answers is not None or not draft.proposed else None
+    if answers is None and draft.shares is not None:  # the owner said that rows are events
+        unit = Unit(draft.shares["person"], 5)
     rows = f"{float(f'{draft.rows:.2g}'):,.0f}" if draft.rows else ""
     found = {
         "unit": "" if unit is None else "row" if unit.person is None else "person",

@@ -75,6 +75,17 @@ class Draft:
         write_private(self.folder / _FILE, json.dumps({**asdict(self), "folder": None}))
 
     @property
+    def shares_file(self) -> Path:
+        return self.folder / "shares.json"
+
+    @property
+    def shares(self) -> dict[str, Any] | None:
+        """Which share of the rows some bounds on the rows of a person keep, if the owner asked."""
+        return (
+            json.loads(self.shares_file.read_text("utf-8")) if self.shares_file.exists() else None
+        )
+
+    @property
     def checks_file(self) -> Path:
         return self.folder / "checks.json"
 

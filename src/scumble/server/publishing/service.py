@@ -177,6 +177,15 @@ class PublishingService:
 
         return self._start("schema", draft.number, work)
 
+    def count_shares(self, draft: Draft, person: str) -> Job:
+        """Begin to count which share of the rows bounds on the rows of a person keep."""
+        arguments = {**self._table(draft), "person": person}
+
+        def work(job: Job) -> None:
+            write_private(draft.shares_file, json.dumps(in_process(job, "shares", arguments)))
+
+        return self._start("shares", draft.number, work)
+
     def save_schema(self, draft: Draft, schema: Schema) -> None:
         """Keep a schema; comparisons with another one are dropped."""
         text = schema.dumps()

@@ -35,6 +35,7 @@ from scumble.private.ledger.ledger import Ledger
 from scumble.private.mechanism import create
 from scumble.private.publish import publish as make
 from scumble.private.tables.open import expected_rows, open_source
+from scumble.private.tables.persons.limit import shares_kept
 from scumble.server.problems import ServerDialect
 from scumble.server.publishing.jobs import TOO_LARGE
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from scumble.private.tables.rows import Outside
 
 Report = Callable[[int, int | None], None]
+BOUNDS = (1, 2, 5, 10)  # on the rows of a person
 _STAND_IN = 10_000  # rows of a preview, as of `scumble compare --private-preview`
 _REPEATS = 3
 _EVERY = 0.2  # seconds between two lines of progress
@@ -59,6 +61,13 @@ def propose(report: Report, source: str, table: str | None, columns: int) -> dic
     total = expected_rows(source, table)
     schema = Schema.infer(source, table=table, progress=lambda rows: report(rows, total))
     return {"schema": schema.dumps(), "checks": schema.checks(), "rows": total or 0}
+
+
+def shares(report: Report, source: str, table: str | None, person: str) -> dict[str, Any]:
+    """Return which share of the rows some bounds on the rows of a person keep."""
+    report(0, None)
+    found = shares_kept(open_source(source, table=table), person, BOUNDS)
+    return {"person": person, "shares": [[most, share] for most, share in found.items()]}
 
 
 def compare(
@@ -212,7 +221,7 @@ def _hold(lock: str) -> None:
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
-    each.__name__: each for each in (propose, compare, publish, create_database, encode)
+    each.__name__: each for each in (propose, shares, compare, publish, create_database, encode)
 }
 
 
