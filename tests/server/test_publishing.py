@@ -561,7 +561,8 @@ def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
 def test_a_release_of_people_says_whom_it_protects(owned):
     """A unit is asked for before any work begins, and stands in what is told of the data set."""
     unstated = owned.schema.replace('unit = "row"\n', "")
-    people = owned.schema.replace('\nunit = "row"', '\nunit = "person"\nperson = "person"\nmost_rows = 3')
+    stated = '\nunit = "person"\nperson = "person"\nmost_rows = 3'
+    people = owned.schema.replace('\nunit = "row"', stated)
     bodies = (marginals(epsilon=0.1), {"epsilon": 0.1, "noise": 50})
     for body in bodies:
         refused = make(owned, name="who", source="more", **{**body, "schema": unstated})
