@@ -209,6 +209,12 @@ def test_what_does_not_end_leaves_nothing(
     assert [path.name for path in ward.iterdir()] == ["stays.csv"]
 
 
+def test_a_wrong_option_shows_the_words_that_can_be_typed(ward):
+    done = run("publish", "stays.csv", "--force")
+    assert "Usage: scumble publish [OPTIONS]" in done.err
+    assert "Try 'scumble publish -h'" in done.err
+
+
 def test_without_a_terminal_it_says_what_to_write(ward):
     done = run("publish", "stays.csv")
     assert done.code == 2

@@ -107,7 +107,7 @@ def test_care_stands_for_an_epsilon(place):
     assert "uniform: subset is at least as private" in told
     refused = {(): "either --epsilon or --care", ("-e", "1", "--care", "open"): "either --epsilon"}
     refused[("--care", "lax")] = "careful, balanced, open"
-    refused[("-e", "1", "--use", "fun")] = "'questions', 'rows', 'tables', 'live'"
+    refused[("-e", "1", "--use", "fun")] = "one of questions, rows, tables, live"
     for given, sentence in refused.items():
         done = run(*words, *given)
         assert (done.code, sentence in done.err) == (2, True), done.err

@@ -220,7 +220,7 @@ def recommend(
     promise. Who is protected, a row or a person with several rows, is read from the schema.
     """
     if use not in get_args(Use):
-        raise ParameterError.of("recommend", "use", ", ".join(map(repr, USES)), use)
+        raise ParameterError.of("recommend", "use", f"one of {', '.join(USES)}", use)
     if isinstance(queries, str):  # which may have come over a network: not the name of a file
         allowed = "a list of SQL counts, or a pathlib.Path"
         raise ParameterError.of("recommend", "queries", allowed, queries)
@@ -561,8 +561,8 @@ def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str],
             f"the tables with {sizes.pop(largest):,} values are too large; write bins in the schema"
         )
     if not sizes:
-        why = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(f"The schema has no column that can be recommended for. {why}.".strip())
+        why = "".join(f" {name}: {reason}." for name, reason in left_out.items())
+        raise SchemaError(f"The schema has no column that counts or rows can be made of.{why}")
     return list(sizes), left_out
 
 
