@@ -250,6 +250,15 @@ def test_ctrl_c_at_a_question_leaves_nothing(ward, typed):
     assert [path.name for path in ward.iterdir()] == ["stays.csv"]
 
 
+def test_ctrl_c_at_a_question_of_infer_ends_like_everywhere(tmp_path):
+    (tmp_path / "codes.csv").write_text("code\n" + "1\n2\n" * 20)
+    words = [*child_command(), "schema", "infer", "codes.csv", "-o", "codes.toml"]
+    done = on_terminal(words, folder=tmp_path, interrupt=4)
+    assert (done.code, "What are the values of 'code'?" in done.text) == (130, True)
+    assert "Stopped. Nothing was left half-written." in done.text
+    assert [path.name for path in tmp_path.iterdir()] == ["codes.csv"]
+
+
 def test_auto_takes_the_recommended_method(place, tmp_path):
     words = ("publish", "auto", place / "people.csv", "-s", place / "people.toml", "-e", "1", "-o")
     done = run(*words, tmp_path / "v")

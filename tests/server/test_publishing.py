@@ -498,7 +498,9 @@ def test_the_page_asks_what_one_row_stands_for(owned):
 def test_a_release_of_people_says_whom_it_protects(owned):
     """A unit is asked for before any work begins, and stands in what is told of the data set."""
     unstated = owned.schema.replace('unit = "row"\n', "")
-    people = owned.schema.replace('\nunit = "row"', '\nunit = "person"\nperson = "person"\nmost_rows = 3')
+    people = owned.schema.replace(
+        '\nunit = "row"', '\nunit = "person"\nperson = "person"\nmost_rows = 3'
+    )
     bodies = (marginals(epsilon=0.1), {"epsilon": 0.1, "noise": 50})
     for body in bodies:
         refused = make(owned, name="who", source="more", **{**body, "schema": unstated})

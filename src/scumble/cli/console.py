@@ -82,7 +82,7 @@ class ErrorReportingGroup(TyperGroup):
                 result = super().invoke(ctx)
             # A closed pipe must be noticed here, not when the interpreter exits.
             sys.stdout.flush()
-        except (ScumbleError, KeyboardInterrupt, OSError, MemoryError) as error:
+        except (ScumbleError, KeyboardInterrupt, typer.Abort, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError):
                 _drop_output()
                 raise typer.Exit(SYSTEM) from None
@@ -220,7 +220,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     """Return a sentence that holds nothing private, and the exit code."""
     if isinstance(error, ScumbleError):
         return str(error), error.exit_code
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | typer.Abort):  # the latter at a prompt
         return STOPPED, INTERRUPTED
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
@@ -390,7 +390,9 @@ def _escaped_in_json(found: re.Match[str]) -> str:
 _OPTION_NAMES = {
     "analyst": "quota",
     "batches": "batch",
+    "children": "columns",
     "ids": "identifiers",
+    "keys": "key",
     "quotas": "quota",
     "seed": "insecure_seed",
     "several": "compound",
