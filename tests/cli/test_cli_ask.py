@@ -206,6 +206,7 @@ OTHERS = [
     (("--source", "people.csv"), "--source is for a database; "),
     (("--key", "1"), "--key is for a database or a data set of a server"),
     (("--csv", "--json"), "Give one of --csv, --json and --output."),
+    (("--preview", "--csv"), "--preview has no table of answers"),
 ]
 
 

@@ -376,7 +376,7 @@ def test_verify_finds_tampering(copy):
 def test_no_database(tmp_path, command):
     done = run("db", command, tmp_path)
     assert (done.code, done.out) == (8, "")
-    assert "has no journal" in done.err
+    assert "is no database and no ledger" in done.err
 
 
 def test_plot(used, tmp_path):

@@ -233,6 +233,24 @@ def test_misspelt_names_and_swapped_files_are_named(place, tmp_path):
     assert not (tmp_path / "v").exists()
 
 
+def test_every_error_is_json_for_a_program(place, subtests):
+    view = place / "view"
+    count = "SELECT COUNT(*) FROM t"
+    cases = {
+        ("ask", view, count, "--level", "abc", "--json"): "--level must be a number",
+        ("ask", view, count, "--levle", "0.9", "--json"): "No such option: --levle",
+        ("ask", "--json"): "Missing argument 'TARGET'",
+        ("publish", "histogram", place / "people.csv", "--json"): "Missing option '--schema'",
+        ("publish", place / "people.csv", "--json"): "No such option: --json",
+    }
+    for words, sentence in cases.items():
+        with subtests.test(words=words):
+            done = run(*words)
+            found = json.loads(done.err)
+            assert found["error"].startswith(sentence)
+            assert (found["kind"], found["exit_code"], done.code) == ("ParameterError", 2, 2)
+
+
 def test_an_unknown_option_names_the_nearest_one_only(place):
     done = publish(place, "uniform", "--epsilonn", "1")
     assert done.code == 2

@@ -209,6 +209,12 @@ def test_what_does_not_end_leaves_nothing(
     assert [path.name for path in ward.iterdir()] == ["stays.csv"]
 
 
+def test_a_wrong_option_shows_the_words_that_can_be_typed(ward):
+    done = run("publish", "stays.csv", "--force")
+    assert "Usage: scumble publish [OPTIONS]" in done.err
+    assert "Try 'scumble publish -h'" in done.err
+
+
 def test_without_a_terminal_it_says_what_to_write(ward):
     done = run("publish", "stays.csv")
     assert done.code == 2
@@ -242,6 +248,15 @@ def test_ctrl_c_at_a_question_leaves_nothing(ward, typed):
     assert "Stopped. Nothing was left half-written." in done.text
     assert "Traceback" not in done.text
     assert [path.name for path in ward.iterdir()] == ["stays.csv"]
+
+
+def test_ctrl_c_at_a_question_of_infer_ends_like_everywhere(tmp_path):
+    (tmp_path / "codes.csv").write_text("code\n" + "1\n2\n" * 20)
+    words = [*child_command(), "schema", "infer", "codes.csv", "-o", "codes.toml"]
+    done = on_terminal(words, folder=tmp_path, interrupt=4)
+    assert (done.code, "What are the values of 'code'?" in done.text) == (130, True)
+    assert "Stopped. Nothing was left half-written." in done.text
+    assert [path.name for path in tmp_path.iterdir()] == ["codes.csv"]
 
 
 def test_auto_takes_the_recommended_method(place, tmp_path):

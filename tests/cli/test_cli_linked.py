@@ -128,6 +128,13 @@ def test_linked_publishes_several_tables(folder: Path) -> None:
     assert "already exists" in again.err
 
 
+def test_linked_names_the_option_for_a_key_that_is_none(folder: Path) -> None:
+    words = given(folder)
+    words[words.index("visits=person")] = "visits=ward"
+    refused = run(*words, "-o", folder / "view")
+    assert "--key must be an attribute of 'visits' with the role identifier" in refused.err
+
+
 def test_linked_says_which_domains_were_read_from_the_data(folder: Path) -> None:
     (folder / "visits.toml").write_text(SCHEMAS["visits"] + "\nfrom_data = true")
     done = run(*given(folder), "-o", folder / "view")

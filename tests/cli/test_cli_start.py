@@ -115,6 +115,12 @@ def test_version():
     assert run("--version").out == f"scumble {__version__}\n"
 
 
+def test_a_list_of_methods_asks_nothing_about_a_table():
+    assert run("publish", "--list", "people.csv").code == 0
+    alone = run("publish", "--json")
+    assert (alone.code, "--json goes with --list" in alone.err) == (2, True)
+
+
 def test_methods_are_listed_on_one_screen():
     """By use, from the records of the families."""
     lines = run("publish", "--list").out.splitlines()

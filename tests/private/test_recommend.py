@@ -188,7 +188,7 @@ REFUSALS = [
     ({"delta": 1}, "'delta' parameter of recommend"),
     ({"occupied": 0}, "'occupied' parameter of recommend"),
     ({"neighbours": "all"}, "'replace' or 'add_remove'"),
-    ({"use": "everything"}, "'questions', 'rows', 'tables', 'live'"),
+    ({"use": "everything"}, "one of questions, rows, tables, live"),
     ({"queries": "some.sql"}, "a list of SQL counts, or a pathlib.Path"),
     ({"attributes": []}, "'attributes' parameter of recommend"),
     ({"attributes": ["x", "x"]}, "'attributes' parameter of recommend"),
@@ -203,6 +203,9 @@ def test_refusals(subtests: pytest.Subtests) -> None:
         _advise(LINE, attributes=["z"])
     with pytest.raises(sc.SchemaError, match="never published"):
         _advise(PERSONS, attributes=["who"])
+    nothing = sc.Schema([sc.Attribute("who", "identifier")]).with_unit()
+    with pytest.raises(sc.SchemaError, match=r"no column that counts or rows can be made of\.$"):
+        _advise(nothing)
     with pytest.raises(TypeError, match="epsilon"):
         sc.recommend(LINE, rows=9)  # no default
 

@@ -88,14 +88,8 @@ def application(only: str | None = None) -> typer.Typer:
             if group:
                 found.add_typer(getattr(import_module(f"scumble.cli.{module}"), group), name=name)
             else:
-                found.command(name)(_function(module, name))
+                found.command(name)(getattr(import_module(f"scumble.cli.{module}"), name))
     return found
-
-
-def _function(module: str, name: str) -> Any:
-    """Return the function of a command; one with the name of a builtin ends with a line."""
-    found = import_module(f"scumble.cli.{module}")
-    return getattr(found, name, None) or getattr(found, f"{name}_")
 
 
 def __getattr__(name: str) -> Any:

@@ -204,6 +204,8 @@ def ask(
     text, level = options.question(sql, file), check_level(level)
     if (output is not None) + as_csv + as_json > 1:
         raise ParameterError("Give one of --csv, --json and --output.")
+    if preview and (output is not None or as_csv):
+        raise ParameterError("--preview has no table of answers: leave --csv and --output out.")
     writing.check_output(output, force=force)
     kind = targets.kind_of(target)
     _refuse_others(context, target, kind)

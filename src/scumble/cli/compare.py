@@ -290,8 +290,9 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
     begin = monotonic()
     end = begin + seconds
     total = len(comparison.choices) * comparison.repeats
-    settings = len(comparison.choices)
-    console.say(f"{settings} settings, {comparison.repeats} releases of each: {total} in all.")
+    settings = _counted(len(comparison.choices), "setting")
+    releases = _counted(comparison.repeats, "release")
+    console.say(f"{settings}, {releases} of each: {total} in all.")
     why, forecast = "Stopped", False
     with bars.working("Comparing"):
         try:
@@ -313,6 +314,10 @@ def _run(comparison: Comparison, results: Results, jobs: int, seconds: float) ->
             why = str(error)
     console.say(f"{why.rstrip('.')}. This is what is done until now; --resume goes on.")
     return True
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _say_forecast(ends: list[float], left: int) -> bool:

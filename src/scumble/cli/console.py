@@ -82,18 +82,18 @@ class ErrorReportingGroup(TyperGroup):
                 result = super().invoke(ctx)
             # A closed pipe must be noticed here, not when the interpreter exits.
             sys.stdout.flush()
-        except (ScumbleError, KeyboardInterrupt, OSError, MemoryError) as error:
+        except (ScumbleError, KeyboardInterrupt, typer.Abort, OSError, MemoryError) as error:
             if isinstance(error, BrokenPipeError):
                 _drop_output()
                 raise typer.Exit(SYSTEM) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
         except Exception as error:
-            # Exceptions of typer and click show themselves, except for numbers out of range.
+            # Exceptions of typer and click show themselves, except for numbers and as JSON.
             if type(error).__module__.partition(".")[0] in ("typer", "click"):
-                if (number := _number_error(error, settings(ctx))) is None:
-                    _suggest_nearest(error)
+                _suggest_nearest(error)
+                if (wrong := _wrong_option(error, settings(ctx))) is None:
                     raise
-                raise typer.Exit(_report(number, settings(ctx))) from None
+                raise typer.Exit(_report(wrong, settings(ctx))) from None
             raise typer.Exit(_report(error, settings(ctx))) from None
         return result
 
@@ -103,6 +103,7 @@ class ErrorReportingGroup(TyperGroup):
             if old in self.old_names and old not in self.commands:
                 new = f"scumble {self.old_names[old]}"
                 raise ParameterError(f"`scumble {old}` is now `{new}`.")
+        settings(ctx).json = "--json" in args  # also if the command fails to read its options
         _, command, rest = found = super().resolve_command(ctx, args)
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command, rest = inner[rest[0]], rest[1:]
@@ -219,7 +220,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     """Return a sentence that holds nothing private, and the exit code."""
     if isinstance(error, ScumbleError):
         return str(error), error.exit_code
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | typer.Abort):  # the latter at a prompt
         return STOPPED, INTERRUPTED
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
@@ -246,15 +247,16 @@ _ALLOWED_NUMBERS = {
 }
 
 
-def _number_error(error: Exception, wanted: Settings) -> ParameterError | None:
-    """Return the error for an option that is not the number it must be; None for other errors."""
+def _wrong_option(error: Exception, wanted: Settings) -> ParameterError | None:
+    """Return the error for an option that is not the number it must be, and as JSON for any other;
+    None if typer shall show it, with how the command is used.
+    """
     option, found = getattr(error, "param", None), getattr(error.__cause__, "errors", None)
-    if option is None or found is None:
-        return None
-    first = found()[0]
-    allowed = _ALLOWED_NUMBERS.get(first["type"])
-    if allowed is None:
-        return None
+    first = {} if option is None or found is None else found()[0]
+    allowed = _ALLOWED_NUMBERS.get(first.get("type", ""))
+    if option is None or allowed is None:
+        shown = getattr(error, "format_message", None)
+        return ParameterError(shown()) if wanted.json and shown is not None else None
     allowed = allowed.format(**first.get("ctx", {}))
     with using_dialect(ShellDialect(lambda: wanted.command)):
         return ParameterError.of("the command", str(option.name), allowed, first["input"])
@@ -388,7 +390,9 @@ def _escaped_in_json(found: re.Match[str]) -> str:
 _OPTION_NAMES = {
     "analyst": "quota",
     "batches": "batch",
+    "children": "columns",
     "ids": "identifiers",
+    "keys": "key",
     "quotas": "quota",
     "seed": "insecure_seed",
     "several": "compound",

@@ -86,11 +86,7 @@ def _command_to_write(source: str, schema: Path | None) -> str:
 
 
 def _ask(prompt: str, default: str) -> str:
-    try:
-        answer: str = typer.prompt(prompt, default=default, err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    return answer.strip()
+    return str(typer.prompt(prompt, default=default, err=True)).strip()
 
 
 def _stem(source: str) -> str:

@@ -25,21 +25,11 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer import core
 
-from scumble.cli.console import settings
 from scumble.model.errors import OutputExistsError, ParameterError
-
-
-def _remember_json(context: typer.Context, value: bool) -> bool:
-    # Errors are reported outside of the command, and as JSON too.
-    settings(context).json = value
-    return value
-
 
 # --- shared --------------------------------------------------------------------------------------
 
-Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON for a program.", callback=_remember_json)
-]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Table = Annotated[
     str | None,

@@ -132,6 +132,8 @@ def _example(release: Release) -> str:
     """Return a question that this release can answer."""
     import numpy as np
 
+    from scumble.public.sql.names import sql_name
+
     design = getattr(release.evidence, "design", None)
     sequences = getattr(design, "kind", "") == "strings"
     asked = [each for each in release.schema if each.name in release.evidence.columns]
@@ -143,7 +145,7 @@ def _example(release: Release) -> str:
         value = attribute.decode(np.zeros(1, attribute.code_type))[0].as_py()
     text = str(value).replace("'", "''")
     literal = text if isinstance(value, (int, float)) else f"'{text}'"
-    name = attribute.name if attribute.name.isidentifier() else f'"{attribute.name}"'
+    name = sql_name(attribute.name)
     if value is False:  # ask who has it, not who has not
         return f"SELECT COUNT(*) FROM t WHERE {name}"
     if sequences and getattr(design, "model", "") == "prefix":

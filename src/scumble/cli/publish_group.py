@@ -90,15 +90,20 @@ def publish(
     Without a METHOD it asks five questions, and publishes by the method that suits the answers:
     scumble publish people.csv
     """
-    if listed and as_json:
+    if not listed:
+        if as_json:
+            raise ParameterError("--json goes with --list, or stands after METHOD SOURCE.")
+        return
+    if as_json:
         console.print_json(_method_fields())
-    elif listed:
+    else:
         for heading, methods in listed_methods().items():
             console.echo(f"{heading}:")
             for name, publishes in methods.items():
                 console.echo(f"  {name:<14}", "bold", nl=False)
                 console.echo(publishes)
         console.say(_IN_FULL)
+    raise typer.Exit
 
 
 def listed_methods() -> dict[str, dict[str, str]]:
@@ -165,12 +170,21 @@ class MethodCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
+class GuideCommand(TyperCommand):
+    """Is called like the group: its help and its errors say `scumble publish SOURCE`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        return super().make_context(parent.info_name, args, parent.parent, **extra)
+
+
 def command_of(name: str) -> Any:
     """Return the command of a method; without a name, the one that asks."""
     if name == "":
         from scumble.cli.guide import guide
 
-        return _made("", guide, TyperCommand)
+        return _made("", guide, GuideCommand)
     if name == "auto":
         from scumble.cli.publish import publish_auto
 

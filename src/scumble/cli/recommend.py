@@ -91,7 +91,7 @@ def recommend(
     if (epsilon is None) == (care is None):
         raise ParameterError("Give either --epsilon or --care, which stands for an epsilon.")
     if care is not None and care not in levels:
-        raise ParameterError.of("recommend", "care", ", ".join(levels), care)
+        raise ParameterError.of("recommend", "care", f"one of {', '.join(levels)}", care)
     strength = epsilon if care is None else levels[care].epsilon
     with bars.working("Computing errors"):
         advice = recommend(

@@ -48,6 +48,7 @@ from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
 from scumble.public.close_categories import published_values
 from scumble.public.release import Release
+from scumble.public.sql.names import sql_name
 
 OWNER = "Made of the private table: for its owner only."
 MOST_STRINGS = 100  # whose precision is told
@@ -204,7 +205,7 @@ def _baskets(table: ListTable, choice: Choice, seed: int) -> Judge:
         }
         truths = {items: truth.count(items) for items in found}
         off = [abs(found[s] - n) / max(n, 1) for s, n in truths.items()]
-        column = name if name.isidentifier() else f'"{name}"'
+        column = sql_name(name)
         asked = [
             _asked(
                 release,
@@ -234,7 +235,7 @@ def _strings(truth: StringTruth, labels: Sequence[Any], name: str, seed: int) ->
     codes = {label: code for code, label in enumerate(labels)}
 
     def judge(release: Release) -> Measured:
-        column = name if name.isidentifier() else f'"{name}"'
+        column = sql_name(name)
         values = [
             _asked(
                 release,

@@ -26,7 +26,7 @@ from scumble.families import class_of, load, mechanism_names
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.residuals import Residuals, ResidualSolver, sum_error
 from scumble.model.designs.tree import tree_plan
-from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large
+from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit, rho_for
@@ -220,7 +220,7 @@ def recommend(
     promise. Who is protected, a row or a person with several rows, is read from the schema.
     """
     if use not in get_args(Use):
-        raise ParameterError.of("recommend", "use", ", ".join(map(repr, USES)), use)
+        raise ParameterError.of("recommend", "use", f"one of {', '.join(USES)}", use)
     if isinstance(queries, str):  # which may have come over a network: not the name of a file
         allowed = "a list of SQL counts, or a pathlib.Path"
         raise ParameterError.of("recommend", "queries", allowed, queries)
@@ -561,8 +561,8 @@ def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str],
             f"the tables with {sizes.pop(largest):,} values are too large; write bins in the schema"
         )
     if not sizes:
-        why = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(f"The schema has no column that can be recommended for. {why}.".strip())
+        why = "".join(f" {name}: {reason}." for name, reason in left_out.items())
+        raise SchemaError(f"The schema has no column that counts or rows can be made of.{why}")
     return list(sizes), left_out
 
 
@@ -1012,7 +1012,7 @@ def _reasons(case: _Case) -> Mapping[str, str]:
         ),
         "generalise": (
             "k-anonymity makes no promise against an attacker who knows more than the grouped "
-            "columns: where all of a group have one value, it is told."
+            "columns: where all of a group have one value, that value is told."
         ),
         "anatomy": (
             "no promise against an attacker who knows the values of others in a group: it is for "
@@ -1030,12 +1030,12 @@ def _reasons(case: _Case) -> Mapping[str, str]:
             f"cells for {case.rows:,} rows. Its answers about many small cells are too low."
         ),
         "hierarchy": "for ranges of few ordered columns; here other questions have less error.",
-        "wavelet": "hierarchy has less error, but for a taxonomy under a δ.",
+        "wavelet": "hierarchy has less error, except for a taxonomy with a δ.",
         "quadtree": "hierarchy has less error for ranges.",
         "marginals": "for three columns and more.",
         "fourier": "for columns of two values; marginals has no more error, and takes any.",
-        "datacube": "it makes the worst table good, and marginals all of them.",
-        "workload": _no_list("recommend(queries=...) takes it"),
+        "datacube": "it lowers the error of the worst table; marginals lowers that of all.",
+        "workload": _no_list(f"say it by {named('queries')}"),
         "mwem": _no_list("workload has less error for one that is small"),
         "synthesis": "it is for rows of two columns and more, whose tables must not be too large.",
         "dirichlet": (
@@ -1057,7 +1057,7 @@ def _reasons(case: _Case) -> Mapping[str, str]:
 
 def _no_subset(case: _Case) -> str:
     if case.secret is None:
-        return "it hides one sensitive column, and here is not just one."
+        return "it hides one sensitive column; this table has none or several."
     if case.neighbours == "add_remove":
         return "everybody can see who is in the table, which add_remove is to hide."
     return "it keeps every row and hides the sensitive column alone; here counts are enough."

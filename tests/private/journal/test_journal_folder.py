@@ -154,7 +154,7 @@ def test_a_place_that_cannot_be_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(sc.LedgerError, match=r"cannot be written: a file is in the way"):
         Journal.create(tmp_path / "file" / "db", PROMISE)
-    with pytest.raises(sc.LedgerError, match="does not exist"):
+    with pytest.raises(sc.LedgerError, match="There is no folder"):
         Journal.open(tmp_path / "nothing")
 
 

@@ -97,7 +97,7 @@ def test_what_fails_before_it_reads_charges_nothing(ledger: sc.Ledger, tmp_path:
         publish(ledger, outside="nowhere")
     with pytest.raises(sc.ParameterError, match="'ledger' parameter of publish"):
         publish(7)
-    with pytest.raises(sc.LedgerError, match="does not exist"):
+    with pytest.raises(sc.LedgerError, match="There is no folder"):
         publish(tmp_path / "nothing")
     assert ledger.seal == seal
 

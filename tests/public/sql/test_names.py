@@ -31,6 +31,13 @@ def test_names_that_need_quotes(subtests: pytest.Subtests) -> None:
             assert parse(f"SELECT COUNT(*) FROM t WHERE {shown} = 1", _schema(name.lower())).clauses
 
 
+def test_words_of_commands_name_columns_without_quotes():
+    """Alter is the age in German tables."""
+    for name in ("Alter", "drop", "force", "grant", "insert"):
+        question = f"SELECT COUNT(*) FROM t WHERE {name} = 1 AND {name.upper()} < 2"
+        assert len(parse(question, _schema(name)).clauses) == 2
+
+
 def test_names_that_need_none():
     assert [sql_name(name) for name in ("age", "Pay2", "hours_a_week")] == [
         "age",

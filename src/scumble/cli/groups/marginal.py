@@ -31,6 +31,7 @@ def marginal(
 ) -> None:
     """Write all cells of one marginal of a release by marginals, fourier or datacube."""
     from scumble.private.owner import open_release
+    from scumble.public.sql.names import sql_name
 
     writing.check_output(output, force=force)
     columns = options.columns([names])
@@ -43,6 +44,6 @@ def marginal(
         writing.write_table(table, output, force=force)
     if output is not None:
         console.say(f"Wrote {output}.")
-    quoted = ", ".join(name if name.isidentifier() else f'"{name}"' for name in columns)
+    quoted = ", ".join(map(sql_name, columns))
     sql = f"SELECT {quoted}, COUNT(*) FROM t GROUP BY {quoted}"
     console.say(f"With the error of each cell: {query_command(folder, sql)}")

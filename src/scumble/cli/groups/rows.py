@@ -159,7 +159,7 @@ def _quality(report: pa.Table) -> list[str]:
         attributes = "attribute" if ways == 1 else "attributes"
         found.append(
             f"{len(some)} noisy {tables} of {ways} {attributes}: the shares of the rows differ by "
-            f"{far:.3f} on average (0: equal, 2: nothing in common); noise alone gives about "
-            f"{noise:.3f}."
+            f"{far:.3f} on average (0: equal, 2 or more: nothing in common); noise alone gives "
+            f"about {noise:.3f}."
         )
     return found

@@ -89,13 +89,6 @@ def _branches(leaves: Sequence[tuple[list[str], Any]], height: int) -> tuple[Any
     return tuple(Branch(label, _branches(some, height - 1)) for label, some in groups.items())
 
 
-def hierarchy_lines(attribute: Attribute) -> list[list[str]]:
-    """Return the hierarchy of an attribute as the fields of a file in ARX's layout."""
-    levels = attribute.levels
-    pairs = list(zip(levels.groups, levels.labels, strict=True))
-    return [[labels[group[code]] for group, labels in pairs] for code in range(levels.size)]
-
-
 def with_files(table: Mapping[str, Any], folder: Path | None) -> Mapping[str, Any]:
     """Return the table of an attribute with its hierarchy read, if that is the name of a file."""
     given = table.get("hierarchy")

@@ -70,9 +70,7 @@ class SqliteStore:
         self._timeout = timeout
         with explained(folder):
             if not (folder / JOURNAL_FILE).is_file() or not (folder / HEAD_FILE).is_file():
-                raise LedgerError(
-                    f"{folder} {_description(folder)}: {JOURNAL_FILE} or {HEAD_FILE} is missing."
-                )
+                raise LedgerError(_description(folder))
             self._head = HeadFile(folder / HEAD_FILE)
         try:
             self._connection = _connected(folder, timeout)
@@ -219,11 +217,12 @@ def explained(folder: Path) -> Iterator[None]:
 
 
 def _description(path: Path) -> str:
-    """What a folder without a journal is, as a clause."""
+    """Say what is in the place of a folder with a journal."""
     if not path.exists():
-        return "does not exist"
-    release = (path / "manifest.json").exists()
-    return "is a release (ask it by `scumble ask`), no database" if release else "has no journal"
+        return f"There is no folder {path}."
+    if (path / "manifest.json").exists():
+        return f"{path} is a release (ask it by `scumble ask`), no database."
+    return f"{path} is no database and no ledger: {JOURNAL_FILE} or {HEAD_FILE} is missing."
 
 
 # --- a new folder ---------------------------------------------------------------------------------

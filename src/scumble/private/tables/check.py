@@ -44,10 +44,10 @@ def check_table(
         for _ in rows.lists(name):
             pass
         outside |= rows.outside_columns
-    choices = f"{setting('outside', 'drop')} or {setting('outside', 'missing')}"
+    drop, blank = (setting("outside", choice) for choice in ("drop", "missing"))
     return [
-        f"'{name}' has values outside its domain ({schema[name].describe()}). Correct the schema "
-        f"or the table, or publish with {choices}."
-        for name in schema.names
-        if name in outside
+        f"'{each.name}' has values outside its domain ({each.describe()}). Correct the schema or "
+        f"the table, or publish with {f'{drop} or {blank}' if each.missing else drop}."
+        for each in schema
+        if each.name in outside
     ]

@@ -291,6 +291,8 @@ NODES = frozenset(
 
 _DUCKDB = DuckDB()
 _TEXTS = {T.STRING, T.IDENTIFIER}
+# Words of commands, which name columns in a question: Alter is an age in German.
+_COLUMN_NAMES = {T.ALTER, T.DROP, T.FORCE, T.GRANT, T.INSERT, T.INSTALL, T.REVOKE, T.ROLLBACK}
 
 
 def syntax_tree(question: TokenizedSql, tokens: Tokens, calls: Container[int]) -> exp.Expr:
@@ -315,6 +317,8 @@ def _plain(token: Token, calls: Container[int]) -> Token:
     The parser rewrites some functions that it knows, so it gets the name of an unknown function.
     For the same reason it gets `current_date` as a name, which no column has.
     """
+    if token.token_type in _COLUMN_NAMES:
+        return Token(T.VAR, token.text, token.line, token.col, token.start, token.end)
     called = token.start in calls and token.text.upper() not in _GRAMMAR_FORMS
     if not called and (token.token_type in _TEXTS or token.text.lower() not in CLOCK_AND_USER):
         return token

@@ -80,10 +80,8 @@ class SelectReader:
         found = self.numbers.get(token.text.lower()) if is_word(token) else None
         if found is None or found.alias is None or found.alias.start >= token.start:
             return None
-        beside = tokens[at - 1 : at] + tokens[at + 1 : at + 2]
-        parts = {T.DOT, T.ALIAS, T.L_PAREN}
-        called = at + 1 < len(tokens) and tokens[at + 1].token_type in parts - {T.ALIAS}
-        return None if called or beside[0].token_type in (T.DOT, T.ALIAS) else found
+        called = at + 1 < len(tokens) and tokens[at + 1].token_type in (T.DOT, T.L_PAREN)
+        return None if called or tokens[at - 1].token_type in (T.DOT, T.ALIAS) else found
 
     def node(self, span: Span, share: Token | None = None) -> Node:
         """Return the arithmetic of a selected number; `QueryError` if it has no error law.

@@ -15,6 +15,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.public.sql.names import sql_name
 from scumble.server.answer_json import Answer
 from scumble.server.catalogue import AskedQuestion, Dataset, DatasetReceipt, LiveDataset
 from scumble.server.http.formats import CSV, PARQUET, csv_text, parquet_bytes
@@ -313,7 +314,7 @@ def examples(data: Dataset) -> list[str]:
     numbers = [name for name in data.columns if data.schema[name].kind == "integer"]
     groups = [name for name in data.columns if 1 < len(_values(data.schema[name])) <= 30]
     found = ["SELECT COUNT(*) FROM t"]
-    quoted = {name: name if name.isidentifier() else f'"{name}"' for name in data.columns}
+    quoted = {name: sql_name(name) for name in data.columns}
     if numbers:
         name = numbers[0]
         domain = data.schema[name].domain
