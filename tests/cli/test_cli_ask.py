@@ -11,7 +11,7 @@ from tests.support.terminal import PEOPLE, run
 ASTHMA = "WHERE condition = 'Asthma'"
 
 BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high"]
-KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "method", "notes"]
+KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "reason", "method", "notes"]
 
 
 def test_json_of_one_number(place):

@@ -37,7 +37,7 @@ def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
         "noise_low",
         "noise_high",
     }
-    assert set(answer.to_dict()) == {*numbers, "level", "method", "notes"}
+    assert set(answer.to_dict()) == {*numbers, "level", "reason", "method", "notes"}
     assert "±" in repr(answer)
     assert "<b>" in answer._repr_html_()
 

@@ -154,7 +154,7 @@ def test_a_selected_grouping_is_printed(source: Any) -> None:
         ["(missing)", "0"],
         ["(all)", "1"],
     ]
-    assert answer.to_arrow().column_names[:3] == ["job", "g", "value"]
+    assert answer.to_arrow().column_names[:3] == ["job", "g", "n"]
 
 
 def test_a_wrong_grouping_is_pointed_at(source: Any) -> None:

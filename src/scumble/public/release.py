@@ -208,6 +208,14 @@ class Release:
             self._remove()
         return saved
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A release that was saved is pickled as its place, another one with its files."""
+        return _unpickle, (type(self), self._packed, {})
+
+    @property
+    def _packed(self) -> Path | dict[str, bytes]:
+        return archive.pack(self) if self.temporary else self.folder
+
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
         columns = ", ".join(self.evidence.columns)
@@ -260,6 +268,17 @@ class Release:
                 f"This release is about a sample of the people, and {verb} would tell about those "
                 "alone. Ask by SQL: answers are about the whole table."
             )
+
+
+def _unpickle(
+    kind: type[Release], packed: Path | dict[str, bytes], more: Mapping[str, Any]
+) -> Release:
+    """Return the release that was pickled as its place or with its files."""
+    if isinstance(packed, Path):
+        manifest, folder, temporary = archive.read(packed)
+    else:
+        (manifest, folder), temporary = archive.unpack(packed), True
+    return kind(manifest, folder, temporary=temporary, **more)
 
 
 @contextmanager
