@@ -69,7 +69,7 @@ def measured(rows: int, columns: int) -> dict[str, float]:
     start = time.process_time()
     release = sc.publish(table, schema, mechanism, seed=1)
     between = time.process_time()
-    release.rows(rows, seed=1)
+    release.synthetic.rows(rows, seed=1)
     end = time.process_time()
     return {"publish": between - start, "rows": end - between, "bytes": peak()}
 

@@ -43,7 +43,7 @@ def baskets(path: Path) -> None:
     """Draw the largest estimates of sets with their intervals, and the truth."""
     known = example("baskets.md")
     baskets = [frozenset(each) for each in known["baskets"]]
-    top = known["release"].top(20)
+    top = known["release"].baskets.top(20)
     level = top.shown_level(0.95)
     figure, axes = blank(6.4, 4.4)
     names = []

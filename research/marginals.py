@@ -102,7 +102,7 @@ def _plain(release: Release, truths: Tables) -> float | None:
 def _distance(
     release: Release, names: tuple[str, ...], truth: npt.NDArray[np.int64], *, nonnegative: bool
 ) -> float:
-    estimated = release.marginal(names, nonnegative=nonnegative).columns[-1].to_numpy()
+    estimated = release.marginals.marginal(names, nonnegative=nonnegative).columns[-1].to_numpy()
     shares = estimated / max(float(estimated.sum()), 1.0)
     return float(np.abs(shares - truth / max(int(truth.sum()), 1)).sum())
 

@@ -328,6 +328,6 @@ def test_the_share_is_checked(subtests):
 def test_other_readers_refuse_a_sample():
     release = sc.publish(TABLE, schema(), histogram("replace"), sample=0.5, seed=1)
     with pytest.raises(sc.ReleaseError, match="a sample of the people"):
-        release.marginal(["age"])
+        release.marginals.marginal(["age"])
     with pytest.raises(sc.PromiseError, match="must be public"):
         sc.publish(TABLE, schema(), histogram("replace"), sample=0.5, outside="drop")

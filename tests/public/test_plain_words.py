@@ -45,7 +45,7 @@ def test_exported_rows_show_edges_and_years() -> None:
     years = [date(1980 + number % 4, 5, 1) for number in range(400)]
     columns = {"height": [151.0] * 399 + [198.0], "born": years, "ill": ["no", "yes"] * 200}
     release = sc.publish(pa.table(columns), schema, sc.Generalise(k=50), seed=1)
-    rows = release.generalised().labelled()
+    rows = release.generalised.labelled()
     allowed = {
         *value_labels(HEIGHT.domain),
         *(t for level in HEIGHT.levels.labels[1:] for t in level),

@@ -129,7 +129,7 @@ def release_facts(release: sc.Release) -> dict[str, Any]:
 
 def marginal_facts(release: sc.Release, names: list[str]) -> dict[str, Any]:
     """The estimated counts of a table of a release of marginals."""
-    return plain(release.marginal(names).to_pydict())
+    return plain(release.marginals.marginal(names).to_pydict())
 
 
 def database_facts(database: sc.Database, costs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def _baskets(table: ListTable, choice: Choice, seed: int) -> Judge:
     def judge(release: Release) -> Measured:
         found = {
             frozenset(codes[item] for item in key[0]): estimate.value
-            for key, estimate in release.top(k)
+            for key, estimate in release.baskets.top(k)
         }
         truths = {items: truth.count(items) for items in found}
         off = [abs(found[s] - n) / max(n, 1) for s, n in truths.items()]
@@ -242,7 +242,7 @@ def _strings(truth: StringTruth, labels: Sequence[Any], name: str, seed: int) ->
             )
             for each in asked
         ]
-        top = {tuple(codes[x] for x in key[0]) for key, _ in release.top(MOST_STRINGS)}
+        top = {tuple(codes[x] for x in key[0]) for key, _ in release.sequences.top(MOST_STRINGS)}
         return {
             "precision": len(wanted & top) / max(len(wanted), 1),
             "error of counts": _relative(values, [truth.counts[s] for s in asked], truth.sequences),

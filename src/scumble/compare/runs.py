@@ -150,7 +150,7 @@ class Runner:
 
     def _counted_in_rows(self, release: Release, seed: int) -> Floats:
         """Return the answers of as many synthetic rows as the release says there are."""
-        drawn = release.rows(seed=seed)
+        drawn = release.synthetic.rows(seed=seed)
         schema = self.material.schema.select(drawn.column_names)
         codes = {name: schema[name].encode(drawn[name])[0] for name in schema.names}
         found = TrueTable(schema, codes, drawn.num_rows).answers(self.material.queries)

@@ -344,13 +344,15 @@ def test_frequent_sets_and_rules_of_a_generous_release() -> None:
     chosen = [int(name[16:-1]) for name in release.evidence.columns]
     every = [each for size in range(1, 11) for each in combinations(range(10), size)]
     truth = sorted(every, key=lambda each: -support(baskets, each))
-    top = release.top(10)
+    top = release.baskets.top(10)
     assert [tuple(key[0]) for key, _ in top] == truth[:10]
     assert all(abs(each.value - support(baskets, key[0])) < 10 for key, each in top)
     pairs = [each for each in truth if len(each) == 2]
-    assert [tuple(key[0]) for key, _ in release.top(2, length=2)] == pairs[:2]
-    assert release.top(3).to_arrow().column("items").to_pylist() == [list(t) for t in truth[:3]]
-    rules = release.rules(support=0.05, confidence=0.6)
+    assert [tuple(key[0]) for key, _ in release.baskets.top(2, length=2)] == pairs[:2]
+    assert release.baskets.top(3).to_arrow().column("items").to_pylist() == [
+        list(t) for t in truth[:3]
+    ]
+    rules = release.baskets.rules(support=0.05, confidence=0.6)
     shown = {(tuple(one), tuple(two)): row for (one, two), row in rules}
     expected = {
         (given, tuple(sorted(set(both) - set(given))))
@@ -371,13 +373,13 @@ def test_frequent_sets_and_rules_of_a_generous_release() -> None:
 def test_bad_questions() -> None:
     release = sc.publish(table(flat_baskets(8)), schema(8), made(top=8), seed=1)
     with pytest.raises(sc.ParameterError, match="'k' parameter"):
-        release.top(0)
+        release.baskets.top(0)
     with pytest.raises(sc.ParameterError, match="'confidence' parameter"):
-        release.rules(support=0.1, confidence=2)
+        release.baskets.rules(support=0.1, confidence=2)
     with pytest.raises(sc.ParameterError, match="'support' parameter"):
-        release.rules(support=-1, confidence=0.5)
+        release.baskets.rules(support=-1, confidence=0.5)
     with pytest.raises(sc.QueryError, match="the longest have"):
-        release.top(3, length=12)
+        release.baskets.top(3, length=12)
     with pytest.raises(sc.QueryError, match=r"99\) was not published"):
         release.answer("SELECT COUNT(*) FROM t WHERE list_has_all(items, [0, 99])")
     other = sc.publish(
@@ -386,8 +388,9 @@ def test_bad_questions() -> None:
         sc.Histogram(["a"], epsilon=1, neighbours="replace"),
         seed=1,
     )
-    with pytest.raises(sc.ParameterError, match="has no 'top'"):
-        other.top(3)
+    assert not hasattr(other, "baskets")
+    with pytest.raises(sc.ParameterError, match="a release by baskets or diffpart has"):
+        other.baskets.top(3)
 
 
 # --- schemas, tables and people ------------------------------------------------------------------
@@ -416,7 +419,7 @@ def test_any_table_is_published_saved_and_read_again(name: str, rows: int, tmp_p
         found = repr(saved.answer(question))
         assert repr(release.answer(question)) == found
         assert repr(saved.answer_many([question])[0]) == found
-    assert repr(release.top(5)) == repr(saved.top(5))
+    assert repr(release.baskets.top(5)) == repr(saved.baskets.top(5))
     assert saved.manifest.parameters == release.manifest.parameters
     assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
     assert "items" not in saved.schema.names  # only columns of the chosen items
@@ -434,7 +437,7 @@ def test_items_read_from_the_data_are_said() -> None:
     )  # fmt: skip
     release = sc.publish(rows, inferred, made(top=3), seed=1)
     assert any("tells that somebody has it" in limit for limit in release.guarantees[0].limits)
-    assert release.top(1).rows[0][0][0][0] in "abc"
+    assert release.baskets.top(1).rows[0][0][0][0] in "abc"
     assert release.answer("SELECT COUNT(*) FROM t WHERE list_has_all(items, ['b'])").stderr > 0
 
 

@@ -178,9 +178,9 @@ def test_answers_follow_from_the_baskets() -> None:
     }
     for sql, truth in asked.items():
         assert release.answer(sql).value == truth
-    [(key, first)] = list(release.top(1))
+    [(key, first)] = list(release.baskets.top(1))
     assert (key, first.value) == ((["b"],), 700)
-    confident = release.rules(support=0.1, confidence=0.9)
+    confident = release.baskets.rules(support=0.1, confidence=0.9)
     assert (["e"], ["a"]) in [row[0] for row in confident]
 
 
@@ -192,7 +192,7 @@ def test_empty_baskets_are_not_among_those_that_were_left_out() -> None:
     assert file["count"].to_pylist()[file["items"].to_pylist().index([])] == 100
     low, high = release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')").interval(0.95)
     assert 598 <= low <= 600 <= high <= 602
-    rows = release.rows(900, seed=1)["items"].to_pylist()
+    rows = release.synthetic.rows(900, seed=1)["items"].to_pylist()
     assert 50 <= rows.count([]) <= 150  # 100 ± 9.4: a false alarm once in 10^7
 
 
@@ -204,7 +204,7 @@ def test_nothing_is_published_where_no_two_baskets_are_equal() -> None:
     rows = [sorted(set(draw.integers(0, 2_000, 12).tolist())) for _ in range(500)]
     mechanism = sc.DiffPart("items", epsilon=0.5, **GIVEN)
     release = sc.publish(pa.table({"items": rows}), schema, mechanism, seed=1)
-    assert len(list(release.top(5))) == 0
+    assert len(list(release.baskets.top(5))) == 0
     assert any("nothing was published" in remark for remark in release.remarks)
 
 
@@ -232,9 +232,9 @@ def test_forged_baskets_are_damage(column: str, value: Any, kind: pa.DataType) -
     pq.write_table(table.set_column(table.column_names.index(column), column, forged), file)
     for ask in (
         lambda: release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')"),
-        lambda: release.top(2),
-        lambda: release.rules(support=1, confidence=0.1),
-        lambda: release.rows(5, seed=1),
+        lambda: release.baskets.top(2),
+        lambda: release.baskets.rules(support=1, confidence=0.1),
+        lambda: release.synthetic.rows(5, seed=1),
     ):
         with pytest.raises(sc.ReleaseError, match="damaged"):
             ask()

@@ -164,9 +164,9 @@ def test_questions_are_sums_of_cells(delta: float | None) -> None:
         release.answer(f"SELECT COUNT(*) FROM t WHERE list_has_all(items, [{j}, {k}])")
     with pytest.raises(sc.QueryError, match="more items together"):
         release.answer(f"SELECT COUNT(*) FROM t WHERE NOT list_has_any(items, [{j}, {k}])")
-    for key, each in release.top(60):
+    for key, each in release.baskets.top(60):
         assert each.value == pytest.approx(support(BASKETS, key[0]))
-    rows = release.rows(500, seed=1)
+    rows = release.synthetic.rows(500, seed=1)
     assert {item for row in rows["items"].to_pylist() for item in row} <= set(chosen.tolist())
 
 
@@ -234,8 +234,8 @@ def test_rules_that_were_chosen_have_intervals_that_hold() -> None:
         sets = [each for each in release._reader_with("top")._ranked.places if len(each) > 1]
         if not sets:
             continue
-        [(_, most)] = release.top(1, length=2)
-        found = release.rules(support=max(0.8 * most.value, 1), confidence=1e-9)
+        [(_, most)] = release.baskets.top(1, length=2)
+        found = release.baskets.rules(support=max(0.8 * most.value, 1), confidence=1e-9)
         assert found.among == sum(2 ** len(each) - 2 for each in sets)
         shown = [row["support"]["low"] for row in found.to_dicts(0.9)]
         wrong.append(np.mean([low > 0 for low in shown]) if shown else 0.0)
@@ -303,8 +303,8 @@ def test_forged_counts_are_damage(
     pq.write_table(pa.table({"count": counts(pq.read_metadata(file).num_rows)}), file)
     for ask in (
         lambda: release.answer(f"SELECT COUNT(*) FROM t WHERE {name}"),
-        lambda: release.top(2),
-        lambda: release.rules(support=1, confidence=0.1),
+        lambda: release.baskets.top(2),
+        lambda: release.baskets.rules(support=1, confidence=0.1),
     ):
         with pytest.raises(ReleaseError, match="damaged"):
             ask()

@@ -253,7 +253,7 @@ def test_published_rows_are_those_of_the_table(subtests: pytest.Subtests) -> Non
                 fits &= np.array(inside)
             matched = maximum_bipartite_matching(csr_array(fits), perm_type="column")
             assert (matched >= 0).all()  # every published row is that of a person of its own
-            labels = release.generalised().labelled()
+            labels = release.generalised.labelled()
             assert labels.column_names == ["a", "b", "note", "ill"]
             assert set(labels["a"].to_pylist()) <= {*"pqrs", "{p, q}", "{r, s}", "*"}
 
@@ -284,7 +284,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
         sc.publish(people(9), SCHEMA.with_roles(insensitive=["a", "b"]), sc.Generalise(k=2))
     empty = sc.publish(people(0), SCHEMA, sc.Generalise(k=2), seed=1)
     assert empty.evidence.rows == 0
-    assert empty.generalised().labelled().num_rows == 0
+    assert empty.generalised.labelled().num_rows == 0
 
 
 def test_guarantees_say_that_they_depend_on_the_data() -> None:

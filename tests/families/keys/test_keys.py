@@ -101,7 +101,7 @@ def test_counts_are_near_the_truth_and_saved(tmp_path_factory, subtests):
                 assert estimate.interval(1 - 1e-9) == (min(low, estimate.value), math.inf)
             saved = sc.open(release.save(tmp_path / "release", insecure=True))
             assert repr(saved.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == repr(found)
-            assert repr(saved.top(3)) == repr(release.top(3))
+            assert repr(saved.keys.top(3)) == repr(release.keys.top(3))
             assert "query 1" in release.schema.names or release.schema["query"].open
 
 
@@ -176,7 +176,7 @@ def test_without_a_person_every_row_is_counted_and_the_interval_ends():
 def test_top_ranks_by_counts_with_intervals_for_all_together():
     release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
     groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
-    top = release.top(4)
+    top = release.keys.top(4)
     values = sorted((each.value for _, each in groups), reverse=True)
     assert [each.value for _, each in top] == values[:4]
     for key, each in top:
@@ -184,13 +184,13 @@ def test_top_ranks_by_counts_with_intervals_for_all_together():
         assert each.interval(0.95) == groups[key].interval(1 - 0.05 / many)
         assert each.noise_interval(0.95) == groups[key].noise_interval(1 - 0.05 / many)
     with pytest.raises(sc.ParameterError, match="'k' parameter of top"):
-        release.top(0)
+        release.keys.top(0)
     with pytest.raises(sc.ParameterError, match="'length' parameter of top"):
-        release.top(2, length=2)
+        release.keys.top(2, length=2)
     histogram = sc.Histogram(["sex"], epsilon=1, neighbours="replace")
     other = sc.publish(table(), SCHEMA, histogram, seed=1)
-    with pytest.raises(sc.ParameterError, match="has no 'top'"):
-        other.top(1)
+    with pytest.raises(sc.ParameterError, match="has no 'keys': a release by keys has"):
+        other.keys.top(1)
 
 
 def test_names_without_counts():
@@ -218,8 +218,8 @@ def test_two_levels(rule, epsilon):
             assert low <= known[key] <= high
     asked = "SELECT COUNT(*) FROM t WHERE query = 'query 1' AND url = 'site 1.org'"
     assert release.answer(asked).value == second["query 1", "site 1.org"].value
-    assert [len(key) for key, _ in release.top(2, length=2)] == [2, 2]
-    assert [len(key) for key, _ in release.top(2)] == [1, 1]
+    assert [len(key) for key, _ in release.keys.top(2, length=2)] == [2, 2]
+    assert [len(key) for key, _ in release.keys.top(2)] == [1, 1]
 
 
 def test_a_key_of_two_levels_may_fail_at_either():
@@ -299,7 +299,7 @@ def test_a_release_without_keys():
     release = sc.publish(few, SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
     assert any("No key has enough people" in remark for remark in release.remarks)
     assert len(release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == 0
-    assert len(release.top(3)) == 0
+    assert len(release.keys.top(3)) == 0
     assert release.answer("SELECT COUNT(*) FROM t WHERE query = 'a'").value == 0
     with pytest.raises(sc.SchemaError, match="closes nothing"):
         release.closed(SCHEMA)

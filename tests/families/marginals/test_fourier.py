@@ -159,6 +159,6 @@ def test_sixteen_disabilities(shared_data: Path) -> None:
     worst = 0.0
     for chosen in itertools.combinations(range(16), 3):
         truth = np.bincount(columns[list(chosen)].T @ [4, 2, 1], minlength=8)
-        table = release.marginal([domain.names[place] for place in chosen])
+        table = release.marginals.marginal([domain.names[place] for place in chosen])
         worst = max(worst, float(np.abs(table["count"].to_numpy() - truth).max()))
     assert worst < 6 * error

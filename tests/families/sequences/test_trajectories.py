@@ -171,8 +171,8 @@ def test_questions_go_to_the_part_that_knows() -> None:
         assert release.answer(question).value == pytest.approx(truth, rel=0.02), question
     together = release.answer_many(list(asked))
     assert [each.value for each in together] == [release.answer(q).value for q in asked]
-    assert release.next(["x0y1"]).num_rows == 7
-    assert len(list(release.top(3))) == 3
+    assert release.sequences.next(["x0y1"]).num_rows == 7
+    assert len(list(release.sequences.top(3))) == 3
     with pytest.raises(sc.QueryError, match=r"No part of this release has first\(trip\), length"):
         release.answer("SELECT COUNT(*) FROM t WHERE first(trip) = 'x0y1' AND length(trip) = 2")
 

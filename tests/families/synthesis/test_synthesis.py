@@ -341,10 +341,10 @@ def test_what_no_table_holds_is_a_model_without_an_interval(tmp_path):
     assert (
         release.answer(asked).value
         == found.value
-        == release.rows(seed=0).num_rows
+        == release.synthetic.rows(seed=0).num_rows
         - sum(
             not (row["a"] == row["b"] == row["c"] == "y")
-            for row in release.rows(seed=0).to_pylist()
+            for row in release.synthetic.rows(seed=0).to_pylist()
         )
     )
     groups = release.answer("SELECT a, b, c, AVG(d) FROM t GROUP BY a, b, c")
@@ -386,7 +386,7 @@ def test_one_attribute_spends_everything_on_its_counts():
         seed=1,
     )
     assert len(release.evidence.design.tables) == 1
-    assert release.rows(50, seed=1).num_rows == 50
+    assert release.synthetic.rows(50, seed=1).num_rows == 50
     assert release.answer("SELECT COUNT(*) FROM t").value == 400
 
 
@@ -460,6 +460,6 @@ def test_distances_on_real_tables(shared_data, name, two, three):
     table, schema = real_table(name, shared_data)
     method = sc.Synthesis(list(schema.names), epsilon=1, delta=1e-9, neighbours="add_remove")
     release = sc.publish(table, schema, method, seed=1)
-    found = distances(table, release.rows(seed=1), schema)
+    found = distances(table, release.synthetic.rows(seed=1), schema)
     assert found[2] <= two
     assert found[3] <= three

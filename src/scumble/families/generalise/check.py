@@ -514,7 +514,7 @@ def _publish_rows(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list
         release = publish(table, schema, mechanism, seed=0)
     except PromiseError:
         return None
-    rows: list[Any] = release.generalised().labelled().to_pylist()
+    rows: list[Any] = release.generalised.labelled().to_pylist()
     return rows
 
 
