@@ -91,7 +91,7 @@ def test_an_alias_names_the_columns_of_a_frame(release: sc.Release) -> None:
 def test_an_alias_that_a_column_has_is_not_used_twice(release: sc.Release) -> None:
     sql = BY_SEX.replace("who", "level").replace("AS n", "AS stderr")
     names = ask(release, sql).to_arrow().column_names
-    assert names[:2] == ["sex", "value"]
+    assert names[:2] == ["group level", "value"]
     assert len(set(names)) == len(names)
 
 

@@ -545,8 +545,7 @@ class Estimates(Grouped):
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         """Return the groups with the columns of `Estimate.to_dict`.
 
-        Groups and value have the names that the question gave them by AS, unless another column has
-        that name.
+        The value has the name that the question gave it by AS, unless another column has that name.
         """
         records = self.to_dicts(level)
         columns = [
@@ -560,10 +559,8 @@ class Estimates(Grouped):
         ]
         table = pa.Table.from_pylist(records, schema=pa.schema(columns))
         names = [name for name, _ in columns]
-        aliased = zip((*self._columns, "value"), (*self.titles, self.alias), strict=True)
-        for name, alias in aliased:
-            if alias and alias not in names and not alias.startswith("group "):
-                names[names.index(name)] = alias
+        if self.alias and self.alias not in names:
+            names[names.index("value")] = self.alias
         return table.rename_columns(names)
 
     def plot(self, level: float = LEVEL) -> Figure:

@@ -69,7 +69,13 @@ def rules(
 
     level = check_level(level)
     writing.check_output(output, force=force)
-    _say(load(folder).baskets.rules(support=support, confidence=confidence), level, output, force, as_json)
+    _say(
+        load(folder).baskets.rules(support=support, confidence=confidence),
+        level,
+        output,
+        force,
+        as_json,
+    )
 
 
 def next_(
