@@ -87,7 +87,7 @@ def adult(folder: Path) -> pa.Table:
 def timed(table: pa.Table, schema: sc.Schema, mechanism: sc.Generalise) -> tuple[float, sc.Release]:
     """Publish a table; return CPU seconds, reading and writing included."""
     begin = time.process_time()
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     return time.process_time() - begin, release
 
 

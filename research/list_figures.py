@@ -69,7 +69,9 @@ def diffpart(path: Path) -> None:
 
     known = example("baskets.md")
     mechanism = sc.DiffPart("items", epsilon=1, neighbours="add_remove")
-    release = sc.publish(known["table"], known["schema"], mechanism, seed=1)
+    release = sc.publish(
+        known["table"], known["schema"], mechanism, options=sc.PublishOptions(seed=1)
+    )
     truth = Counter(map(frozenset, known["baskets"]))
     published, half = _whole_baskets(release)
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))

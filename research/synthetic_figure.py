@@ -49,7 +49,7 @@ def main(path: str) -> None:
     alone = sc.Synthesis(
         known["mechanism"].names, epsilon=1, delta=1e-9, neighbours="add_remove", extra=0
     )
-    tree = sc.publish(known["table"], known["schema"], alone, seed=1)
+    tree = sc.publish(known["table"], known["schema"], alone, options=sc.PublishOptions(seed=1))
     panels = {
         "data": known["table"],
         "rows, tree of pairs alone": tree.synthetic.rows(20_000, seed=7),

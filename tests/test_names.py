@@ -31,6 +31,7 @@ def test_public_names() -> None:
         "OutputExistsError",
         "ParameterError",
         "PromiseError",
+        "PublishOptions",
         "Query",
         "QueryError",
         "Release",
@@ -41,12 +42,14 @@ def test_public_names() -> None:
         "SourceError",
         "Spark",
         "Spelling",
+        "Table",
         "__version__",
         "connect",
         "mechanisms",
         "open",
         "primitives",
         "publish",
+        "publish_linked",
         "recommend",
     ]
     assert scumble.__all__ == sorted([*others, *class_names()])

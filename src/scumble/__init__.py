@@ -34,6 +34,7 @@ _HOME = {
     "OutputExistsError": "scumble.model.errors",
     "ParameterError": "scumble.model.errors",
     "PromiseError": "scumble.model.errors",
+    "PublishOptions": "scumble.private.publish_options",
     "Query": "scumble.model.query",
     "QueryError": "scumble.model.errors",
     "Release": "scumble.public.release",
@@ -44,6 +45,7 @@ _HOME = {
     "SourceError": "scumble.model.errors",
     "Spark": "scumble.private.engines.spark",
     "Spelling": "scumble.model.schema.spelling",
+    "Table": "scumble.private.publish_options",
     "Unit": "scumble.model.schema.unit",
     "__version__": "scumble._version",
     "connect": "scumble.server.client",
@@ -51,6 +53,7 @@ _HOME = {
     "open": "scumble.private.owner:open_saved",
     "primitives": "scumble.private.primitives:*",
     "publish": "scumble.private.publish",
+    "publish_linked": "scumble.private.publish",
     "recommend": "scumble.private.recommend",
 }
 

@@ -59,6 +59,9 @@ from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_saved as open
 from scumble.private.publish import publish as publish
+from scumble.private.publish import publish_linked as publish_linked
+from scumble.private.publish_options import PublishOptions as PublishOptions
+from scumble.private.publish_options import Table as Table
 from scumble.private.recommend import recommend as recommend
 from scumble.public.estimate import ALL as ALL
 from scumble.public.estimate import Estimate as Estimate
@@ -107,6 +110,7 @@ __all__ = [
     "Partition",
     "PrivTree",
     "PromiseError",
+    "PublishOptions",
     "Quadtree",
     "Query",
     "QueryError",
@@ -122,6 +126,7 @@ __all__ = [
     "Spelling",
     "Subset",
     "Synthesis",
+    "Table",
     "Trajectories",
     "Uniform",
     "Unit",
@@ -133,5 +138,6 @@ __all__ = [
     "open",
     "primitives",
     "publish",
+    "publish_linked",
     "recommend",
 ]

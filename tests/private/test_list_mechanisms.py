@@ -183,7 +183,9 @@ def table_of(name: str) -> pa.Table:
 
 
 def published(name: str, seed: int | None = 1) -> sc.Release:
-    return sc.publish(table_of(name), CASES[name][0], made(name), seed=seed)
+    return sc.publish(
+        table_of(name), CASES[name][0], made(name), options=sc.PublishOptions(seed=seed)
+    )
 
 
 @cache
@@ -257,7 +259,12 @@ def test_a_fixed_seed_is_said_and_repeats_the_release(
 def test_small_tables_are_served(subtests: pytest.Subtests) -> None:
     for name, rows in product(CASES, [0, 1]):
         with subtests.test(name=name, rows=rows):
-            release = sc.publish(table_of(name).slice(0, rows), CASES[name][0], made(name), seed=1)
+            release = sc.publish(
+                table_of(name).slice(0, rows),
+                CASES[name][0],
+                made(name),
+                options=sc.PublishOptions(seed=1),
+            )
             release.answer(CASES[name][2])
             list_view(release).top(2)
 
@@ -278,7 +285,9 @@ def test_domains_read_from_data_are_said(subtests: pytest.Subtests) -> None:
             text = re.sub(
                 r'(type = "(?:set|sequence)")', r"\1\nfrom_data = true", CASES[name][0].dumps()
             )
-            release = sc.publish(table_of(name), sc.Schema.loads(text), made(name), seed=1)
+            release = sc.publish(
+                table_of(name), sc.Schema.loads(text), made(name), options=sc.PublishOptions(seed=1)
+            )
             limits = [limit for each in release.guarantees for limit in each.limits]
             assert any("read from the private data" in limit for limit in limits)
 

@@ -18,7 +18,7 @@ TABLE = "SELECT COUNT(*) AS n, AVG(age) AS years FROM t WHERE condition = 'Asthm
 
 @pytest.fixture(scope="module")
 def release() -> Release:
-    return sc.publish(PEOPLE, SCHEMA, sc.Subset(epsilon=2), seed=1)
+    return sc.publish(PEOPLE, SCHEMA, sc.Subset(epsilon=2), options=sc.PublishOptions(seed=1))
 
 
 def test_a_verb_says_the_type_of_its_answer(release: Release) -> None:
@@ -52,7 +52,10 @@ def test_a_release_has_only_the_views_of_its_mechanism(release: Release) -> None
             getattr(release, view)
         assert isinstance(error.value, (sc.ParameterError, AttributeError))
     counts = sc.publish(
-        PEOPLE, SCHEMA, sc.Histogram(["sex"], epsilon=1, neighbours="replace"), seed=1
+        PEOPLE,
+        SCHEMA,
+        sc.Histogram(["sex"], epsilon=1, neighbours="replace"),
+        options=sc.PublishOptions(seed=1),
     )
     assert [view for view in views if hasattr(counts, view)] == ["histogram"]
     assert counts.synthetic.rows(10, seed=1).num_rows == 10

@@ -24,7 +24,7 @@ FEW = sc.Estimate(float("nan"), Anywhere(0.0, 5.0), "")
 
 @pytest.fixture(scope="module")
 def release() -> sc.Release:
-    return sc.publish(PEOPLE, SCHEMA, sc.Subset(epsilon=2), seed=1)
+    return sc.publish(PEOPLE, SCHEMA, sc.Subset(epsilon=2), options=sc.PublishOptions(seed=1))
 
 
 def ask(release: sc.Release, sql: str) -> Any:
@@ -143,7 +143,7 @@ def copied(value: Any) -> Any:
     ids=lambda each: each.name if isinstance(each, object) and hasattr(each, "name") else None,
 )
 def test_answers_are_pickled(mechanism: Any, sql: str) -> None:
-    release = sc.publish(PEOPLE, SCHEMA, mechanism, seed=1)
+    release = sc.publish(PEOPLE, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     found = ask(release, sql)
     again = copied(found)
     assert type(again) is type(found)

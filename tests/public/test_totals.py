@@ -49,7 +49,9 @@ QUESTIONS = [
 @pytest.fixture(scope="module", params=["release", "database"])
 def source(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if request.param == "release":
-        yield sc.publish(PEOPLE, SCHEMA, sc.Uniform(keep=1 - 1e-9), seed=1)
+        yield sc.publish(
+            PEOPLE, SCHEMA, sc.Uniform(keep=1 - 1e-9), options=sc.PublishOptions(seed=1)
+        )
         return
     folder = tmp_path_factory.mktemp("totals") / "db"
     with sc.Database.create(folder, PEOPLE, SCHEMA, epsilon=100, noise=4, seed=1) as database:

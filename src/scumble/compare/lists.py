@@ -43,6 +43,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import mechanisms
 from scumble.private.mechanism_metadata import ComparisonPreset
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions, Table
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
@@ -147,14 +148,10 @@ def compared(
 
 def _published(table: ListTable, choice: Choice, seed: int) -> Release:
     return publish(
-        table.source,
+        Table(table.source, table=table.table, basket=table.basket, order=table.order),
         table.schema,
         cast(Any, choice.mechanism),
-        table=table.table,
-        outside=table.outside,
-        basket=table.basket,
-        order=table.order,
-        seed=seed,
+        options=PublishOptions(outside=table.outside, seed=seed),
     )
 
 

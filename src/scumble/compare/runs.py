@@ -37,6 +37,7 @@ from scumble.private.engines.interrupts import interrupts_blocked
 from scumble.private.mechanism import mechanisms
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.public.release import Release
 
 
@@ -121,7 +122,12 @@ class Runner:
         _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
         with portion(0, _PUBLISHING):
-            release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
+            release = publish(
+                self._rows,
+                self.material.schema,
+                choice.mechanism,
+                options=PublishOptions(seed=seed),
+            )
         share, half, intervals = None, None, 0
         with portion(_PUBLISHING, 1):
             if choice.of_rows:

@@ -168,7 +168,7 @@ def _question(
     sql: str, relax: str, prefer: str | None, max_relaxation_error: float | None
 ) -> dict[str, Any]:
     if not isinstance(sql, str):
-        raise ParameterError.of("answer", "sql", "the text of a question", sql)
+        raise ParameterError.of("ask", "sql", "the text of a question", sql)
     found = {"sql": sql, "relax": relax}
     more = {"prefer": prefer, "max_relaxation_error": max_relaxation_error}
     return {**found, **{name: value for name, value in more.items() if value is not None}}

@@ -150,7 +150,12 @@ def test_published_counts_are_unbiased_and_intervals_cover() -> None:
     table, truth = _table(), Counter(map(tuple, _table()["items"].to_pylist()))
     errors, covered = [], Counter[str]()
     for seed in range(40):
-        release = sc.publish(table, SCHEMA, sc.DiffPart("items", epsilon=1, **GIVEN), seed=seed)
+        release = sc.publish(
+            table,
+            SCHEMA,
+            sc.DiffPart("items", epsilon=1, **GIVEN),
+            options=sc.PublishOptions(seed=seed),
+        )
         for column in ("", "c", "d"):
             condition = f" WHERE contains(items, '{column}')" if column else ""
             low, high = release.answer(f"SELECT COUNT(*) FROM t{condition}").interval(0.95)
@@ -170,7 +175,7 @@ def test_answers_follow_from_the_baskets() -> None:
     """With a huge ε every basket is published, and every answer is the truth."""
     table = _table(900)
     mechanism = sc.DiffPart("items", epsilon=100, neighbours="replace", fanout=2)
-    release = sc.publish(table, SCHEMA, mechanism, seed=1)
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     asked = {
         "SELECT COUNT(*) FROM t": 900,
         "SELECT COUNT(*) FROM t WHERE list_has_all(items, ['a', 'b'])": 200,
@@ -187,7 +192,7 @@ def test_answers_follow_from_the_baskets() -> None:
 def test_empty_baskets_are_not_among_those_that_were_left_out() -> None:
     """100 of 900 baskets are empty: they have none of the items that a question asks for."""
     mechanism = sc.DiffPart("items", epsilon=100, fanout=2, **GIVEN)
-    release = sc.publish(_table(900), SCHEMA, mechanism, seed=1)
+    release = sc.publish(_table(900), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     file = pq.read_table(release.folder / "baskets.parquet")
     assert file["count"].to_pylist()[file["items"].to_pylist().index([])] == 100
     low, high = release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')").interval(0.95)
@@ -203,7 +208,9 @@ def test_nothing_is_published_where_no_two_baskets_are_equal() -> None:
     draw = np.random.default_rng(1)
     rows = [sorted(set(draw.integers(0, 2_000, 12).tolist())) for _ in range(500)]
     mechanism = sc.DiffPart("items", epsilon=0.5, **GIVEN)
-    release = sc.publish(pa.table({"items": rows}), schema, mechanism, seed=1)
+    release = sc.publish(
+        pa.table({"items": rows}), schema, mechanism, options=sc.PublishOptions(seed=1)
+    )
     assert len(list(release.baskets.top(5))) == 0
     assert any("nothing was published" in remark for remark in release.remarks)
 
@@ -225,7 +232,7 @@ FORGED = {
 @pytest.mark.parametrize(("column", "value", "kind"), FORGED.values(), ids=list(FORGED))
 def test_forged_baskets_are_damage(column: str, value: Any, kind: pa.DataType) -> None:
     mechanism = sc.DiffPart("items", epsilon=100, neighbours="replace", fanout=2)
-    release = sc.publish(_table(90), SCHEMA, mechanism, seed=1)
+    release = sc.publish(_table(90), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     file = release.folder / "baskets.parquet"
     table = pq.read_table(file)
     forged = pa.array([value] * table.num_rows, kind)

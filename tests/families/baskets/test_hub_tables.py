@@ -132,7 +132,9 @@ def published(delta: float | None = None, **changed) -> sc.Release:
     domain = ListDomain("set", sc.IntegerRange(0, ITEMS - 1))
     schema = sc.Schema([sc.Attribute("items", "sensitive", domain)])
     rows = pa.table({"items": [sorted(map(int, each)) for each in BASKETS]})
-    return sc.publish(rows, schema, sc.Baskets("items", **given | changed), seed=3)
+    return sc.publish(
+        rows, schema, sc.Baskets("items", **given | changed), options=sc.PublishOptions(seed=3)
+    )
 
 
 BASKETS = some_baskets(3000, 2)
@@ -203,7 +205,7 @@ def test_long_baskets_raise_values_and_intervals_hold() -> None:
     mechanism = sc.Baskets("items", top=110, epsilon=40, items=3, neighbours="add_remove")
     errors = []
     for seed in range(10):
-        release = sc.publish(rows, SCHEMA, mechanism, seed=seed)
+        release = sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=seed))
         design = release.evidence.design
         assert design.kind == HubTables.kind
         for name in release.evidence.columns[design.hubs :][:8]:
@@ -230,7 +232,7 @@ def test_rules_that_were_chosen_have_intervals_that_hold() -> None:
     mechanism = sc.Baskets("items", top=6, epsilon=2, neighbours="add_remove")
     wrong = []
     for seed in range(24):
-        release = sc.publish(rows, schema, mechanism, seed=seed)
+        release = sc.publish(rows, schema, mechanism, options=sc.PublishOptions(seed=seed))
         sets = [each for each in release._reader_with("top")._ranked.places if len(each) > 1]
         if not sets:
             continue

@@ -150,7 +150,7 @@ def test_sixteen_disabilities(shared_data: Path) -> None:
         [sc.Attribute(name, "quasi", sc.IntegerRange(0, 1)) for name in rows.column_names]
     )
     mechanism = sc.Fourier(domain.names, ways=3, epsilon=1, neighbours="add_remove")
-    release = sc.publish(rows, domain, mechanism, seed=1)
+    release = sc.publish(rows, domain, mechanism, options=sc.PublishOptions(seed=1))
     assert release.evidence.design.numbers == 697
     columns = np.stack([rows[name].to_numpy() for name in domain.names])
     error = release.answer(

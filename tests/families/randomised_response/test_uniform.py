@@ -118,7 +118,7 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
     row = {"age": [1], "sex": ["f"], "job": ["nurse"]} | ({"health": [2]} if health else {})
     private = pa.table({name: pa.array(value * rows) for name, value in row.items()})
     mechanism = sc.Uniform(epsilon=2, several=several)
-    release = sc.publish(private, domain, mechanism, seed=5)
+    release = sc.publish(private, domain, mechanism, options=sc.PublishOptions(seed=5))
     published = pq.read_table(release.folder / "records.parquet")
     names = [attribute.name for attribute in domain.sensitive]
     sizes = [domain[name].size for name in names]
@@ -150,7 +150,7 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
 def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
     domain = schema()
     private = people(2000, domain)
-    release = sc.publish(private, domain, sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(private, domain, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     published = pq.read_table(release.folder / "records.parquet")
     kinds = {"age": pa.int64(), "sex": pa.string(), "job": pa.string()}
     fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
@@ -181,7 +181,7 @@ def test_missing_values_are_values_like_any_other() -> None:
     job = sc.Attribute("job", "sensitive", sc.Category(("cook", "nurse")), missing=True)
     domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 3)), job])
     private = pa.table({"age": [0, 1, 2, 3] * 500, "job": ["cook", None, "nurse", None] * 500})
-    release = sc.publish(private, domain, sc.Uniform(epsilon=3), seed=2)
+    release = sc.publish(private, domain, sc.Uniform(epsilon=3), options=sc.PublishOptions(seed=2))
     missing = release.answer("SELECT COUNT(*) FROM t WHERE job IS NULL")
     low, high = missing.interval(0.999999)
     assert low <= 1000 <= high
@@ -219,7 +219,10 @@ def test_rows_left_out_are_said_in_promises_and_answers() -> None:
     private = people(50, schema()).to_pylist()
     private[3]["job"] = "astronaut"
     release = sc.publish(
-        pa.Table.from_pylist(private), schema(), sc.Uniform(epsilon=1), outside="drop"
+        pa.Table.from_pylist(private),
+        schema(),
+        sc.Uniform(epsilon=1),
+        options=sc.PublishOptions(outside="drop"),
     )
     assert all("It is not protected" in promise.limits[0] for promise in release.guarantees)
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
@@ -239,7 +242,7 @@ def test_score_intervals_end_at_what_the_number_of_rows_allows(subtests: pytest.
         ]
     )
     private = pa.table({"x": [*range(10)] * 4, "y": [*range(10)] * 4})
-    release = sc.publish(private, domain, sc.Uniform(keep=0.02), seed=3)
+    release = sc.publish(private, domain, sc.Uniform(keep=0.02), options=sc.PublishOptions(seed=3))
     for question, least, most in [
         ("SELECT COUNT(*) FROM t WHERE x < y", 0.0, 40.0),
         ("SELECT SUM(y) FROM t WHERE x < 5", 0.0, 180.0),

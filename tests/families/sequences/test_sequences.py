@@ -41,7 +41,9 @@ def table(sequences: list[str]) -> pa.Table:
 
 def publish(sequences: list[str], seed: int | None = 1, **more) -> sc.Release:
     given = {"length": 6, "epsilon": 1, "neighbours": "add_remove"} | more
-    return sc.publish(table(sequences), SCHEMA, sc.Sequences("x", **given), seed=seed)
+    return sc.publish(
+        table(sequences), SCHEMA, sc.Sequences("x", **given), options=sc.PublishOptions(seed=seed)
+    )
 
 
 def listed(string: str) -> str:
@@ -292,7 +294,7 @@ def test_verbs_refuse_what_they_cannot_tell() -> None:
         pa.table({"a": [True]}),
         people,
         sc.Histogram(["a"], epsilon=1, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     with pytest.raises(sc.ParameterError, match="release by sequences or trajectories has"):
         other.sequences.top(3)
@@ -314,7 +316,7 @@ def test_sets_and_large_alphabets_are_refused() -> None:
     with pytest.raises(sc.SchemaError, match="9000 values; a suffix tree counts pairs"):
         sc.publish(rows, wide, sc.Sequences("x", length=3, epsilon=1, neighbours="replace"))
     grams = sc.Sequences("x", length=3, model="grams", epsilon=5, neighbours="add_remove")
-    found = sc.publish(rows, wide, grams, seed=1)
+    found = sc.publish(rows, wide, grams, options=sc.PublishOptions(seed=1))
     estimate = found.answer("SELECT SUM(occurrences(x, [7, 7])) FROM t")
     assert abs(estimate.value - 100) < 30
 
@@ -340,7 +342,7 @@ def test_only_the_first_rows_of_a_person_are_counted() -> None:
     mechanism = sc.Sequences(
         "x", length=2, weigh="symbol", epsilon=50, neighbours="add_remove", person="who"
     )
-    release = sc.publish(rows, schema, mechanism, seed=1)
+    release = sc.publish(rows, schema, mechanism, options=sc.PublishOptions(seed=1))
     assert asked(release, "a").value == pytest.approx(2, abs=2)
 
 

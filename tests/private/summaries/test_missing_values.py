@@ -86,7 +86,7 @@ def test_missing_values_are_counted_without_a_spread(subtests: pytest.Subtests) 
                 table,
                 _schema(64),
                 method(["a"], epsilon=1, neighbours="add_remove", **given),
-                seed=2,
+                options=sc.PublishOptions(seed=2),
             )
             found = release.answer("SELECT COUNT(*) FROM t WHERE a IS NULL")
             low, high = found.interval(1 - 1e-6)

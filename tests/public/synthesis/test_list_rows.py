@@ -38,7 +38,9 @@ def test_baskets_have_the_counts_of_items_and_of_pairs_that_go_together(number, 
     items = [f"i{place}" for place in range(number)]
     lists = _baskets(items)
     method = mechanism("x", top=number, epsilon=50, neighbours="add_remove")
-    release = sc.publish(pa.table({"x": lists}), _schema("set", items), method, seed=1)
+    release = sc.publish(
+        pa.table({"x": lists}), _schema("set", items), method, options=sc.PublishOptions(seed=1)
+    )
     assert release.evidence.design.kind == kind
     rows = release.synthetic.rows(2000, seed=2)
     assert rows.equals(release.synthetic.rows(2000, seed=2))
@@ -57,7 +59,7 @@ def test_whole_baskets_are_drawn_by_their_counts():
     lists = _baskets(["i0", "i1", "i2", "i3"])
     method = sc.DiffPart("x", epsilon=100, neighbours="replace")
     schema = _schema("set", ["i0", "i1", "i2", "i3"])
-    release = sc.publish(pa.table({"x": lists}), schema, method, seed=1)
+    release = sc.publish(pa.table({"x": lists}), schema, method, options=sc.PublishOptions(seed=1))
     rows = release.synthetic.rows(seed=2)
     assert rows.num_rows == 2000
     true, found = (Counter(map(tuple, some)) for some in (lists, rows["x"].to_pylist()))
@@ -74,7 +76,12 @@ def test_sequences_follow_the_chain_of_the_data(tmp_path):
     lists = [["a", "b"] if generator.random() < 0.9 else ["a"] for _ in range(4000)]
     given = {"length": 3, "weigh": "symbol", "epsilon": 50, "neighbours": "add_remove"}
     schema = _schema("sequence", ["a", "b"])
-    release = sc.publish(pa.table({"x": lists}), schema, sc.Sequences("x", **given), seed=1)
+    release = sc.publish(
+        pa.table({"x": lists}),
+        schema,
+        sc.Sequences("x", **given),
+        options=sc.PublishOptions(seed=1),
+    )
     rows = release.synthetic.rows(2000, seed=1)["x"].to_pylist()
     both = sum(each == ["a", "b"] for each in rows)
     assert abs(both - 1800) < 5 * (2000 * 0.09) ** 0.5 + 20
@@ -93,14 +100,19 @@ def test_sequences_follow_the_chain_of_the_data(tmp_path):
 def test_what_cannot_be_drawn_is_said():
     lists = pa.table({"x": [["a"], ["a", "b"]]})
     given = {"length": 3, "epsilon": 1, "neighbours": "add_remove", "model": "prefix", "depth": 2}
-    release = sc.publish(lists, _schema("sequence", ["a", "b"]), sc.Sequences("x", **given), seed=1)
+    release = sc.publish(
+        lists,
+        _schema("sequence", ["a", "b"]),
+        sc.Sequences("x", **given),
+        options=sc.PublishOptions(seed=1),
+    )
     with pytest.raises(ParameterError, match="the model suffix"):
         release.synthetic.rows(3)
     keys = sc.publish(
         pa.table({"x": ["a", "b"]}),
         sc.Schema.loads('[attributes.x]\nrole = "sensitive"\ntype = "category"\nopen = true'),
         sc.Keys(["x"], epsilon=1, delta=1e-3, keys=1, neighbours="add_remove"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     with pytest.raises(ParameterError, match="names keys"):
         keys.synthetic.rows(3)
@@ -128,7 +140,7 @@ def test_trips_have_the_ends_lengths_and_steps_of_the_data(tmp_path):
         )
     )
     mechanism = sc.Trajectories("x", "y", length=8, epsilon=100, neighbours="add_remove")
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     rows = release.synthetic.rows(2000, seed=1)
     assert rows.equals(release.synthetic.rows(2000, seed=1))
     assert abs(release.synthetic.rows().num_rows - 4000) < 5

@@ -70,7 +70,7 @@ def _stated(release: sc.Release, **changed: int) -> None:
 def _check(mechanism: sc.Generalise, wrong: Callable[[sc.Release], None] | None) -> Check:
     def found(runs: int, seed: int) -> Iterable[Finding]:
         table = people(seed)
-        release = sc.publish(table, SCHEMA, mechanism, seed=1)
+        release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
         if wrong is not None:
             wrong(release)
         yield from claims(release)

@@ -440,7 +440,7 @@ Found = TypeVar("Found")
 
 def _checked_text(sql: object) -> str:
     if not isinstance(sql, str):
-        raise ParameterError.of("answer", "sql", "the text of a question", sql)
+        raise ParameterError.of("ask", "sql", "the text of a question", sql)
     return sql
 
 

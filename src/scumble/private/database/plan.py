@@ -549,16 +549,16 @@ class AnswerOptions:
             given = getattr(self, name)
             if given not in choices and not (name == "prefer" and given is None):
                 allowed = f"one of {', '.join(choices)}"
-                raise ParameterError.of("answer", name, allowed, getattr(self, name))
+                raise ParameterError.of("ask", name, allowed, getattr(self, name))
         error, weights = self.max_relaxation_error, self.weights
         if not isinstance(error, (int, float)) or not error >= 0:
-            raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
+            raise ParameterError.of("ask", "max_relaxation_error", "a number from 0 on", error)
         for name, weight in (weights or {}).items():
             if name not in names:
                 allowed = f"by names of {', '.join(names)}"
-                raise ParameterError.of("answer", "weights", allowed, name)
+                raise ParameterError.of("ask", "weights", allowed, name)
             if not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
-                raise ParameterError.of("answer", "weights", "numbers from 0 on", weight)
+                raise ParameterError.of("ask", "weights", "numbers from 0 on", weight)
         if weights is not None:
             weights = {name: float(weights.get(name, 1.0)) for name in names}
         return replace(self, max_relaxation_error=float(error), weights=weights)

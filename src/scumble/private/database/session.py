@@ -394,7 +394,7 @@ class Session:
         same = first.kind == ANSWER and question_of(payload) == request.question
         if not same or entry.analyst != request.options.analyst:
             allowed = "a new one for another question, analyst, side table or way to relax"
-            raise ParameterError.of("answer", "key", allowed, request.key)
+            raise ParameterError.of("ask", "key", allowed, request.key)
         groups, new = payload["groups"], payload["new"]
         if first is not entry:
             groups, new = _repeated(groups), []

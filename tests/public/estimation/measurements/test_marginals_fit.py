@@ -19,7 +19,7 @@ ROWS = 3000
 def release() -> sc.Release:
     domain = schema(ages=30, health=6)
     mechanism = sc.Marginals(domain.names, ways=2, epsilon=1, delta=1e-6, neighbours="add_remove")
-    return sc.publish(people(ROWS, domain), domain, mechanism, seed=1)
+    return sc.publish(people(ROWS, domain), domain, mechanism, options=sc.PublishOptions(seed=1))
 
 
 def test_projection_is_the_nearest_with_its_total() -> None:
@@ -123,7 +123,7 @@ def test_refusals(release: sc.Release) -> None:
     with pytest.raises(sc.QueryError, match="there twice"):
         release.marginals.marginal(["age", "age"])
     cells = sc.Histogram(["age"], epsilon=1, neighbours="replace")
-    other = sc.publish(people(9, schema()), schema(), cells, seed=1)
+    other = sc.publish(people(9, schema()), schema(), cells, options=sc.PublishOptions(seed=1))
     with pytest.raises(sc.ParameterError, match="by marginals, fourier or datacube has"):
         other.marginals.marginal(["age"])
 
@@ -134,7 +134,9 @@ def test_of_an_empty_table_nothing_is_made_up() -> None:
     mechanism = sc.Marginals(domain.names, ways=2, epsilon=1, neighbours="add_remove")
     totals = []
     for seed in range(12):
-        release = sc.publish(people(0, domain), domain, mechanism, seed=seed)
+        release = sc.publish(
+            people(0, domain), domain, mechanism, options=sc.PublishOptions(seed=seed)
+        )
         total = float(_counts(release, []).sum())
         fitted = _counts(release, ["age", "job"], nonnegative=True)
         assert fitted.sum() == pytest.approx(max(total, 0.0), abs=1e-6)

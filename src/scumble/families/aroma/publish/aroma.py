@@ -43,8 +43,10 @@ from scumble.private.mechanism import Layout, Publisher
 from scumble.private.mechanism_metadata import SECRET_VALUES, Claim, ComparisonPreset
 from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
 from scumble.private.perturbation.multisets import multiset_channels
+from scumble.private.publish_options import DEFAULTS, PublishOptions
 
 if TYPE_CHECKING:
+    from scumble.private.ledger.ledger import Ledger
     from scumble.private.owner import OwnedRelease
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
@@ -416,16 +418,22 @@ class Aroma(Publisher):
         return write(self.laws(rows.schema), rows, self._identifier, noise, folder)
 
     def publish_levels(
-        self, source: Any, schema: Schema | str | Path, *, levels: Sequence[int], **options: Any
+        self,
+        source: Any,
+        schema: Schema | str | Path,
+        *,
+        levels: Sequence[int],
+        options: PublishOptions = DEFAULTS,
+        ledger: Ledger | str | Path | None = None,
     ) -> list[OwnedRelease]:
         """Publish one nested view for each k of `levels`, and return the releases, smallest k
         first.
 
         Every multiset lies inside that of the next larger k, so that readers who put their views
         together know no more than the smallest k among them tells. The largest level must be `k` of
-        this mechanism. `options` are the keyword parameters of `publish`.
+        this mechanism. The other parameters are those of `publish`.
         """
-        from scumble.private.publish import PublishOptions, publish_views
+        from scumble.private.publish import publish_views
 
         views = self._make_views(levels)
 
@@ -435,7 +443,7 @@ class Aroma(Publisher):
             laws = {level: view.laws(rows.schema) for level, view in views.items()}
             return write_levels(laws, rows, noise, folders)
 
-        return publish_views(source, schema, views, perturb, PublishOptions(**options))
+        return publish_views(source, schema, views, perturb, options, ledger)
 
     def _make_views(self, levels: Sequence[int]) -> dict[int, Aroma]:
         """Return the mechanism of each level, smallest k first."""
