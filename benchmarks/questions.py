@@ -18,7 +18,7 @@ NAMES = ("x", "y")
 SHARED: dict[str, Any] = {"epsilon": 1, "neighbours": "replace"}
 SUMMARIES = {
     "quadtree": sc.Quadtree(NAMES, **SHARED),
-    "kdtree": sc.Kdtree(NAMES, **SHARED),
+    "kdtree": sc.KdTree(NAMES, **SHARED),
     "privtree": sc.PrivTree(NAMES, **SHARED),
     "grid": sc.Grid(NAMES, **SHARED),
     "mosaic": sc.Mosaic(NAMES, **SHARED),

@@ -191,7 +191,7 @@ class Posing(Keystream):
 
 
 def test_a_source_is_asked_for_bits_and_told_no_count(tmp_path_factory, subtests):
-    for method in [sc.Histogram, sc.Marginals, sc.Kdtree, sc.PrivTree, sc.Sparse]:
+    for method in [sc.Histogram, sc.Marginals, sc.KdTree, sc.PrivTree, sc.Sparse]:
         with subtests.test(method=method):
             tmp_path = tmp_path_factory.mktemp("case")
             more = {"ways": 1} if method is sc.Marginals else {}

@@ -90,7 +90,7 @@ def test_what_is_tried_is_what_comes_out(subtests):
         sc.Marginals(OVER, ways=1, **WHO),
         sc.Datacube(OVER, **WHO),
         sc.Quadtree(OVER, **WHO),
-        sc.Kdtree(["age"], **WHO),
+        sc.KdTree(["age"], **WHO),
         sc.PrivTree(["age"], **WHO),
         sc.Mosaic(["age"], **WHO),
         sc.Grid(OVER, **WHO),

@@ -119,7 +119,7 @@ def test_a_large_epsilon_is_warned_of():
 
 
 def test_boxes_of_values_without_order_are_warned_of(subtests):
-    for kind in ["Dawa", "Kdtree", "Grid", "Quadtree", "PrivTree"]:
+    for kind in ["Dawa", "KdTree", "Grid", "Quadtree", "PrivTree"]:
         with subtests.test(kind=kind):
             make = getattr(sc, kind)
             [caution] = make(["shop"], **WHO).cautions(SCHEMA)

@@ -134,8 +134,8 @@ def test_grouping_orders_and_costs_nothing(source: Any) -> None:
         assert [key for key, _ in answer.rows] == [(sc.ALL,)]
         assert type(answer) is sc.Estimates  # it was not chosen by its estimate
     if isinstance(source, sc.Database):
-        asked = source.cost(f"{QUESTIONS[2]} ORDER BY g, GROUPING(job)")
-        assert asked["new numbers"] == 0
+        asked = source.preview(f"{QUESTIONS[2]} ORDER BY g, GROUPING(job)")
+        assert asked.charged == 0
 
 
 def test_answers_over_http_keep_their_totals(source: Any) -> None:

@@ -160,7 +160,7 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
     again = Service(owned.service.settings)
     try:
         again.open()
-        assert again.catalogue.get("live").status(None)["batches"] == 2
+        assert again.catalogue.get("live").status(None).batches == 2
         assert again.catalogue.get("people") is not None
     finally:
         again.close()
@@ -223,7 +223,7 @@ def test_a_small_file_of_many_rows_ends_at_the_memory_of_a_job(tmp_path):
             wait_for(job)
             assert job.state == state, job.problem
         assert "needs more than 300 MB of memory (limits.job_memory)" in job.problem
-        assert people.status(None)["batches"] == 2
+        assert people.status(None).batches == 2
         assert len(list((settings.folder / "tables").iterdir())) == 1
     finally:
         service.close()
@@ -561,7 +561,9 @@ def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
 def test_a_release_of_people_says_whom_it_protects(owned):
     """A unit is asked for before any work begins, and stands in what is told of the data set."""
     unstated = owned.schema.replace('unit = "row"\n', "")
-    people = owned.schema.replace('\nunit = "row"', '\nunit = "person"\nperson = "person"\nmost_rows = 3')
+    people = owned.schema.replace(
+        '\nunit = "row"', '\nunit = "person"\nperson = "person"\nmost_rows = 3'
+    )
     bodies = (marginals(epsilon=0.1), {"epsilon": 0.1, "noise": 50})
     for body in bodies:
         refused = make(owned, name="who", source="more", **{**body, "schema": unstated})
@@ -678,7 +680,7 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     try:
         service.open()
         people = service.catalogue.get("people")
-        assert people.status(None)["batches"] == 1
+        assert people.status(None).batches == 1
         table, _ = census(50, seed=8)
         part, complete = service.workshop.new_upload("more.csv")
         csv.write_csv(table, part)
@@ -696,7 +698,7 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     again = Service(settings)
     try:
         again.open()
-        assert again.catalogue.get("people").status(None)["batches"] == 2
+        assert again.catalogue.get("people").status(None).batches == 2
         assert not half.parent.exists()
     finally:
         again.close()

@@ -53,7 +53,7 @@ from scumble.public.tabulated_laws import (
     tabulate,
 )
 
-Answer = Estimate | Estimates | EstimateTable
+AnyEstimate = Estimate | Estimates | EstimateTable
 _CLASSES: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
@@ -168,7 +168,7 @@ def _from_number(number: float | str) -> float:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
+def encode_answer(answer: AnyEstimate, level: float = LEVEL) -> dict[str, Any]:
     """Return an answer as JSON values: one estimate, or the rows of a table of them.
 
     `level` is that of `low` and `high`.
@@ -206,7 +206,7 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
     return {"kind": "estimates", **found, **more, "level": shown, **notes, "rows": rows}
 
 
-def decode_answer(data: Mapping[str, Any]) -> Answer:
+def decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
     """Return the answer that `encode_answer` described; raises `ScumbleError` if it cannot."""
     try:
         return _decode_answer(data)
@@ -217,7 +217,7 @@ def decode_answer(data: Mapping[str, Any]) -> Answer:
         ) from error
 
 
-def _decode_answer(data: Mapping[str, Any]) -> Answer:
+def _decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
     if data["kind"] == "estimate":
         return replace(_read_estimate(data), alias=str(data.get("alias", "")))
     types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]

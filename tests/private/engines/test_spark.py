@@ -237,11 +237,15 @@ def test_the_privacy_unit_is_asked_for_and_kept(engine, tmp_path) -> None:
             sc.publish(given, unstated, mechanism, options=sc.PublishOptions(engine=engine))
     five = unstated.with_unit("id", 5)
     found = sc.publish(given, five, counts, options=sc.PublishOptions(seed=1, engine=engine))
-    assert digest(found) == digest(sc.publish(table, five, counts, options=sc.PublishOptions(seed=1)))
+    assert digest(found) == digest(
+        sc.publish(table, five, counts, options=sc.PublishOptions(seed=1))
+    )
     assert found.answer("SELECT COUNT(*) FROM t").value == pytest.approx(200, abs=30)
     with pytest.raises(sc.SourceError, match="more than 5 rows"):
         sc.publish(given, five, rows, options=sc.PublishOptions(engine=engine))
-    ten = sc.publish(given, unstated.with_unit("id", 10), rows, options=sc.PublishOptions(seed=1, engine=engine))
+    ten = sc.publish(
+        given, unstated.with_unit("id", 10), rows, options=sc.PublishOptions(seed=1, engine=engine)
+    )
     assert "A person may have 10 rows here" in str(ten.guarantees[0])
 
 

@@ -288,7 +288,7 @@ MECHANISMS: dict[str, Callable[[], sc.Mechanism]] = {
     **{
         name: (lambda name=name: getattr(sc, name)(NAMES, **DP))
         for name in (
-            "Histogram", "Hierarchy", "Wavelet", "Datacube", "Quadtree", "Kdtree", "PrivTree",
+            "Histogram", "Hierarchy", "Wavelet", "Datacube", "Quadtree", "KdTree", "PrivTree",
             "Grid", "Mosaic", "Sparse",
         )
     },

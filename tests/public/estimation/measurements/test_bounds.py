@@ -35,7 +35,7 @@ def _tables() -> dict[str, np.ndarray]:
 
 MECHANISMS = {
     "quadtree pruned": lambda: sc.Quadtree(["x"], epsilon=1, neighbours="add_remove", prune=40),
-    "kdtree": lambda: sc.Kdtree(["x"], epsilon=1, neighbours="add_remove", height=3),
+    "kdtree": lambda: sc.KdTree(["x"], epsilon=1, neighbours="add_remove", height=3),
     "privtree": lambda: sc.PrivTree(["x"], epsilon=1, neighbours="add_remove"),
     "mosaic": lambda: sc.Mosaic(["x"], epsilon=1, neighbours="add_remove"),
     "dawa": lambda: sc.Dawa(["x"], epsilon=1, neighbours="add_remove"),

@@ -50,7 +50,7 @@ READERS: dict[str, Any] = {
     "privtree": (sc.PrivTree, {}),
     "mosaic": (sc.Mosaic, {}),
     "grid": (sc.Grid, {}),
-    "kdtree": (sc.Kdtree, {}),
+    "kdtree": (sc.KdTree, {}),
     "workload": (
         sc.Workload,
         {"queries": ["SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex"]},

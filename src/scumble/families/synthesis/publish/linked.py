@@ -116,9 +116,7 @@ def publish_linked(
                     publish, tables[name], parts[name], options, reading.remarks[name]
                 )
     _say_limited(releases[next(iter(parts))], mechanism, children)
-    return LinkedRelease(
-        releases, dict(keys), given, _state_promise(mechanism, parts, options)
-    )
+    return LinkedRelease(releases, dict(keys), given, _state_promise(mechanism, parts, options))
 
 
 def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str]) -> None:
