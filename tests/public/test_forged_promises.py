@@ -321,7 +321,7 @@ def test_each_number_of_multisets_is_computed(tmp_path) -> None:
     """Aroma states a profile and an exposure of all attributes together and of each."""
     schema = people.schema(jobs=people.JOBS[:3], health=2)
     table = people.people(100, schema)
-    source = sc.publish(table, schema, sc.Aroma(k=8, several="each")).save(tmp_path / "honest")
+    source = sc.publish(table, schema, sc.Aroma(k=8, joint=False)).save(tmp_path / "honest")
     sc.open(source)
     tried = 0
     for place, change in enumerate(every_statement()):

@@ -67,14 +67,14 @@ def test_the_channel_has_exactly_the_promised_ratio(subtests: pytest.Subtests) -
             assert max(ratios) == gamma
 
 
-@pytest.mark.parametrize("several", ["each", "compound"])
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("parameters", [{"epsilon": 1}, {"gamma": 4}, {"rho1": 0.2, "rho2": 0.4}])
-def test_several_attributes_keep_the_promise_together(several: str, parameters: dict) -> None:
+def test_several_attributes_keep_the_promise_together(joint: bool, parameters: dict) -> None:
     """Enumerate all pairs of sensitive tuples and outputs: the largest ratio is at most the
     promise.
     """
     domain = schema(jobs=("a", "b", "c"), health=2)
-    mechanism = sc.Uniform(**parameters, several=several)
+    mechanism = sc.Uniform(**parameters, joint=joint)
     promised = {"epsilon": E_BELOW, "gamma": Fraction(4)}.get(
         next(iter(parameters)), Fraction(8, 3)
     )
@@ -82,7 +82,7 @@ def test_several_attributes_keep_the_promise_together(several: str, parameters: 
     channels = mechanism.channels(domain)
 
     def probability(true: tuple[int, int], shown: tuple[int, int]) -> Fraction:
-        if several == "compound":
+        if joint:
             keep = channels[0].keep
             return (1 - keep) / 6 + (keep if true == shown else 0)
         product = Fraction(1)
@@ -107,8 +107,8 @@ def test_keep_is_the_probability_itself() -> None:
     assert sc.Uniform(keep="1/3").channels(_sized(4))[0].keep == Fraction(1, 3)
 
 
-@pytest.mark.parametrize(("several", "health"), [("each", 0), ("each", 3), ("compound", 3)])
-def test_what_is_published_follows_the_channel(several: str, health: int) -> None:
+@pytest.mark.parametrize(("joint", "health"), [(False, 0), (False, 3), (True, 3)])
+def test_what_is_published_follows_the_channel(joint: bool, health: int) -> None:
     """Chi-square of the published values of 200,000 equal rows, false alarm 1e-6; the same test
     rejects a channel whose retention is 5 % off, and in the product of two attributes any
     dependence of that size.
@@ -117,7 +117,7 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
     rows = 200_000
     row = {"age": [1], "sex": ["f"], "job": ["nurse"]} | ({"health": [2]} if health else {})
     private = pa.table({name: pa.array(value * rows) for name, value in row.items()})
-    mechanism = sc.Uniform(epsilon=2, several=several)
+    mechanism = sc.Uniform(epsilon=2, joint=joint)
     release = sc.publish(private, domain, mechanism, options=sc.PublishOptions(seed=5))
     published = pq.read_table(release.folder / "records.parquet")
     names = [attribute.name for attribute in domain.sensitive]

@@ -27,16 +27,16 @@ def table() -> pa.Table:
     return pa.table({"who": who, "job": [JOBS[each] for each in jobs], "ill": jobs % 2 == 0})
 
 
-@pytest.mark.parametrize("several", ["compound", "each"])
-def test_rows_that_went_through_their_channel_stand(several):
+@pytest.mark.parametrize("joint", [True, False])
+def test_rows_that_went_through_their_channel_stand(joint):
     """Wrong with a probability of 1e-4 at most for each channel; the seed is fixed."""
-    mechanism = sc.Uniform(epsilon=1, several=several)
+    mechanism = sc.Uniform(epsilon=1, joint=joint)
     found = list(
         shown_value_findings(
             sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
         )
     )
-    assert [each.verdict for each in found] == ["stands"] * (1 if several == "compound" else 2)
+    assert [each.verdict for each in found] == ["stands"] * (1 if joint else 2)
 
 
 def test_true_rows_with_the_channel_of_others_are_refuted():
@@ -44,7 +44,7 @@ def test_true_rows_with_the_channel_of_others_are_refuted():
     release = sc.publish(
         table(),
         SCHEMA,
-        sc.Uniform(epsilon=1, several="compound"),
+        sc.Uniform(epsilon=1, joint=True),
         options=sc.PublishOptions(seed=1),
     )
     file = release.folder / release.evidence.file

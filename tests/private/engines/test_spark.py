@@ -214,10 +214,10 @@ def test_persons_levels_and_records(engine, tmp_path) -> None:
         sc.publish(given, named, limited, options=sc.PublishOptions(seed=1, engine=engine))
     ) == digest(sc.publish(table, named, limited, options=sc.PublishOptions(seed=1)))
     views = [
-        sc.Aroma(k=7, several=several).publish_levels(
+        sc.Aroma(k=7, joint=joint).publish_levels(
             each, domain, levels=[3, 7], options=sc.PublishOptions(seed=1, engine=cluster)
         )
-        for several in ("compound", "each")
+        for joint in (True, False)
         for each, cluster in ((table, None), (given, engine))
     ]
     compound, clustered, own, clustered_own = (list(map(digest, each)) for each in views)

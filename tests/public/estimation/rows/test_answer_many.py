@@ -168,8 +168,8 @@ def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.Monke
 
 
 METHODS = {
-    "uniform, each": (sc.Uniform(epsilon=1, several="each"), 4),
-    "uniform, compound": (sc.Uniform(epsilon=1, several="compound"), 4),
+    "uniform, each": (sc.Uniform(epsilon=1, joint=False), 4),
+    "uniform, compound": (sc.Uniform(epsilon=1, joint=True), 4),
     "subset": (sc.Subset(epsilon=1), 0),
     "aroma": (sc.Aroma(k=7), 0),
     "aroma, listed": (sc.Aroma(k=2), 0),
