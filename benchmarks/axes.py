@@ -32,7 +32,7 @@ SMALL = {
 }
 
 BOXES: dict[str, tuple[type[RegionSummary], float]] = {
-    "kdtree": (sc.Kdtree, 0.005),
+    "kdtree": (sc.KdTree, 0.005),
     "mosaic": (sc.Mosaic, 0.015),
 }
 

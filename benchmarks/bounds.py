@@ -33,7 +33,8 @@ def run() -> list[dict[str, Any]]:
     drawn = {name: np.clip(chance.normal(100, 40, ROWS), 0, SIZE - 1) for name in ("x", "y")}
     people = pa.table({name: values.astype(np.int64) for name, values in drawn.items()})
     return [
-        one(name, sc.publish(people, schema, method, seed=1)) for name, method in RELEASES.items()
+        one(name, sc.publish(people, schema, method, options=sc.PublishOptions(seed=1)))
+        for name, method in RELEASES.items()
     ]
 
 

@@ -95,7 +95,7 @@ def planning() -> list[dict[str, Any]]:
         sc.Database.create(Path(place) / "db", table, schema, epsilon=1, noise=400) as database,
         short_waits(),
     ):
-        timing = take_turns({"cost": lambda _: database.cost(sql)}, repeats=3)["cost"]
+        timing = take_turns({"cost": lambda _: database.preview(sql)}, repeats=3)["cost"]
         of_cost = _waits(database, [partial(database.cost, sql)] * 5)
         of_answers = _waits(
             database, [partial(database.answer, sums.format(each)) for each in range(7, 12)]

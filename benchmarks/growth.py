@@ -44,7 +44,7 @@ def processes() -> list[dict[str, Any]]:
 
             def work(rows: int, jobs: int = jobs, mechanism: Any = mechanism) -> float:
                 before = _clock()
-                sc.publish(table(rows), _schema(), mechanism, jobs=jobs)
+                sc.publish(table(rows), _schema(), mechanism, options=sc.PublishOptions(jobs=jobs))
                 return _clock() - before
 
             found.append(_growth(f"{words}, {jobs} process{'es' * (jobs > 1)}", work))
@@ -60,7 +60,12 @@ def cluster() -> list[dict[str, Any]]:
 
             def work(rows: int) -> float:
                 before = spark.clock(running.folder)
-                sc.publish(table(rows), _schema(), UNIFORM, engine=sc.Spark(session))
+                sc.publish(
+                    table(rows),
+                    _schema(),
+                    UNIFORM,
+                    options=sc.PublishOptions(engine=sc.Spark(session)),
+                )
                 return spark.clock(running.folder) - before
 
             return [_line("uniform, Spark", work)]
@@ -74,7 +79,7 @@ def relation() -> list[dict[str, Any]]:
 
         def work(rows: int) -> float:
             before = _clock()
-            sc.publish(address, _schema(), UNIFORM, table=f"people{rows}")
+            sc.publish(sc.Table(address, table=f"people{rows}"), _schema(), UNIFORM)
             return _clock() - before
 
         return [_growth("uniform, PostgreSQL", work)]

@@ -156,5 +156,5 @@ def _named(people: Any, keys: Any, most: int, seed: int) -> int:
         neighbours="add_remove",
     )
     table = pa.table({"who": people, "key": [str(key) for key in keys]})
-    release = sc.publish(table, schema, mechanism, seed=seed)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed))
     return int(pq.read_metadata(release.folder / "keys.parquet").num_rows)

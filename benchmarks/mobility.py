@@ -95,7 +95,9 @@ def _published(cells: list[list[str]], seed: int) -> dict[tuple[str, str], float
     )
     ends = '"first(trip)", "last(trip)"'
     mechanism = sc.Sparse(["first(trip)", "last(trip)"], epsilon=EPSILON, neighbours="add_remove")
-    release = sc.publish(pa.table({"trip": cells}), schema, mechanism, seed=seed)
+    release = sc.publish(
+        pa.table({"trip": cells}), schema, mechanism, options=sc.PublishOptions(seed=seed)
+    )
     answer = release.answer(f"SELECT {ends}, COUNT(*) FROM t GROUP BY {ends}")
     return {(first, last): each.value for (first, last), each in answer}
 

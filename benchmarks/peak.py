@@ -25,5 +25,7 @@ def peak() -> int:
 if __name__ == "__main__":
     source, view, *jobs = sys.argv[1:]
     schema, uniform = sc.Schema.loads(SCHEMA), sc.Uniform(epsilon=1)
-    sc.publish(source, schema, uniform, jobs=int(*jobs or [1])).save(view)
+    sc.publish(source, schema, uniform, options=sc.PublishOptions(jobs=int(*jobs or [1]))).save(
+        view
+    )
     print(peak())

@@ -55,7 +55,7 @@ def _compared(words: str, mechanism: Any) -> list[dict[str, Any]]:
     source, schema = table(ROWS), sc.Schema.loads(SCHEMA)
 
     def publish(jobs: int) -> None:
-        sc.publish(source, schema, mechanism, jobs=jobs)
+        sc.publish(source, schema, mechanism, options=sc.PublishOptions(jobs=jobs))
 
     spent = _turns(
         {

@@ -18,7 +18,7 @@ NAMES = ("x", "y")
 SHARED: dict[str, Any] = {"epsilon": 1, "neighbours": "replace"}
 SUMMARIES = {
     "quadtree": sc.Quadtree(NAMES, **SHARED),
-    "kdtree": sc.Kdtree(NAMES, **SHARED),
+    "kdtree": sc.KdTree(NAMES, **SHARED),
     "privtree": sc.PrivTree(NAMES, **SHARED),
     "grid": sc.Grid(NAMES, **SHARED),
     "mosaic": sc.Mosaic(NAMES, **SHARED),
@@ -34,7 +34,8 @@ def run() -> list[dict[str, Any]]:
     drawn = {name: np.clip(chance.normal(100, 40, ROWS), 0, SIZE - 1) for name in NAMES}
     people = pa.table({name: values.astype(np.int64) for name, values in drawn.items()})
     return [
-        one(name, sc.publish(people, schema, method, seed=1)) for name, method in SUMMARIES.items()
+        one(name, sc.publish(people, schema, method, options=sc.PublishOptions(seed=1)))
+        for name, method in SUMMARIES.items()
     ]
 
 

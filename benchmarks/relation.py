@@ -121,7 +121,7 @@ def _counts(address: str) -> dict[str, Any]:
     histogram = sc.Histogram(CELLS, epsilon=1, neighbours="add_remove")
 
     def publish(_: int) -> None:
-        sc.publish(address, schema, histogram, table=f"people{ROWS}")
+        sc.publish(sc.Table(address, table=f"people{ROWS}"), schema, histogram)
 
     def pull(turn: int) -> None:
         with patch.object(Relation, "distinct", lambda *_: None):

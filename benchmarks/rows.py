@@ -104,7 +104,9 @@ def _ours(table: pa.Table, schema: sc.Schema, epsilon: float) -> Score:
     found, seconds = [], []
     for seed in range(SEEDS):
         start = time.process_time()
-        rows = sc.publish(table, schema, mechanism, seed=seed).rows(seed=seed)
+        rows = sc.publish(
+            table, schema, mechanism, options=sc.PublishOptions(seed=seed)
+        ).synthetic.rows(seed=seed)
         seconds.append(time.process_time() - start)
         found.append(distances(table, rows, schema))
     two, three = (float(np.mean([each[ways] for each in found])) for ways in (2, 3))

@@ -67,9 +67,9 @@ def measured(rows: int, columns: int) -> dict[str, float]:
     names = list(schema.names)
     mechanism = sc.Synthesis(names, epsilon=1, delta=1e-9, neighbours="add_remove")
     start = time.process_time()
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     between = time.process_time()
-    release.rows(rows, seed=1)
+    release.synthetic.rows(rows, seed=1)
     end = time.process_time()
     return {"publish": between - start, "rows": end - between, "bytes": peak()}
 

@@ -84,7 +84,7 @@ def _compared(cluster: Any, words: str, mechanism: Any, rows: int) -> list[dict[
         return sum(os.times()[:2]) - before
 
     def publish(engine: sc.Spark) -> None:
-        sc.publish(source, schema, mechanism, engine=engine)
+        sc.publish(source, schema, mechanism, options=sc.PublishOptions(engine=engine))
 
     tasks = tasks_of(cluster, publish)
     spent = _turns({"local": local, "spark": lambda: seconds_of(cluster, publish)})
@@ -130,7 +130,12 @@ def _flat(cluster: Any) -> dict[str, Any]:
     peaks = []
     for rows in FLAT:
         with session_of(cluster) as session:
-            sc.publish(table(rows), schema, sc.Uniform(epsilon=1), engine=sc.Spark(session))
+            sc.publish(
+                table(rows),
+                schema,
+                sc.Uniform(epsilon=1),
+                options=sc.PublishOptions(engine=sc.Spark(session)),
+            )
             peaks.append(max(map(_peak, _pythons(cluster.folder))))
     few, many = (f"{rows // 10**6}M" for rows in FLAT)
     shown = ", ".join(f"{peak / 2**20:.0f} MB" for peak in peaks)

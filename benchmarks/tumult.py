@@ -58,7 +58,7 @@ spark = spark.getOrCreate()
 if sys.argv[2] == "empty":
     spark.range(2).count()
     sys.exit()
-sc.publish(sys.argv[1], schema, counts, engine=sc.Spark(spark))
+sc.publish(sys.argv[1], schema, counts, options=sc.PublishOptions(engine=sc.Spark(spark)))
 """
 
 

@@ -127,7 +127,9 @@ class Laboratory:
     def _measure(self, method: str, count: float, bound: float, seed: int) -> Outcome:
         people = self.people
         mechanism = self.mechanism(method, count, bound)
-        release = sc.publish(people.table, people.schema, mechanism, seed=seed)
+        release = sc.publish(
+            people.table, people.schema, mechanism, options=sc.PublishOptions(seed=seed)
+        )
         evidence = cast(Tuples, release.evidence)
         table = pq.read_table(release.folder / evidence.file, columns=list(people.names))
         codes = np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64)

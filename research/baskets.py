@@ -58,7 +58,9 @@ def study(data: Path, step: Callable[[str], None], seeds: int) -> Iterator[dict[
         )
         table, missed, errors, start = pa.table({"items": baskets}), [], [], time.process_time()
         for seed in range(seeds):
-            top = sc.publish(table, schema, mechanism, seed=seed).top(k)
+            top = sc.publish(
+                table, schema, mechanism, options=sc.PublishOptions(seed=seed)
+            ).baskets.top(k)
             found = {frozenset(key[0]): each.value for key, each in top}
             missed.append(len(wanted - set(found)) / k)
             counts = {items: max(truth.count(items), 1) for items in found}

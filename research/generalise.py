@@ -71,7 +71,7 @@ def study(folder: Path, *, large: bool = False) -> Iterator[dict[str, Any]]:
         line: dict[str, Any] = {"setting": name, "seconds": seconds}
         if many is not None:
             line["seconds, 10^6 rows"], _ = timed(many, schema, mechanism)
-        rows = release.generalised()
+        rows = release.generalised
         line |= {"quality": rows.quality, "groups": len(rows.sizes)}
         line |= {"left out": rows.evidence.left_out, **errors(release, asked, truth)}
         yield line | checked(release)
@@ -87,7 +87,7 @@ def adult(folder: Path) -> pa.Table:
 def timed(table: pa.Table, schema: sc.Schema, mechanism: sc.Generalise) -> tuple[float, sc.Release]:
     """Publish a table; return CPU seconds, reading and writing included."""
     begin = time.process_time()
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     return time.process_time() - begin, release
 
 
@@ -141,7 +141,7 @@ def checked(release: sc.Release) -> dict[str, Any]:
     quasi = json.dumps([attribute.name for attribute in release.schema.quasi])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "view.csv"
-        csv.write_csv(release.generalised().labelled(), path)
+        csv.write_csv(release.generalised.labelled(), path)
         try:
             done = subprocess.run(
                 [python, "-c", PEER, str(path), quasi, "occupation"],

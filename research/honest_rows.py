@@ -112,7 +112,10 @@ def study(folder: Path, scale: Scale, step: Step, seed: int = 1) -> Iterator[Cel
             step(f"{people.name}, {name}")
             names = COUNTED if isinstance(mechanism, sc.Sparse) else schema.names
             asked = list(people.questions(names, scale.questions, seed))
-            made = (sc.publish(table, schema, mechanism, seed=seed + run) for run in releases)
+            made = (
+                sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed + run))
+                for run in releases
+            )
             found = Answers.joined([_answers(release, asked) for release in made])
             shape, occupied = people.shape(names)
             where, rows = f"{people.name}: {', '.join(names)}", table.num_rows

@@ -55,7 +55,7 @@ def named(table: pa.Table, keys: int, seed: int, **given: object) -> int:
     """Return how many keys a release names."""
     promise = {"epsilon": 1, "delta": 1e-6, "neighbours": "add_remove", "person": "basket"}
     mechanism = sc.Keys("item", keys=keys, **{**promise, **given})  # type: ignore[arg-type]
-    release = sc.publish(table, SCHEMA, mechanism, seed=seed)
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=seed))
     return int(pq.read_metadata(release.folder / "keys.parquet").num_rows)
 
 

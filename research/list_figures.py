@@ -43,7 +43,7 @@ def baskets(path: Path) -> None:
     """Draw the largest estimates of sets with their intervals, and the truth."""
     known = example("baskets.md")
     baskets = [frozenset(each) for each in known["baskets"]]
-    top = known["release"].top(20)
+    top = known["release"].baskets.top(20)
     level = top.shown_level(0.95)
     figure, axes = blank(6.4, 4.4)
     names = []
@@ -69,7 +69,9 @@ def diffpart(path: Path) -> None:
 
     known = example("baskets.md")
     mechanism = sc.DiffPart("items", epsilon=1, neighbours="add_remove")
-    release = sc.publish(known["table"], known["schema"], mechanism, seed=1)
+    release = sc.publish(
+        known["table"], known["schema"], mechanism, options=sc.PublishOptions(seed=1)
+    )
     truth = Counter(map(frozenset, known["baskets"]))
     published, half = _whole_baskets(release)
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4))

@@ -24,6 +24,7 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
 from scumble.public.release import Release
@@ -68,7 +69,7 @@ def trial(
 ) -> Trial:
     """Publish `source` and compare the released marginals with the exact ones."""
     begin = time.perf_counter()
-    release = publish(source, schema, mechanism, seed=seed)
+    release = publish(source, schema, mechanism, options=PublishOptions(seed=seed))
     seconds = time.perf_counter() - begin
     errors = tuple(_errors(release, true_marginals(source, schema, each)) for each in ways)
     return Trial(release, seconds, errors)
@@ -102,7 +103,7 @@ def _plain(release: Release, truths: Tables) -> float | None:
 def _distance(
     release: Release, names: tuple[str, ...], truth: npt.NDArray[np.int64], *, nonnegative: bool
 ) -> float:
-    estimated = release.marginal(names, nonnegative=nonnegative).columns[-1].to_numpy()
+    estimated = release.marginals.marginal(names, nonnegative=nonnegative).columns[-1].to_numpy()
     shares = estimated / max(float(estimated.sum()), 1.0)
     return float(np.abs(shares - truth / max(int(truth.sum()), 1)).sum())
 

@@ -200,7 +200,9 @@ def measure(file: File, seed: int, epsilon: float = 1, **more: Any) -> Measured:
         "epsilon": epsilon,
         "neighbours": "add_remove",
     } | more
-    release = sc.publish(file.table, file.schema, sc.Sequences("x", **given), seed=seed)
+    release = sc.publish(
+        file.table, file.schema, sc.Sequences("x", **given), options=sc.PublishOptions(seed=seed)
+    )
     seconds = time.process_time() - began
     random = np.random.default_rng(seed)
     drawn = draw_rows(release, len(file.rows), random)

@@ -134,7 +134,9 @@ class Laboratory:
             mechanism = self.mechanism(method, attribute, rows, l)
             table, schema = people.table, people.schema
             start = process_time()
-            release = sc.publish(table, schema, mechanism, seed=self.seed + run)
+            release = sc.publish(
+                table, schema, mechanism, options=sc.PublishOptions(seed=self.seed + run)
+            )
             seconds = process_time() - start
             found = estimates(release, pool)
             facts = release.manifest.report

@@ -138,7 +138,9 @@ def _measured(
     found, seconds = [], []
     for seed in range(seeds):
         start = time.process_time()
-        rows = sc.publish(table, schema, method, seed=seed).rows(seed=seed)
+        rows = sc.publish(
+            table, schema, method, options=sc.PublishOptions(seed=seed)
+        ).synthetic.rows(seed=seed)
         seconds.append(time.process_time() - start)
         found.append(distances(table, rows, schema))
     two, three = (np.array([each[ways] for each in found]) for ways in (2, 3))

@@ -71,7 +71,9 @@ def accuracies(
         method = sc.Synthesis(list(schema.names), **given)
         found = []
         for seed in range(seeds):
-            rows = sc.publish(train, schema, method, seed=seed).rows(seed=seed)
+            rows = sc.publish(
+                train, schema, method, options=sc.PublishOptions(seed=seed)
+            ).synthetic.rows(seed=seed)
             found.append(_accuracy(rows, test, target, seed))
         spread = float(np.std(found, ddof=1)) if seeds > 1 else 0.0
         mean = float(np.mean(found))

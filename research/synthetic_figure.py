@@ -49,11 +49,11 @@ def main(path: str) -> None:
     alone = sc.Synthesis(
         known["mechanism"].names, epsilon=1, delta=1e-9, neighbours="add_remove", extra=0
     )
-    tree = sc.publish(known["table"], known["schema"], alone, seed=1)
+    tree = sc.publish(known["table"], known["schema"], alone, options=sc.PublishOptions(seed=1))
     panels = {
         "data": known["table"],
-        "rows, tree of pairs alone": tree.rows(20_000, seed=7),
-        "rows, with further pairs": known["release"].rows(20_000, seed=7),
+        "rows, tree of pairs alone": tree.synthetic.rows(20_000, seed=7),
+        "rows, with further pairs": known["release"].synthetic.rows(20_000, seed=7),
     }
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     axes = figure.subplots(1, 3, sharey=True)

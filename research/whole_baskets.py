@@ -83,7 +83,9 @@ def main(folder: Path, seeds: int) -> None:
             )
             begun, errors, sizes = time.process_time(), [], []
             for seed in range(seeds):
-                there, counts = published(sc.publish(table, schema, mechanism, seed=seed))
+                there, counts = published(
+                    sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed))
+                )
                 found = np.array([counts[there[:, each].all(axis=1)].sum() for each in sets])
                 off = np.abs(found - truth) / np.maximum(truth, BOUND * len(baskets))
                 errors.append(off.mean())
@@ -104,7 +106,9 @@ def _large(folder: Path) -> None:
             codes = [item for each in baskets for item in each]
             schema = schema_of(range(min(codes), max(codes) + 1))
             mechanism = sc.DiffPart("items", epsilon=1, neighbours="add_remove")
-            release = sc.publish(pa.table({"items": baskets}), schema, mechanism, seed=0)
+            release = sc.publish(
+                pa.table({"items": baskets}), schema, mechanism, options=sc.PublishOptions(seed=0)
+            )
             rows = pq.read_metadata(release.folder / release.evidence.files[0]).num_rows
             sys.stdout.write(f"{name:34} ε = 1    {rows - 1} baskets with items\n")
 

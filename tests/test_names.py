@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import scumble
-from scumble.families import class_names
+from scumble.families import class_names, families
 from tests.support.stubs import stub_text
 
 
@@ -14,6 +16,7 @@ def test_public_names() -> None:
     others = [
         "ALL",
         "Unit",
+        "AskOptions",
         "Attribute",
         "Bins",
         "Boolean",
@@ -31,6 +34,7 @@ def test_public_names() -> None:
         "OutputExistsError",
         "ParameterError",
         "PromiseError",
+        "PublishOptions",
         "Query",
         "QueryError",
         "Release",
@@ -41,16 +45,41 @@ def test_public_names() -> None:
         "SourceError",
         "Spark",
         "Spelling",
+        "Table",
         "__version__",
+        "classic",
         "connect",
+        "counts",
+        "lists",
         "mechanisms",
         "open",
         "primitives",
         "publish",
+        "publish_linked",
         "recommend",
+        "rows",
+        "synthetic",
     ]
     assert scumble.__all__ == sorted([*others, *class_names()])
-    assert dir(scumble) == scumble.__all__
+    listed = set(class_names()).intersection(dir(scumble))
+    assert listed == {
+        *("Baskets", "Hierarchy", "Histogram", "Keys", "Marginals", "Sequences", "Subset"),
+        "Synthesis",
+    }
+    assert set(scumble.__all__) - set(dir(scumble)) == set(class_names()) - listed
+
+
+@pytest.mark.parametrize("use", ["rows", "counts", "synthetic", "lists", "classic"])
+def test_mechanisms_are_in_the_module_of_their_use(use: str) -> None:
+    module = getattr(scumble, use)
+    wanted = {
+        kind
+        for family in families().values()
+        if family.use == use
+        for kind in family.mechanisms.values()
+    }
+    assert set(module.__all__) == wanted
+    assert all(getattr(module, name) is getattr(scumble, name) for name in wanted)
 
 
 def test_every_public_name_is_there() -> None:

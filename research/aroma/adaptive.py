@@ -185,7 +185,12 @@ def released(laboratory: Laboratory, count: Count, epsilon: float) -> Row:
     first = int(np.searchsorted(grid.edges, OVER + 1))
     asked = f"SELECT COUNT(*) FROM t WHERE {AGES} >= {first} AND {SECRET} = {count.value}"
     answers = [
-        cast(Estimate, sc.publish(table, schema, mechanism, seed=seed).answer(asked))
+        cast(
+            Estimate,
+            sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed)).answer(
+                asked
+            ),
+        )
         for seed in _seeds(laboratory)
     ]
     errors = [abs(each.value - count.truth) / count.truth for each in answers]

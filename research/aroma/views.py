@@ -137,7 +137,7 @@ def publish(
         )
     )
     table = pa.table({PLACE: spread * np.arange(len(secrets)), SECRET: secrets})
-    return sc.publish(table, schema, mechanism, seed=seed)
+    return sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed))
 
 
 def weights(release: Release) -> Floats:

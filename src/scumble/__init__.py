@@ -4,8 +4,8 @@ stated exactly.
 import scumble as sc
 
 schema = sc.Schema.load("people.toml")
-release = sc.publish("people.csv", schema, sc.Uniform(epsilon=1))
-release.answer("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
+release = sc.publish("people.csv", schema, epsilon=1)
+release.ask("SELECT COUNT(*) FROM people WHERE age > 30 AND occupation = 'Sales'")
 """
 
 from scumble._version import __version__ as __version__
@@ -17,6 +17,7 @@ from scumble.families import class_names
 _HOME = {
     **class_names(),
     "ALL": "scumble.public.estimate",
+    "AskOptions": "scumble.private.database.plan",
     "Attribute": "scumble.model.schema.attribute",
     "Bins": "scumble.model.schema.domains",
     "Boolean": "scumble.model.schema.domains",
@@ -34,6 +35,7 @@ _HOME = {
     "OutputExistsError": "scumble.model.errors",
     "ParameterError": "scumble.model.errors",
     "PromiseError": "scumble.model.errors",
+    "PublishOptions": "scumble.private.publish_options",
     "Query": "scumble.model.query",
     "QueryError": "scumble.model.errors",
     "Release": "scumble.public.release",
@@ -44,17 +46,36 @@ _HOME = {
     "SourceError": "scumble.model.errors",
     "Spark": "scumble.private.engines.spark",
     "Spelling": "scumble.model.schema.spelling",
+    "Table": "scumble.private.publish_options",
     "Unit": "scumble.model.schema.unit",
     "__version__": "scumble._version",
+    "classic": "scumble.classic:*",
     "connect": "scumble.server.client",
+    "counts": "scumble.counts:*",
+    "lists": "scumble.lists:*",
     "mechanisms": "scumble.private.mechanism",
     "open": "scumble.private.owner:open_saved",
     "primitives": "scumble.private.primitives:*",
     "publish": "scumble.private.publish",
+    "publish_linked": "scumble.private.publish",
     "recommend": "scumble.private.recommend",
+    "rows": "scumble.rows:*",
+    "synthetic": "scumble.synthetic:*",
 }
 
 __all__ = sorted(_HOME)
+
+# The mechanisms that people need first; `dir` leaves the others to rows, counts and so on.
+_FIRST = (
+    "Baskets",
+    "Hierarchy",
+    "Histogram",
+    "Keys",
+    "Marginals",
+    "Sequences",
+    "Subset",
+    "Synthesis",
+)
 
 
 def __getattr__(name: str) -> object:
@@ -70,4 +91,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    later = set(class_names()).difference(_FIRST)
+    return [name for name in __all__ if name not in later]

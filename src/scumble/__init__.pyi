@@ -1,5 +1,10 @@
 """The public names of scumble. Generated from __init__.py by `make options`; do not edit."""
 
+from scumble import classic as classic
+from scumble import counts as counts
+from scumble import lists as lists
+from scumble import rows as rows
+from scumble import synthetic as synthetic
 from scumble._version import __version__ as __version__
 from scumble.families.alphabeta.publish import AlphaBeta as AlphaBeta
 from scumble.families.alphabeta.publish import Frapp as Frapp
@@ -11,7 +16,7 @@ from scumble.families.baskets.publish import Baskets as Baskets
 from scumble.families.baskets.publish import DiffPart as DiffPart
 from scumble.families.boxes.publish import Dawa as Dawa
 from scumble.families.boxes.publish import Grid as Grid
-from scumble.families.boxes.publish import Kdtree as Kdtree
+from scumble.families.boxes.publish import KdTree as KdTree
 from scumble.families.boxes.publish import Mosaic as Mosaic
 from scumble.families.boxes.publish import PrivTree as PrivTree
 from scumble.families.boxes.publish import Quadtree as Quadtree
@@ -54,11 +59,15 @@ from scumble.model.schema.spelling import Spelling as Spelling
 from scumble.model.schema.unit import Unit as Unit
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
+from scumble.private.database.plan import AskOptions as AskOptions
 from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_saved as open
 from scumble.private.publish import publish as publish
+from scumble.private.publish import publish_linked as publish_linked
+from scumble.private.publish_options import PublishOptions as PublishOptions
+from scumble.private.publish_options import Table as Table
 from scumble.private.recommend import recommend as recommend
 from scumble.public.estimate import ALL as ALL
 from scumble.public.estimate import Estimate as Estimate
@@ -72,6 +81,7 @@ __all__ = [
     "AlphaBeta",
     "Anatomy",
     "Aroma",
+    "AskOptions",
     "Attribute",
     "Baskets",
     "Bins",
@@ -95,7 +105,7 @@ __all__ = [
     "Hierarchy",
     "Histogram",
     "IntegerRange",
-    "Kdtree",
+    "KdTree",
     "Keys",
     "Ledger",
     "LedgerError",
@@ -107,6 +117,7 @@ __all__ = [
     "Partition",
     "PrivTree",
     "PromiseError",
+    "PublishOptions",
     "Quadtree",
     "Query",
     "QueryError",
@@ -122,16 +133,23 @@ __all__ = [
     "Spelling",
     "Subset",
     "Synthesis",
+    "Table",
     "Trajectories",
     "Uniform",
     "Unit",
     "Wavelet",
     "Workload",
     "__version__",
+    "classic",
     "connect",
+    "counts",
+    "lists",
     "mechanisms",
     "open",
     "primitives",
     "publish",
+    "publish_linked",
     "recommend",
+    "rows",
+    "synthetic",
 ]

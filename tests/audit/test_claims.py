@@ -34,7 +34,7 @@ WEAKENED = {
 
 
 def release(mechanism):
-    return sc.publish(people(400, schema()), schema(), mechanism, seed=1)
+    return sc.publish(people(400, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1))
 
 
 def test_no_promise_of_a_publisher_is_refuted(subtests):
@@ -72,7 +72,9 @@ def test_one_more_value_than_promised_in_a_group_is_refuted():
 def test_views_after_the_first_count_too():
     """Two views of one table keep what the first one promised for both of them."""
     mechanism = sc.AlphaBeta(d=0.05, gamma=0.9, views=2, duplicates="collapse")
-    first = sc.publish(people(300, schema()), schema(), mechanism, seed=1)
+    first = sc.publish(
+        people(300, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1)
+    )
     second = first.republish(people(300, schema()))
     for published in (first, second):
         assert not [each.sentence for each in claims(published) if each.refuted]

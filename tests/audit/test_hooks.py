@@ -37,7 +37,9 @@ def test_every_kind_of_channel_has_an_exposure_and_a_likelihood() -> None:
         UniformChannel(("x",), Fraction(1, 2)),
         PartitionChannel(("x",), "part", ((0, 1),), ()),
         MultisetChannel(("x",), "codes", ("1",), law),
-        sc.publish(people(50, DOMAIN), DOMAIN, sc.Aroma(k=3), seed=1).evidence.channels[0],
+        sc.publish(
+            people(50, DOMAIN), DOMAIN, sc.Aroma(k=3), options=sc.PublishOptions(seed=1)
+        ).evidence.channels[0],
     ]
     for channel in channels:
         assert hooks.of_channel(channel, "channel_exposure")
@@ -53,7 +55,7 @@ def test_families_and_mechanisms_without_a_hook() -> None:
 @pytest.mark.parametrize("mechanism", [sc.Anatomy(l=2), sc.Generalise(k=3), sc.Aroma(k=3)])
 @pytest.mark.parametrize("forged", ["histogram", "uniform", "of somebody else"])
 def test_another_name_of_the_method_hides_nothing(mechanism: sc.Mechanism, forged: str) -> None:
-    release = sc.publish(people(60, DOMAIN), DOMAIN, mechanism, seed=1)
+    release = sc.publish(people(60, DOMAIN), DOMAIN, mechanism, options=sc.PublishOptions(seed=1))
     found = list(claims(release))
     release.manifest = replace(release.manifest, mechanism=forged)
     assert list(claims(release)) == found

@@ -39,7 +39,7 @@ def test_posteriors_are_right_on_average(mechanism):
     within 5.5 of its standard errors for each of six values, a false alarm in 10^6.
     """
     private = table()
-    release = sc.publish(private, SCHEMA, mechanism, seed=4)
+    release = sc.publish(private, SCHEMA, mechanism, options=sc.PublishOptions(seed=4))
     found = linkage(release)
     np.testing.assert_allclose(found.posterior.sum(axis=1), 1)
     assert found.candidates.sum() == ROWS
@@ -53,7 +53,7 @@ def test_posteriors_are_right_on_average(mechanism):
 def test_uniform_follows_bayes_rule():
     mechanism = sc.Uniform(keep=0.5)
     private = pa.table({"age": [0, 0, 1], "sex": ["f", "f", "m"], "job": [2, 2, 3]})
-    release = sc.publish(private, SCHEMA, mechanism, seed=2)
+    release = sc.publish(private, SCHEMA, mechanism, options=sc.PublishOptions(seed=2))
     found = linkage(release, ["age"])
     shown = {0: [], 1: []}
     for row in pq.read_table(release.folder / release.evidence.file).to_pylist():
@@ -67,7 +67,9 @@ def test_uniform_follows_bayes_rule():
 
 
 def test_anatomy_gives_the_shares_of_the_group():
-    release = sc.publish(table(), SCHEMA, sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        table(), SCHEMA, sc.Anatomy(l=2, suppress=True), options=sc.PublishOptions(seed=1)
+    )
     found = linkage(release)
     assert found.posterior.max() <= 0.5 + 1e-9
     worst = found.worst(3)
@@ -85,4 +87,4 @@ def test_anatomy_gives_the_shares_of_the_group():
 )
 def test_what_cannot_be_linked_is_refused(mechanism, known, words):
     with pytest.raises(sc.ParameterError, match=words):
-        linkage(sc.publish(table(), SCHEMA, mechanism, seed=1), known)
+        linkage(sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1)), known)

@@ -64,7 +64,7 @@ def _pairs():
 @pytest.mark.parametrize(("name", "sensitive"), list(_pairs()))
 def test_missing_values_of_every_kind(name, sensitive, tmp_path):
     table, schema = _made(sensitive)
-    release = sc.publish(table, schema, PUBLISHERS[name], seed=3)
+    release = sc.publish(table, schema, PUBLISHERS[name], options=sc.PublishOptions(seed=3))
     assert rows_are_sorted(release)
     folder = release.save(tmp_path / "release", insecure=True)
     unchanged = getattr(release.evidence, "unchanged", None) or ()
@@ -86,7 +86,7 @@ def test_rows_in_another_order_are_found(tmp_path):
     import pyarrow.parquet as pq
 
     table, schema = _made("number")
-    release = sc.publish(table, schema, sc.Uniform(epsilon=1), seed=3)
+    release = sc.publish(table, schema, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=3))
     file = release.folder / release.evidence.file
     rows = pq.read_table(file)
     pq.write_table(rows.take(pa.array([*range(1, rows.num_rows), 0])), file)

@@ -68,7 +68,9 @@ def test_no_release_is_refuted_by_its_own_mechanism(subtests):
                 pytest.skip("histograms have no Gaussian noise")
             mechanism = SUMMARIES[name](epsilon=0.7, neighbours=relation, **delta)
             rows = pa.table({"a": [0, 1, 3], "b": ["x", "y", "y"]})
-            [found] = summary_findings(sc.publish(rows, SCHEMA, mechanism, seed=1))
+            [found] = summary_findings(
+                sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
+            )
             assert found.verdict == "exact", found.sentence
 
 
@@ -84,7 +86,7 @@ def test_a_release_that_promises_more_than_its_method_is_refuted(subtests):
             if name == "histogram" and delta:
                 pytest.skip("histograms have no Gaussian noise")
             mechanism = SUMMARIES[name](epsilon=0.7, neighbours="replace", **delta)
-            release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+            release = sc.publish(ROWS, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
             [promise] = release.guarantees
             for number in ("epsilon", "rho") if delta else ("epsilon",):
                 boast = {**promise.parameters, number: 0.6 * promise.parameters[number]}
@@ -96,7 +98,7 @@ def test_a_release_that_promises_more_than_its_method_is_refuted(subtests):
 
 def test_a_release_that_states_less_noise_than_its_method_takes_is_refuted():
     mechanism = SUMMARIES["hierarchy"](epsilon=0.7, neighbours="replace")
-    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+    release = sc.publish(ROWS, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     design = release.evidence.design
     for factor, verdict in ((Fraction(1, 2), "refuted"), (2, "exact")):
         laws = tuple(DiscreteLaplace(law.scale * factor) for law in design.laws)
@@ -119,7 +121,9 @@ def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_other
                 (protected[2], "drop")
             ]:
                 mechanism = SUMMARIES[name](epsilon=0.7, **given)
-                release = sc.publish(ROWS, SCHEMA, mechanism, seed=1, outside=outside)
+                release = sc.publish(
+                    ROWS, SCHEMA, mechanism, options=sc.PublishOptions(seed=1, outside=outside)
+                )
                 kept = given == protected[2] and outside == "error"
                 assert release.evidence.rows == (3 if kept else None)
                 assert [found.verdict for found in summary_findings(release)] == ["exact"]
@@ -132,7 +136,7 @@ def test_an_exact_number_of_rows_is_refuted_where_neighbouring_tables_have_other
 def test_an_exact_number_of_rows_of_a_part_is_refuted():
     """A replacement can move a person to another part."""
     mechanism = SUMMARIES["histogram"](epsilon=0.7, neighbours="replace")
-    release = sc.publish(ROWS, SCHEMA, mechanism, seed=1)
+    release = sc.publish(ROWS, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     release.manifest = replace(release.manifest, report={"only rows with": "a = 1"})
     verdicts = {found.check: found.verdict for found in summary_findings(release)}
     assert verdicts["number of rows"] == "refuted"
@@ -140,7 +144,12 @@ def test_an_exact_number_of_rows_of_a_part_is_refuted():
 
 def test_a_release_that_states_other_sums_is_not_judged():
     releases = [
-        sc.publish(ROWS, SCHEMA, sc.Histogram(names, epsilon=0.7, neighbours="replace"), seed=1)
+        sc.publish(
+            ROWS,
+            SCHEMA,
+            sc.Histogram(names, epsilon=0.7, neighbours="replace"),
+            options=sc.PublishOptions(seed=1),
+        )
         for names in (["a"], ["a", "b"])
     ]
     release, other = releases
@@ -155,7 +164,9 @@ def test_a_release_that_states_other_sums_is_not_judged():
 def test_a_plan_that_depends_on_the_data_is_not_judged_by_a_table_of_nobody(adaptive):
     """Of nobody a grid has one box, and a person in the place of another changes nothing."""
     mechanism = sc.Grid(["a", "b"], adaptive=adaptive, epsilon=1, neighbours="replace")
-    [found] = summary_findings(sc.publish(ROWS, SCHEMA, mechanism, seed=1))
+    [found] = summary_findings(
+        sc.publish(ROWS, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
+    )
     assert found.verdict == "noted"
 
 
@@ -180,7 +191,7 @@ class Posing(Keystream):
 
 
 def test_a_source_is_asked_for_bits_and_told_no_count(tmp_path_factory, subtests):
-    for method in [sc.Histogram, sc.Marginals, sc.Kdtree, sc.PrivTree, sc.Sparse]:
+    for method in [sc.Histogram, sc.Marginals, sc.KdTree, sc.PrivTree, sc.Sparse]:
         with subtests.test(method=method):
             tmp_path = tmp_path_factory.mktemp("case")
             more = {"ways": 1} if method is sc.Marginals else {}

@@ -87,7 +87,7 @@ def law_of(mechanism: Publisher) -> tuple[Records | Tuples, sc.Schema]:
     )
     schema = sc.Schema(attributes)
     table = pa.table({"known": [0, 0, 1, 1], "secret": [0, 1, 2, 3]})
-    return sc.publish(table, schema, mechanism, seed=1).evidence, schema
+    return sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1)).evidence, schema
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.7, 2])

@@ -131,7 +131,7 @@ def test_the_trees_of_a_table_have_a_probability_of_1_together():
 
 
 METHODS = {
-    "kdtree": (lambda **more: sc.Kdtree(["a"], **more), LINE),
+    "kdtree": (lambda **more: sc.KdTree(["a"], **more), LINE),
     "privtree": (lambda **more: sc.PrivTree(["a"], **more), LINE),
     "sparse": (lambda **more: sc.Sparse(["a", "b"], false_cells=1, **more), TINY),
     "grid": (lambda **more: sc.Grid(["a", "b"], **more), SQUARE),

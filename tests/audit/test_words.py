@@ -46,7 +46,7 @@ def test_figures_are_rounded_as_in_sentences(subtests):
 
 
 def test_a_certificate_has_one_rounding_for_one_figure(tmp_path):
-    release = sc.publish(_table(), SCHEMA, sc.Subset(epsilon=1), seed=1)
+    release = sc.publish(_table(), SCHEMA, sc.Subset(epsilon=1), options=sc.PublishOptions(seed=1))
     report = of_release(release.save(tmp_path / "view", insecure=True), ["age"], 5)
     text = page(report)
     assert "gamma = 2.719" in text
@@ -57,7 +57,7 @@ def test_a_certificate_has_one_rounding_for_one_figure(tmp_path):
 
 
 def test_people_come_by_the_growth_of_their_odds(tmp_path):
-    release = sc.publish(_table(), SCHEMA, sc.Uniform(epsilon=2), seed=1)
+    release = sc.publish(_table(), SCHEMA, sc.Uniform(epsilon=2), options=sc.PublishOptions(seed=1))
     report = of_release(release.save(tmp_path / "view", insecure=True), ["age"], 10)
     said = str(report)
     assert (

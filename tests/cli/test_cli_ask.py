@@ -11,7 +11,7 @@ from tests.support.terminal import PEOPLE, run
 ASTHMA = "WHERE condition = 'Asthma'"
 
 BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high"]
-KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "method", "notes"]
+KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "reason", "method", "notes"]
 
 
 def test_json_of_one_number(place):
@@ -40,7 +40,9 @@ def test_the_noise_alone_is_shown_where_a_box_is_cut(capsys):
 
     schema = sc.Schema((sc.Attribute("x", "quasi", sc.IntegerRange(0, 63)),))
     mechanism = sc.PrivTree(["x"], epsilon=1, neighbours="replace")
-    release = sc.publish(pa.table({"x": [7] * 300 + [40] * 20}), schema, mechanism, seed=2)
+    release = sc.publish(
+        pa.table({"x": [7] * 300 + [40] * 20}), schema, mechanism, options=sc.PublishOptions(seed=2)
+    )
     answer = release.answer("SELECT COUNT(*) FROM t WHERE x > 41")
     assert answer.bounds is not None
     show_answer(answer, 0.95)

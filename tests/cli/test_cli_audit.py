@@ -21,7 +21,9 @@ def place(tmp_path_factory):
     sc.publish(people, schema, sc.Uniform(epsilon=1)).save(folder / "view")
     counted = sc.Histogram(["age", "sex"], epsilon=1, neighbours="replace")
     sc.publish(people, schema, counted).save(folder / "counts")
-    sc.publish(people, schema, sc.Aroma(k=5), seed=1).save(folder / "seeded", insecure=True)
+    sc.publish(people, schema, sc.Aroma(k=5), options=sc.PublishOptions(seed=1)).save(
+        folder / "seeded", insecure=True
+    )
     return folder
 
 

@@ -56,7 +56,7 @@ def test_create_says_what_is_promised(place, tmp_path):
 
 def test_create_as_json(place, tmp_path):
     done = create(place, tmp_path / "db", "--quota", "anna=0.2", "--json")
-    assert done.json["most answers for one point"] == 3
+    assert done.json["limit"] == 3
     assert done.json["analysts"] == {"anna": 0}
 
 
@@ -140,7 +140,7 @@ def test_several_numbers_and_side_tables(place, fresh, tmp_path):
     given = ("--with", f"r={tmp_path / 'r.csv'}")
     source = ("--source", place / "people.parquet")
     found = run("ask", "--preview", fresh, *source, sql, *given, "--json").json
-    assert (found["status"], found["new numbers"], set(found["parts"])) == (
+    assert (found["status"], found["charged"], set(found["parts"])) == (
         "answered", 4, {"n", "old"},
     )  # fmt: skip
     done = ask(place, fresh, sql, *given)
@@ -273,7 +273,7 @@ def test_cost_is_free(place, used):
     done = run(
         "ask", "--preview", used, "SELECT COUNT(*) FROM t WHERE age BETWEEN 24 AND 36", *source
     )
-    limit = before["most answers for one point"]
+    limit = before["limit"]
     told = f"Used before it: {limit} of {limit} answers where most was asked. After it: {limit}."
     assert told in done.out
     assert done.out.startswith("It would be relaxed: standard error ")
@@ -284,8 +284,8 @@ def test_cost_is_free(place, used):
     assert "Its limits stay as asked" in done.out
     assert "instead" not in done.out
     done = run("ask", "--preview", used, OLD, *source, "--json")
-    assert (done.json["status"], done.json["new numbers"]) == ("answered", 1)
-    assert done.json["used"] == done.json["used after"] == before["used"]
+    assert (done.json["status"], done.json["charged"]) == ("answered", 1)
+    assert done.json["used"] == done.json["used_after"] == before["used"]
     asked = "SELECT COUNT(*) FROM t WHERE age BETWEEN 25 AND 35"
     done = run("ask", "--preview", used, asked, *source, "--relax", "refuse")
     assert done.code == 0
@@ -340,7 +340,7 @@ def test_status_needs_no_table(used):
     done = run("db", "status", used)
     assert done.code == 0
     assert "3 of 3 at the most asked-about point (100 %)" in done.out
-    assert run("db", "status", used, "--json").json["share used"] == 1
+    assert run("db", "status", used, "--json").json["share_used"] == 1
 
 
 def test_history(fresh, used):

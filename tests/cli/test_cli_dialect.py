@@ -91,7 +91,7 @@ def test_flags_and_unknown_options():
         assert setting("suppress", True) == "--suppress"
         assert setting("suppress", False) == "no --suppress"
         assert setting("rule", "filter priority") == "--rule 'filter priority'"
-        assert named("several") == "--compound"
+        assert named("joint") == "--joint"
 
 
 def test_no_sentence_is_written_in_pythons_words():

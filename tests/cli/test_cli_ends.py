@@ -424,13 +424,13 @@ def test_rows_tell_how_far_they_are(place, tmp_path):
     assert run("publish", "marginals", *words, *cells).code == 0
     release, told = load(tmp_path / "m"), []
     with listening(told.append):
-        table = release.rows(1000, seed=1)
+        table = release.synthetic.rows(1000, seed=1)
     assert told == sorted(told)
     assert len(told) > 20  # sweeps
     assert told[-1] == 1
     told.clear()
     with listening(told.append):
-        release.quality(table)
+        release.synthetic.quality(table)
     assert told[-1] == 1
 
 

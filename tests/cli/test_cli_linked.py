@@ -25,7 +25,7 @@ SCHEMAS = {
 
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    release = sc.publish(
+    release = sc.publish_linked(
         {
             "people": pa.table({"id": range(300), "age": [each % 4 for each in range(300)]}),
             "visits": pa.table(
@@ -35,7 +35,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {name: sc.Schema.loads(text) for name, text in SCHEMAS.items()},
         sc.Synthesis(["age"], epsilon=5, delta=1e-9, neighbours="add_remove", contribution=2),
         keys={"people": "id", "visits": "person"},
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     return release.save(tmp_path_factory.mktemp("linked") / "hospital", insecure=True)
 

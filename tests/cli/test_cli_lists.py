@@ -49,7 +49,9 @@ def folder(tmp_path_factory):
         "keys": sc.Keys("query", keys=1, person="who", delta=1e-6, **GIVEN),
     }
     for name, mechanism in mechanisms.items():
-        sc.publish(TABLE, schema, mechanism, seed=1).save(found / name, insecure=True)
+        sc.publish(TABLE, schema, mechanism, options=sc.PublishOptions(seed=1)).save(
+            found / name, insecure=True
+        )
     (found / "schema.toml").write_text(SCHEMA)
     return found
 

@@ -46,8 +46,8 @@ def test_an_option_is_read_alike_for_all_methods():
 VALUES = [
     ("uniform", "epsilon", 1.0, 1.0),
     ("aroma", "k", 20, 20),
-    ("uniform", "several", False, "each"),
-    ("aroma", "several", True, "compound"),
+    ("uniform", "joint", False, False),
+    ("aroma", "joint", True, True),
     ("histogram", "attributes", ["age, sex", '"Weight, kg"'], ["age", "sex", "Weight, kg"]),
     ("marginals", "sets", ["age,sex", "sex"], [["age", "sex"], ["sex"]]),
     ("marginals", "weights", "1,2", ["1", "2"]),

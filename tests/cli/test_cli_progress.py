@@ -41,13 +41,14 @@ def marginals(place, tmp_path_factory):
     return folder
 
 
+NAMES = ["age", "condition", "sex"]
 GROUPS = "SELECT sex, condition, COUNT(*) FROM t GROUP BY ALL"
 MEANS = "SELECT sex, AVG(age) FROM t WHERE condition <> 'Asthma' GROUP BY sex"
 WORK = {
     "audit of rows": lambda place, _: of_release(place / "view"),
     "audit, of known columns": lambda place, _: of_release(place / "view", ["age", "sex"]),
     "audit of counts": lambda place, _: of_release(place / "counts"),
-    "marginal": lambda _, made: load(made).marginal(["age", "condition", "sex"], nonnegative=True),
+    "marginal": lambda _, made: load(made).marginals.marginal(NAMES, nonnegative=True),
     "groups of rows": lambda place, _: load(place / "view").answer(GROUPS),
     "groups of cells": lambda place, _: load(place / "counts").answer(GROUPS),
     "groups of marginals": lambda _, made: load(made).answer(GROUPS),

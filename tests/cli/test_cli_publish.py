@@ -146,15 +146,15 @@ def test_publish_as_json(place, tmp_path):
     assert found["guarantees"]
 
 
-@pytest.mark.parametrize("choice", ["--compound", "--each"])
+@pytest.mark.parametrize("choice", ["--joint", "--each"])
 def test_several_sensitive_columns(place, tmp_path, choice):
     schema = tmp_path / "two.toml"
     Schema.load(place / "people.toml").with_roles(sensitive=["sex"]).save(schema)
     words = ("uniform", place / "people.parquet", "-s", schema, "-e", "2", choice, "--json")
     done = run("publish", *words, "-o", tmp_path / "v")
     assert done.code == 0, done.err
-    assert done.json["parameters"]["several"] == choice.strip("-")
-    assert len(done.json["evidence"]["channels"]) == (1 if choice == "--compound" else 2)
+    assert done.json["parameters"]["joint"] is (choice == "--joint")
+    assert len(done.json["evidence"]["channels"]) == (1 if choice == "--joint" else 2)
 
 
 def test_rho_and_gamma_are_passed_on(place, tmp_path):

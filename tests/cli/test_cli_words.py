@@ -96,6 +96,6 @@ def test_trips_beside_a_column_of_that_name():
     table = pa.table({"trip": names, "x": [[0.5, 1.5]] * 50, "y": [[0.5, 0.5]] * 50})
     mechanism = sc.Trajectories("x", "y", length=3, epsilon=1, neighbours="add_remove")
     assert "call a trip trip_2" in mechanism.outlook(schema)[-1]
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     with pytest.raises(QueryError, match=r"There is first\(trip_2\), last\(trip_2\)"):
         release.answer("SELECT COUNT(*) FROM t WHERE first(trip) = 'x0y0'")

@@ -83,7 +83,7 @@ def test_what_is_shown_can_be_written(place, tmp_path):
             'role = "sensitive"\ntype = "set"\nvalues = ["a", "b"]\n'
         ),
         sc.Baskets("items", top=2, epsilon=1, neighbours="add_remove"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     made.save(tmp_path / "baskets", insecure=True)
     done = run("release", "top", tmp_path / "baskets", "-n", "2", "-o", tmp_path / "top.csv")

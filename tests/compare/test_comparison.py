@@ -129,7 +129,9 @@ def test_a_summary_whose_plan_depends_on_the_table_stands_at_its_limit(
         with subtests.test(method=method):
             rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
             given = {"attributes": ["age", "job"], "epsilon": 1, "neighbours": "replace", **given}
-            release = sc.publish(rows, SCHEMA, create(method, **given), seed=1)
+            release = sc.publish(
+                rows, SCHEMA, create(method, **given), options=sc.PublishOptions(seed=1)
+            )
             found = release_exposure(release, table, PRIOR)
             assert found.basis == "limit"
             assert found.success == pytest.approx(1 / (1 + 7 * np.exp(-1.0)))
@@ -161,7 +163,9 @@ def test_sums_of_an_invented_person_are_those_that_noise_hides(
 def test_a_summary_of_other_columns_tells_nothing(table: TrueTable) -> None:
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
     ages = sc.Histogram(["age"], epsilon=1, neighbours="replace")
-    found = release_exposure(sc.publish(rows, SCHEMA, ages, seed=1), table, PRIOR)
+    found = release_exposure(
+        sc.publish(rows, SCHEMA, ages, options=sc.PublishOptions(seed=1)), table, PRIOR
+    )
     assert (found.success, found.basis) == (1 / 8, "exact")
     assert found.posterior == pytest.approx(0.1)
 
@@ -187,7 +191,7 @@ def test_answers_are_those_of_the_release(table: TrueTable) -> None:
     comparison = Comparison(table, workload, [], 1)
     asked = comparison.runner.asked
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
-    release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     found = asked.values(asked.answers(release))
     groups = release.answer(workload.queries[1].text)
     wanted = [each.value for _, each in groups]  # type: ignore[union-attr]
@@ -207,7 +211,7 @@ def test_groups_expose_their_rarest_values() -> None:
         )
     )
     rows = pa.table({"age": [0, 1, 2, 3], "job": ["a", "a", "b", "c"]})
-    release = sc.publish(rows, schema, sc.Anatomy(l=2), seed=1)
+    release = sc.publish(rows, schema, sc.Anatomy(l=2), options=sc.PublishOptions(seed=1))
     found = release_exposure(release, TrueTable.read(rows, schema), PRIOR)
     assert found.success == pytest.approx(2 / 3, rel=1e-15)
     assert (found.basis, found.private) == ("exact", False)
@@ -220,7 +224,9 @@ def test_adding_or_removing_counts_twice() -> None:
     by_one = sc.Histogram(["job"], epsilon=0.5, neighbours="add_remove")
     replaced = sc.Histogram(["job"], epsilon=1, neighbours="replace")
     one, other = (
-        release_exposure(sc.publish(rows, schema, each, seed=1), known, PRIOR)
+        release_exposure(
+            sc.publish(rows, schema, each, options=sc.PublishOptions(seed=1)), known, PRIOR
+        )
         for each in (by_one, replaced)
     )
     assert one == other
@@ -229,7 +235,9 @@ def test_adding_or_removing_counts_twice() -> None:
 def test_an_epsilon_that_promises_nothing_is_none(table: TrueTable) -> None:
     rows = pa.table({a.name: a.decode(table.codes(a.name)) for a in SCHEMA})
     for epsilon, private in ((10, True), (11, False)):
-        release = sc.publish(rows, SCHEMA, sc.Uniform(epsilon=epsilon), seed=1)
+        release = sc.publish(
+            rows, SCHEMA, sc.Uniform(epsilon=epsilon), options=sc.PublishOptions(seed=1)
+        )
         assert release_exposure(release, table, PRIOR).private is private
 
 
@@ -303,7 +311,9 @@ def test_the_unluckiest_person_by_brute_force() -> None:
             sc.Attribute("s", "sensitive", sc.Category(tuple("uvwxyz"))),
         )
     )
-    release = sc.publish(table, schema, sc.Anatomy(l=3, suppress=True), seed=1)
+    release = sc.publish(
+        table, schema, sc.Anatomy(l=3, suppress=True), options=sc.PublishOptions(seed=1)
+    )
     true_table = TrueTable.read(table, schema)
     found = release_exposure(release, true_table, Fraction(1, 10))
     groups = pq.read_table(release.folder / release.evidence.values).to_pylist()
@@ -323,7 +333,9 @@ def test_the_unluckiest_row_of_multisets() -> None:
     """Aroma with an even pool: a value that is c of the k shown has the chance c / k."""
     table = pa.table({"s": ["x", "y", "z", "x"] * 30})
     schema = sc.Schema((sc.Attribute("s", "sensitive", sc.Category(("x", "y", "z"))),))
-    release = sc.publish(table, schema, sc.Aroma(k=3, pool="uniform"), seed=1)
+    release = sc.publish(
+        table, schema, sc.Aroma(k=3, pool="uniform"), options=sc.PublishOptions(seed=1)
+    )
     found = release_exposure(release, TrueTable.read(table, schema), Fraction(1, 10))
     shown = pq.read_table(release.folder / release.evidence.files[0])
     rows = zip(*(column.to_pylist() for column in shown.columns), strict=True)

@@ -87,7 +87,9 @@ def test_the_answers_are_those_of_the_drawn_rows(table: TrueTable) -> None:
     [choice] = Settings(table, workload, "add_remove").choices(["synthesis-rows"], [2.0], {})
     runner = Runner(Material.of(table, workload.queries, 3))
     seed = _seed(3, choice, 0)
-    drawn = sc.publish(runner._rows, SCHEMA, choice.mechanism, seed=seed).rows(seed=seed)
+    drawn = sc.publish(
+        runner._rows, SCHEMA, choice.mechanism, options=sc.PublishOptions(seed=seed)
+    ).synthetic.rows(seed=seed)
     women = drawn["sex"].to_pylist().count("f")
     jobs = [
         sum(a >= 3 and j == job for a, j in zip(*map(pa.ChunkedArray.to_pylist, two), strict=True))

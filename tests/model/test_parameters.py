@@ -102,7 +102,7 @@ def test_a_name_that_is_taken(case: str, tmp_path) -> None:
     extra = [sc.Attribute(name, "quasi", sc.IntegerRange(0, 3)) for name in taken]
     domain = sc.Schema([*schema(jobs=jobs), *extra])
     private = people(400, domain)
-    made = sc.publish(private, domain, mechanism, seed=1)
+    made = sc.publish(private, domain, mechanism, options=sc.PublishOptions(seed=1))
     release = sc.open(made.save(tmp_path / "view", insecure=True))
     files = [pq.read_schema(release.folder / name).names for name in release.evidence.files]
     assert set(instead) <= {name for names in files for name in names}

@@ -77,7 +77,12 @@ def test_errors_name_the_place_and_not_the_value(
     mechanism: str, changed: dict, outside: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG), pytest.raises(sc.ScumbleError) as error:
-        sc.publish(_private(**changed), DOMAIN, MECHANISMS[mechanism](), outside=outside)
+        sc.publish(
+            _private(**changed),
+            DOMAIN,
+            MECHANISMS[mechanism](),
+            options=sc.PublishOptions(outside=outside),
+        )
     # The whole chain of exceptions, as a crash would print it.
     printed = "".join(traceback.format_exception(error.value))
     for secret in (CANARY, "7361000", str(ROWS)):
@@ -92,7 +97,12 @@ def test_errors_name_the_place_and_not_the_value(
 
 def test_the_owner_may_ask_to_see_the_value() -> None:
     with pytest.raises(sc.DomainError, match=CANARY):
-        sc.publish(_private(job=CANARY), DOMAIN, sc.Uniform(epsilon=1), reveal=True)
+        sc.publish(
+            _private(job=CANARY),
+            DOMAIN,
+            sc.Uniform(epsilon=1),
+            options=sc.PublishOptions(reveal=True),
+        )
 
 
 def test_dropped_rows_are_told_to_the_owner_only(
@@ -102,7 +112,10 @@ def test_dropped_rows_are_told_to_the_owner_only(
         with subtests.test(mechanism=mechanism):
             tmp_path = tmp_path_factory.mktemp("case")
             release = sc.publish(
-                _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop"
+                _private(job=CANARY),
+                DOMAIN,
+                MECHANISMS[mechanism](),
+                options=sc.PublishOptions(outside="drop"),
             )
             [remark] = [each for each in release.remarks if "'job'" in each]
             assert not any(character.isdigit() for character in remark)
@@ -110,6 +123,9 @@ def test_dropped_rows_are_told_to_the_owner_only(
             assert opened.remarks == ()
             assert opened.manifest.outside == "drop"
             revealed = sc.publish(
-                _private(job=CANARY), DOMAIN, MECHANISMS[mechanism](), outside="drop", reveal=True
+                _private(job=CANARY),
+                DOMAIN,
+                MECHANISMS[mechanism](),
+                options=sc.PublishOptions(outside="drop", reveal=True),
             )
             assert any("(1 times)" in remark for remark in revealed.remarks)

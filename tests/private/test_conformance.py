@@ -85,9 +85,16 @@ def test_wide_table(subtests: pytest.Subtests) -> None:
             assert wide.size() > 2**64
             if "wide" in CASES[name].unserved:
                 with pytest.raises(sc.ParameterError):
-                    sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+                    sc.publish(
+                        people(300, wide),
+                        wide,
+                        CASES[name].make(),
+                        options=sc.PublishOptions(seed=1),
+                    )
                 continue
-            release = sc.publish(people(300, wide), wide, CASES[name].make(), seed=1)
+            release = sc.publish(
+                people(300, wide), wide, CASES[name].make(), options=sc.PublishOptions(seed=1)
+            )
             questions = ("WHERE job = 'cook' AND age < 5", "WHERE age < 5")
             question, *_ = CASES[name].asked(
                 *(f"SELECT COUNT(*) FROM t {each}" for each in questions)
@@ -206,13 +213,17 @@ def test_domains_read_from_data_are_said(subtests: pytest.Subtests) -> None:
         with subtests.test(name=name):
             table = CASES[name].table("ordinary")
             inferred = sc.Schema.infer(table, sensitive=["job"])
-            release = sc.publish(table, inferred, CASES[name].make(), seed=1)
+            release = sc.publish(
+                table, inferred, CASES[name].make(), options=sc.PublishOptions(seed=1)
+            )
             assert all(
                 any("read from the private data" in limit for limit in g.limits)
                 for g in release.guarantees
             )
             declared = inferred.declare_public(*inferred.names)
-            release = sc.publish(table, declared, CASES[name].make(), seed=1)
+            release = sc.publish(
+                table, declared, CASES[name].make(), options=sc.PublishOptions(seed=1)
+            )
             assert not any(
                 "read from the private data" in limit
                 for g in release.guarantees

@@ -73,8 +73,8 @@ def test_a_derived_column_is_published_like_a_column_of_the_table(
     ):
         with subtests.test(name=name):
             lists, plain = tables()
-            derived = sc.publish(lists, PAGES, made(name), seed=1)
-            column = sc.publish(plain, PLAIN, made(name), seed=1)
+            derived = sc.publish(lists, PAGES, made(name), options=sc.PublishOptions(seed=1))
+            column = sc.publish(plain, PLAIN, made(name), options=sc.PublishOptions(seed=1))
             asked = ASKED.get(name, ASKED[""])
             quoted = asked.replace("first(pages)", '"first(pages)"')
             quoted = quoted.replace("contains(pages, 'b')", "\"contains(pages, 'b')\"")
@@ -89,7 +89,7 @@ def test_keys_refuses_them_in_a_sentence() -> None:
     """It reads the columns of the table as they are."""
     lists, _ = tables()
     with pytest.raises(sc.SchemaError, match="derived from a list"):
-        sc.publish(lists, PAGES, made("keys"), seed=1)
+        sc.publish(lists, PAGES, made("keys"), options=sc.PublishOptions(seed=1))
 
 
 def test_a_database_is_asked_about_them(tmp_path) -> None:
@@ -107,7 +107,7 @@ def test_a_database_is_asked_about_them(tmp_path) -> None:
 
 def test_sql_names_them_by_their_calls() -> None:
     lists, _ = tables()
-    release = sc.publish(lists, PAGES, sc.Uniform(keep=0.9), seed=1)
+    release = sc.publish(lists, PAGES, sc.Uniform(keep=0.9), options=sc.PublishOptions(seed=1))
     base = release.answer("SELECT COUNT(*) FROM t WHERE first(pages) = 'a'").value
     for other in ("FIRST ( Pages ) = 'a'", "\"first(pages)\" = 'a'", "first(\"pages\") IN ('a')"):
         assert release.answer(f"SELECT COUNT(*) FROM t WHERE {other}").value == base
@@ -157,7 +157,12 @@ def test_a_list_alone_is_refused_with_the_columns_to_declare(subtests: pytest.Su
                 f'[attributes.items]\nrole = "sensitive"\ntype = "{kind}"\nvalues = ["a", "b"]'
             )
             with pytest.raises(sc.SchemaError) as caught:
-                sc.publish(pa.table({"items": ["a b"] * 9}), lists, mechanism, seed=1)
+                sc.publish(
+                    pa.table({"items": ["a b"] * 9}),
+                    lists,
+                    mechanism,
+                    options=sc.PublishOptions(seed=1),
+                )
             message = str(caught.value)
             assert f"items, a {kind}, is never published itself" in message
             assert ("first(items)" in message) == (kind == "sequence")

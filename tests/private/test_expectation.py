@@ -55,7 +55,11 @@ def test_formulas_foretell_the_stated_error(subtests):
     ]:
         with subtests.test(mechanism=mechanism, asked=asked):
             foretold = mechanism.expected_error(SCHEMA, ROWS)
-            stated = sc.publish(random_table(), SCHEMA, mechanism, seed=1).answer(asked).stderr
+            stated = (
+                sc.publish(random_table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
+                .answer(asked)
+                .stderr
+            )
             assert foretold == pytest.approx(stated, rel=0.1)
 
 
@@ -70,7 +74,12 @@ def test_tuples_among_false_ones(subtests):
         with subtests.test(mechanism=repr(mechanism)):
             rows = 3_000
             foretold = mechanism.expected_error(SCHEMA, rows)
-            release = sc.publish(random_table(rows, different=True), SCHEMA, mechanism, seed=1)
+            release = sc.publish(
+                random_table(rows, different=True),
+                SCHEMA,
+                mechanism,
+                options=sc.PublishOptions(seed=1),
+            )
             for asked in (BY_AGE, BY_JOB):
                 assert foretold == pytest.approx(release.answer(asked).stderr, rel=0.1)
 
@@ -81,7 +90,7 @@ def test_what_is_tried_is_what_comes_out(subtests):
         sc.Marginals(OVER, ways=1, **WHO),
         sc.Datacube(OVER, **WHO),
         sc.Quadtree(OVER, **WHO),
-        sc.Kdtree(["age"], **WHO),
+        sc.KdTree(["age"], **WHO),
         sc.PrivTree(["age"], **WHO),
         sc.Mosaic(["age"], **WHO),
         sc.Grid(OVER, **WHO),
@@ -90,7 +99,9 @@ def test_what_is_tried_is_what_comes_out(subtests):
         with subtests.test(mechanism=repr(mechanism)):
             found = expectation.expected(mechanism, SCHEMA, ROWS)
             assert found.tried
-            release = sc.publish(random_table(), SCHEMA, mechanism, seed=2)
+            release = sc.publish(
+                random_table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=2)
+            )
             low, high = release.answer(BY_AGE).interval(0.95)
             assert 2 / 3 <= found.reach / ((high - low) / 2) <= 3 / 2
 
@@ -114,12 +125,19 @@ def test_all_mechanisms_are_among_the_cases():
 
 def test_an_answer_that_says_nothing_is_warned_of():
     """AlphaBeta at ε = 1 inserts so many false rows that a count of 300 is off by hundreds."""
-    thin = sc.publish(random_table(300, different=True), SCHEMA, sc.AlphaBeta(epsilon=1), seed=1)
+    thin = sc.publish(
+        random_table(300, different=True),
+        SCHEMA,
+        sc.AlphaBeta(epsilon=1),
+        options=sc.PublishOptions(seed=1),
+    )
     [warning] = [each for each in thin.remarks if each.startswith(expectation.LOUD)]
     assert "of 300 rows, a count of 30 by ±" in warning
     reach = float(warning.partition("±")[2].partition(". ")[0].replace(",", ""))
     assert reach > thin.answer(BY_AGE).stderr > 30
-    fine = sc.publish(random_table(), SCHEMA, sc.Uniform(keep=0.5), seed=1)
+    fine = sc.publish(
+        random_table(), SCHEMA, sc.Uniform(keep=0.5), options=sc.PublishOptions(seed=1)
+    )
     assert not any(each.startswith(expectation.LOUD) for each in fine.remarks)
 
 

@@ -47,7 +47,7 @@ def test_counts_of_publishers_are_as_foretold(mechanism):
     from 10,000 rows: a tenth would be hundreds of standard deviations of that.
     """
     [foretold] = reaches(mechanism)
-    release = sc.publish(table(), SCHEMA, mechanism, seed=1)
+    release = sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     stated = release.answer("SELECT COUNT(*) FROM t WHERE job = 5").stderr
     assert foretold == pytest.approx(1.96 * stated, rel=0.1)
 
@@ -58,7 +58,7 @@ def test_counts_of_publishers_are_as_foretold(mechanism):
 )
 def test_ranges_are_as_foretold(mechanism):
     cell, half = reaches(mechanism)
-    release = sc.publish(table(100), SCHEMA, mechanism, seed=1)
+    release = sc.publish(table(100), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     for asked, foretold in {"age = 31": cell, "age BETWEEN 16 AND 47": half}.items():
         answer = release.answer(f"SELECT COUNT(*) FROM t WHERE shop = 'b' AND {asked}")
         low, high = answer.interval(0.95)
@@ -67,7 +67,9 @@ def test_ranges_are_as_foretold(mechanism):
 
 def test_cells_are_as_foretold():
     cell, tenth = reaches(sc.Histogram(["age", "shop"], **WHO))
-    release = sc.publish(table(100), SCHEMA, sc.Histogram(["age", "shop"], **WHO), seed=1)
+    release = sc.publish(
+        table(100), SCHEMA, sc.Histogram(["age", "shop"], **WHO), options=sc.PublishOptions(seed=1)
+    )
     for asked, foretold in {"age = 3": cell, "age < 20": tenth}.items():
         answer = release.answer(f"SELECT COUNT(*) FROM t WHERE {asked} AND shop = 'a'")
         low, high = answer.interval(0.95)
@@ -86,7 +88,7 @@ def test_which_cells_a_filter_shows():
 
 def test_an_owner_is_told_what_a_filter_lost(tmp_path):
     mechanism = sc.Sparse(["age", "shop", "job"], false_cells=1, **WHO)
-    thin = sc.publish(table(), SCHEMA, mechanism, seed=1)
+    thin = sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     [remark] = thin.remarks
     share = int(re.search(r"about (\d+) %", remark)[1])
     published = pq.read_table(thin.folder / thin.evidence.files[0])
@@ -98,10 +100,12 @@ def test_an_owner_is_told_what_a_filter_lost(tmp_path):
         "hold about"
         not in (thin.save(tmp_path / "thin", insecure=True) / "manifest.json").read_text()
     )
-    thick = sc.publish(table(), SCHEMA, sc.Sparse(["shop", "job"], **WHO), seed=1)
+    thick = sc.publish(
+        table(), SCHEMA, sc.Sparse(["shop", "job"], **WHO), options=sc.PublishOptions(seed=1)
+    )
     assert thick.remarks == ()
     rare = sc.Sparse(["age", "shop", "job"], false_cells=1e-6, **WHO)
-    [remark] = sc.publish(table(40), SCHEMA, rare, seed=1).remarks
+    [remark] = sc.publish(table(40), SCHEMA, rare, options=sc.PublishOptions(seed=1)).remarks
     assert "No combination of values stands out of the noise" in remark
 
 
@@ -115,12 +119,17 @@ def test_a_large_epsilon_is_warned_of():
 
 
 def test_boxes_of_values_without_order_are_warned_of(subtests):
-    for kind in ["Dawa", "Kdtree", "Grid", "Quadtree", "PrivTree"]:
+    for kind in ["Dawa", "KdTree", "Grid", "Quadtree", "PrivTree"]:
         with subtests.test(kind=kind):
             make = getattr(sc, kind)
             [caution] = make(["shop"], **WHO).cautions(SCHEMA)
             assert caution.startswith("shop has no order")
-            assert caution in sc.publish(table(200), SCHEMA, make(["shop"], **WHO), seed=1).remarks
+            assert (
+                caution
+                in sc.publish(
+                    table(200), SCHEMA, make(["shop"], **WHO), options=sc.PublishOptions(seed=1)
+                ).remarks
+            )
             assert make(["age"], **WHO).cautions(SCHEMA) == ()
             for domain in (sc.Category(("a", "b")), sc.Category(("a", "b", "c"), ordered=True)):
                 fine = sc.Schema((sc.Attribute("shop", "quasi", domain),))

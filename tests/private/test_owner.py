@@ -38,7 +38,7 @@ class TestRepublish:
         domain = schema(ages=40)
         table = distinct(300, domain)
         book = tmp_path / "views.book"
-        first = sc.publish(table, domain, tuples(), seed=1)
+        first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         first.save(tmp_path / "view", insecure=True, book=book)
         second = sc.open(tmp_path / "view", book=book).republish(table, seed=2)
         assert second.evidence.presence.views == 2
@@ -57,7 +57,7 @@ class TestRepublish:
     def test_more_views_have_smaller_errors(self) -> None:
         domain = schema(ages=40)
         table = distinct(300, domain)
-        release = sc.publish(table, domain, tuples(), seed=1)
+        release = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         errors = [release.answer(COOKS).stderr]
         for seed in (2, 3):
             release = release.republish(table, seed=seed)
@@ -67,11 +67,11 @@ class TestRepublish:
     def test_promises_are_those_of_all_views(self) -> None:
         domain = schema(ages=40)
         table = distinct(300, domain)
-        release = sc.publish(table, domain, tuples(), seed=1)
+        release = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         again = release.republish(table, seed=2)
         assert list(map(str, again.guarantees)) == list(map(str, release.guarantees))
         assert again.manifest.parameters == release.manifest.parameters
-        single = sc.publish(table, domain, tuples(1), seed=1)
+        single = sc.publish(table, domain, tuples(1), options=sc.PublishOptions(seed=1))
         assert list(map(str, single.guarantees)) != list(map(str, release.guarantees))
 
     def test_another_table_is_refused(self) -> None:
@@ -79,7 +79,9 @@ class TestRepublish:
         domain = schema(ages=400)
         table = distinct(700, domain).slice(0, 501)
         assert table.num_rows == 501
-        release = sc.publish(table.slice(0, 500), domain, tuples(), seed=1)
+        release = sc.publish(
+            table.slice(0, 500), domain, tuples(), options=sc.PublishOptions(seed=1)
+        )
         for changed in (table.slice(1, 500), table.slice(0, 499), table):
             with pytest.raises(sc.PromiseError, match=r"not the table .* same table only") as error:
                 release.republish(changed, seed=2)
@@ -91,7 +93,7 @@ class TestRepublish:
         """Also from copies of the release, and from the same release in memory."""
         domain, book = schema(ages=40), tmp_path / "views.book"
         table = distinct(300, domain)
-        first = sc.publish(table, domain, tuples(), seed=1)
+        first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         first.save(tmp_path / "view", insecure=True, book=book)
         assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "tuples.parquet"]
         assert stat.S_IMODE(book.stat().st_mode) == 0o600
@@ -108,7 +110,7 @@ class TestRepublish:
     def test_one_second_view_before_anything_is_saved(self) -> None:
         domain = schema(ages=40)
         table = distinct(300, domain)
-        first = sc.publish(table, domain, tuples(), seed=1)
+        first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         second = first.republish(table, seed=2)
         with pytest.raises(sc.PromiseError, match="one view more than was promised"):
             first.republish(table, seed=3)
@@ -119,7 +121,7 @@ class TestRepublish:
         """Both have seen that there is no second view; one is counted first."""
         domain = schema(ages=40)
         table = distinct(300, domain)
-        first = sc.publish(table, domain, tuples(), seed=1)
+        first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         later, made = TupleViews.later, []
 
         def between(*given):
@@ -136,7 +138,10 @@ class TestRepublish:
     def test_the_private_record_is_needed(self, tmp_path: Path) -> None:
         domain = schema(ages=40)
         table = distinct(300, domain)
-        first, other = (sc.publish(table, domain, tuples(), seed=seed) for seed in (1, 2))
+        first, other = (
+            sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=seed))
+            for seed in (1, 2)
+        )
         with pytest.raises(sc.ReleaseError, match="would be lost"):
             first.save(tmp_path / "view", insecure=True)
         with pytest.raises(sc.ReleaseError, match="to a folder only"):
@@ -158,7 +163,9 @@ class TestRepublish:
         """
         domain = schema(ages=40)
         table = distinct(300, domain)
-        releases = [sc.publish(table, domain, tuples(), seed=1) for _ in range(2)]
+        releases = [
+            sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1)) for _ in range(2)
+        ]
         firsts = [json.loads(each.book.read_text().splitlines()[0]) for each in releases]
         for name in ("key", "tuples"):
             one, other = (each[name] for each in firsts)
@@ -173,7 +180,7 @@ class TestRepublish:
             [sc.Attribute(name, "sensitive", sc.IntegerRange(0, 3)) for name in ("x", "y")]
         )
         table = pa.table({"x": [3, 0, 2], "y": [1, 2, 0]})
-        release = sc.publish(table, domain, tuples(), seed=1)
+        release = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
         release.save(tmp_path / "view", insecure=True, book=tmp_path / "own")
         key, numbers = bytes(range(32)), [4 * 0 + 2, 4 * 2 + 0, 4 * 3 + 1]
         told = b"".join(number.to_bytes(8, "little") for number in numbers)
@@ -188,7 +195,9 @@ class TestRepublish:
         assert lines[1:] == [f"1 {shown}", f"2 {new}"]
 
     def test_others_have_no_second_view(self) -> None:
-        release = sc.publish(people(50, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+        release = sc.publish(
+            people(50, schema()), schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+        )
         with pytest.raises(sc.ParameterError, match="uniform has no republish"):
             release.republish(people(50, schema()))
         with pytest.raises(sc.ParameterError, match="uniform has no insert"):
@@ -207,12 +216,16 @@ def named(rows: int) -> tuple[pa.Table, sc.Schema]:
 class TestBook:
     def test_is_kept_outside_the_release(self, tmp_path: Path) -> None:
         table, domain = named(60)
-        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release = sc.publish(
+            table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
+        )
         with pytest.raises(sc.ReleaseError, match="would be lost"):
             release.save(tmp_path / "view", insecure=True)
         with pytest.raises(sc.ReleaseError, match="outside of release folders"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "view" / "book")
-        other = sc.publish(people(5, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+        other = sc.publish(
+            people(5, schema()), schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+        )
         other.save(tmp_path / "other", insecure=True)
         with pytest.raises(sc.ReleaseError, match="outside of release folders"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "other" / "book")
@@ -229,7 +242,9 @@ class TestBook:
         """A record that is deleted and inserted again shows the same multiset."""
         table, domain = named(60)
         book = tmp_path / "people.book"
-        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release = sc.publish(
+            table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
+        )
         release.save(tmp_path / "view", insecure=True, book=book)
         whole = pq.read_table(tmp_path / "view" / "records.parquet")
         fewer = sc.open(tmp_path / "view", book=book).delete(range(20))
@@ -242,7 +257,9 @@ class TestBook:
         """The old release and the old private record fit each other until both are replaced."""
         table, domain = named(60)
         book = tmp_path / "people.book"
-        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release = sc.publish(
+            table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
+        )
         release.save(tmp_path / "view", insecure=True, book=book)
         before = book.read_bytes()
         fewer = sc.open(tmp_path / "view", book=book).delete([3])
@@ -259,7 +276,9 @@ class TestBook:
 
     def test_is_needed_to_update(self, tmp_path: Path) -> None:
         table, domain = named(60)
-        release = sc.publish(table, domain, sc.Aroma(k=7, identifier="person"), seed=1)
+        release = sc.publish(
+            table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
+        )
         release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
         with pytest.raises(sc.ReleaseError, match="with its private record"):
             sc.open(tmp_path / "view").delete([1])
@@ -267,7 +286,9 @@ class TestBook:
             sc.open(tmp_path / "view", book=tmp_path / "none")
 
     def test_only_updatable_releases_have_one(self, tmp_path: Path) -> None:
-        release = sc.publish(people(50, schema()), schema(), sc.Aroma(k=7), seed=1)
+        release = sc.publish(
+            people(50, schema()), schema(), sc.Aroma(k=7), options=sc.PublishOptions(seed=1)
+        )
         with pytest.raises(sc.ParameterError, match="no private record"):
             release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
 
@@ -275,7 +296,9 @@ class TestBook:
 class TestLevels:
     def test_one_release_for_each(self) -> None:
         table, domain = people(80, schema()), schema()
-        found = sc.Aroma(k=9).publish_levels(table, domain, levels=[3, 9], seed=1)
+        found = sc.Aroma(k=9).publish_levels(
+            table, domain, levels=[3, 9], options=sc.PublishOptions(seed=1)
+        )
         assert [release.manifest.parameters["k"] for release in found] == [3, 9]
         for release in found:
             low, high = release.answer(COOKS).interval(0.999999)
@@ -301,6 +324,8 @@ class TestLevels:
 
 
 def test_the_public_side_knows_nothing_of_it(tmp_path: Path) -> None:
-    release = sc.publish(people(50, schema()), schema(), sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(
+        people(50, schema()), schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+    )
     release.save(tmp_path / "view", insecure=True)
     assert type(load(tmp_path / "view")) is Release

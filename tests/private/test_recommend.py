@@ -247,7 +247,7 @@ def test_expected_errors_are_those_that_releases_state(
         advice = sc.recommend(PEOPLE, rows=rows, use=use, **given)
         asked = _Case(PEOPLE, rows, 1, delta, None, neighbours, None).questions
         for each in (advice.best, *advice.alternatives):
-            release = sc.publish(table, PEOPLE, each.mechanism(), seed=1)
+            release = sc.publish(table, PEOPLE, each.mechanism(), options=sc.PublishOptions(seed=1))
             for question, error in zip(asked, each.errors, strict=True):
                 if error.half_width is None:
                     continue
@@ -283,7 +283,7 @@ def test_expected_errors_of_ranges_are_those_of_releases(
     )
     people = {name: list(range(4)) * 5 for name in names}
     kind = getattr(sc, method)(names, epsilon=1, neighbours=neighbours)
-    release = sc.publish(pa.table(people), schema, kind, seed=1)
+    release = sc.publish(pa.table(people), schema, kind, options=sc.PublishOptions(seed=1))
     ranges = [
         [f"{name} BETWEEN {low} AND {high}" for low in range(size) for high in range(low, size)]
         for name, size in zip(names, sizes, strict=True)
@@ -399,7 +399,7 @@ def test_no_row_is_read() -> None:
 def test_publish_takes_the_recommended_method(tmp_path: Path) -> None:
     rows = 20_000
     table = _table(PEOPLE, rows)
-    release = sc.publish(table, PEOPLE, epsilon=1, seed=1)
+    release = sc.publish(table, PEOPLE, epsilon=1, options=sc.PublishOptions(seed=1))
     best = sc.recommend(PEOPLE, rows=rows, epsilon=1).best
     assert release.manifest.mechanism == best.method
     assert release.manifest.report["chosen by recommend"] == best.reason
@@ -411,7 +411,7 @@ def test_publish_takes_the_recommended_method(tmp_path: Path) -> None:
     assert (high - low) / 2 == pytest.approx(best.errors[0].half_width, rel=0.1)
     file = tmp_path / "people.csv"
     pc.write_csv(table, file)
-    again = sc.publish(file, PEOPLE, epsilon=1, seed=1)
+    again = sc.publish(file, PEOPLE, epsilon=1, options=sc.PublishOptions(seed=1))
     assert again.manifest.report == release.manifest.report
     release.save(tmp_path / "out", insecure=True)
     opened = sc.open(tmp_path / "out")
@@ -419,7 +419,9 @@ def test_publish_takes_the_recommended_method(tmp_path: Path) -> None:
 
 
 def test_publish_with_a_delta() -> None:
-    release = sc.publish(_table(PEOPLE, 900), PEOPLE, epsilon=1, delta=1e-6, seed=1)
+    release = sc.publish(
+        _table(PEOPLE, 900), PEOPLE, epsilon=1, delta=1e-6, options=sc.PublishOptions(seed=1)
+    )
     assert release.manifest.guarantees[0].statement == "(ε, δ)-DP"
 
 
@@ -430,11 +432,13 @@ def test_a_private_number_of_rows_does_not_choose() -> None:
     for rows in (30, 900):
         table = _table(LINE, rows).append_column("who", who[:rows])
         schema = sc.Schema((*LINE.attributes, PERSONS["who"]), sc.Unit("who", most_rows=5))
-        release = sc.publish(table, schema, epsilon=1, seed=1)
+        release = sc.publish(table, schema, epsilon=1, options=sc.PublishOptions(seed=1))
         assert "The number of rows is not used" in release.remarks[0]
-        dropped = sc.publish(table.drop(["who"]), LINE, epsilon=1, outside="drop", seed=1)
+        dropped = sc.publish(
+            table.drop(["who"]), LINE, epsilon=1, options=sc.PublishOptions(outside="drop", seed=1)
+        )
         chosen.append([each.manifest.report["chosen by recommend"] for each in (release, dropped)])
-        told = sc.publish(table.drop(["who"]), LINE, epsilon=1, seed=1)
+        told = sc.publish(table.drop(["who"]), LINE, epsilon=1, options=sc.PublishOptions(seed=1))
         assert "not used" not in told.remarks[0]
     assert chosen[0] == chosen[1]
 
@@ -453,8 +457,8 @@ def test_publish_refuses_both_and_neither() -> None:
         sc.publish(table, JOB_CODES, "uniform")
     with pytest.raises(sc.ParameterError, match="'epsilon' parameter of recommend"):
         sc.publish(table, JOB_CODES, epsilon=-1)
-    with pytest.raises(sc.ParameterError, match="Synthesis"):
-        sc.publish({"a": table}, {"a": JOB_CODES}, epsilon=1, keys={"a": "x"})
+    with pytest.raises(sc.ParameterError, match="publish_linked takes several"):
+        sc.publish({"a": table}, JOB_CODES, epsilon=1)
 
 
 JOB_CODES = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 4))])

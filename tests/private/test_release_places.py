@@ -70,7 +70,9 @@ def test_columns_that_a_database_cannot_hold_are_refused_before_the_charge(
         with pytest.raises(sc.ReleaseError, match=words):
             sc.publish("no such file.csv", domain, mechanism, to=to, ledger=ledger)
         if "folder only" not in words:
-            published = sc.publish(rows_of(domain), domain, mechanism, seed=1)
+            published = sc.publish(
+                rows_of(domain), domain, mechanism, options=sc.PublishOptions(seed=1)
+            )
             with pytest.raises(sc.ReleaseError, match=words):
                 published.save(to, insecure=True)
     assert ledger.charges == []

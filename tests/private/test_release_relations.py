@@ -92,7 +92,9 @@ def saved(address):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_the_release_is_the_one_that_was_saved(name, address):
     domain = schema()
-    release = sc.publish(people(300, domain), domain, MECHANISMS[name], seed=1)
+    release = sc.publish(
+        people(300, domain), domain, MECHANISMS[name], options=sc.PublishOptions(seed=1)
+    )
     assert release.save(address, insecure=True) == address
     found = sc.open(address)
     assert manifest_to_json(found.manifest, {}) == manifest_to_json(release.manifest, {})
@@ -378,7 +380,9 @@ class TestSQLite:
         write_rows(people(300, domain), f"sqlite:///{file}/people")
         domain.save(tmp_path / "people.toml")
         source = f"sqlite:///{file}"
-        sc.publish(source, domain, sc.Uniform(epsilon=1), table="people", to=f"{source}/view")
+        sc.publish(
+            sc.Table(source, table="people"), domain, sc.Uniform(epsilon=1), to=f"{source}/view"
+        )
         words = ("--table", "people", "-s", tmp_path / "people.toml", "--epsilon", "1")
         run("publish", "uniform", source, *words, "--to", f"{source}/shell")
         for name in ("view", "shell"):
@@ -441,7 +445,14 @@ def test_an_impossible_place_is_refused_before_the_ledger_is_charged(saved, tmp_
             sc.publish(table, domain, sc.Uniform(epsilon=1), to=to, ledger=ledger)
         assert "scumble-postgres" not in str(caught.value)
     with pytest.raises(sc.ReleaseError, match="NOT PRIVATE"):
-        sc.publish(table, domain, sc.Uniform(epsilon=1), to=elsewhere, seed=1, ledger=ledger)
+        sc.publish(
+            table,
+            domain,
+            sc.Uniform(epsilon=1),
+            to=elsewhere,
+            options=sc.PublishOptions(seed=1),
+            ledger=ledger,
+        )
     assert ledger.charges == []
 
 

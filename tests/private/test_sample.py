@@ -104,11 +104,11 @@ def test_replacing_with_independent_draws_is_not_covered():
     """
     mechanism = histogram("replace", contribution=2)
     with pytest.raises(sc.PromiseError, match="a fixed number of rows"):
-        sc.publish(TABLE, schema(), mechanism, sample=0.5)
+        sc.publish(TABLE, schema(), mechanism, options=sc.PublishOptions(sample=0.5))
 
 
 def test_the_promise_of_a_release(tmp_path):
-    release = sc.publish(TABLE, schema(), histogram(), sample=0.1)
+    release = sc.publish(TABLE, schema(), histogram(), options=sc.PublishOptions(sample=0.1))
     [promise] = release.guarantees
     wanted = math.log(1 + 0.1 * (math.e - 1))
     assert promise.parameters["epsilon"] == pytest.approx(wanted)
@@ -120,14 +120,16 @@ def test_the_promise_of_a_release(tmp_path):
     assert {each.check: each.verdict for each in findings}["sample"] == "exact"
     assert not [each for each in findings if each.refuted]
     gaussian = sc.Hierarchy(OVER, epsilon=1, delta=1e-3, neighbours="add_remove")
-    [promise] = sc.publish(TABLE, schema(), gaussian, sample=0.1, seed=1).guarantees
+    [promise] = sc.publish(
+        TABLE, schema(), gaussian, options=sc.PublishOptions(sample=0.1, seed=1)
+    ).guarantees
     assert promise.parameters["delta"] == pytest.approx(1e-4)
     assert "rho" not in promise.parameters
     assert str(promise).startswith("NOT PRIVATE: seeded for a test.")
 
 
 def test_a_release_that_states_less_is_refuted(tmp_path):
-    release = sc.publish(TABLE, schema(), histogram(), sample=0.5)
+    release = sc.publish(TABLE, schema(), histogram(), options=sc.PublishOptions(sample=0.5))
     [promise] = release.guarantees
     less = Guarantees([replace(promise, parameters={"epsilon": 0.3, "contribution": 1})])
     release.manifest = replace(release.manifest, guarantees=less)
@@ -137,7 +139,7 @@ def test_a_release_that_states_less_is_refuted(tmp_path):
 
 def test_the_ledger_is_charged_less(tmp_path):
     ledger = sc.Ledger.create(tmp_path / "ledger", epsilon=3, neighbours="add_remove")
-    sc.publish(TABLE, schema(), histogram(), sample=0.1, ledger=ledger)
+    sc.publish(TABLE, schema(), histogram(), options=sc.PublishOptions(sample=0.1), ledger=ledger)
     [charge] = ledger.charges
     assert float(charge.bill.loss.epsilon) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
 
@@ -181,7 +183,7 @@ def test_values_anywhere_in_their_bins_are_covered(neighbours):
     binned = sc.Schema([sc.Attribute("age", "quasi", sc.Bins((0.0, 50.0, 100.0)))])
     mechanism = sc.Histogram(["age"], epsilon=5, neighbours=neighbours)
     table = pa.table({"age": np.full(400, 99.0)})
-    release = sc.publish(table, binned, mechanism, sample=0.5, seed=1)
+    release = sc.publish(table, binned, mechanism, options=sc.PublishOptions(sample=0.5, seed=1))
     for where in ("", " WHERE age > 98"):
         for asked, truth in (("AVG(age)", 99), ("SUM(age)", 39_600), ("SUM(-age)", -39_600)):
             found = release.answer(f"SELECT {asked} FROM t{where}")
@@ -253,7 +255,9 @@ def test_intervals_with_noise_cover():
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
 def test_answers_are_about_the_whole_table(neighbours):
-    release = sc.publish(TABLE, schema(), histogram(neighbours), sample=0.5, seed=2)
+    release = sc.publish(
+        TABLE, schema(), histogram(neighbours), options=sc.PublishOptions(sample=0.5, seed=2)
+    )
     rows = TABLE.to_pylist()
     truth = sum(row["age"] < 5 for row in rows)
     found = release.answer("SELECT COUNT(*) FROM t WHERE age < 5")
@@ -275,7 +279,7 @@ def test_estimates_are_unbiased():
     table = pa.table({"age": [1] * 60 + [7] * 40, "sex": ["f"] * 100, "job": ["cook"] * 100})
     mechanism = sc.Histogram(["age"], epsilon=3, neighbours="add_remove")
     values = [
-        sc.publish(table, schema(), mechanism, sample=0.3, seed=seed)
+        sc.publish(table, schema(), mechanism, options=sc.PublishOptions(sample=0.3, seed=seed))
         .answer("SELECT COUNT(*) FROM t WHERE age = 7")
         .value
         for seed in range(40)
@@ -291,7 +295,7 @@ def test_people_are_drawn_with_all_their_rows():
     mechanism = sc.Histogram(
         ["age"], epsilon=100, neighbours="add_remove", contribution=2, person="who"
     )
-    release = sc.publish(table, known, mechanism, sample=0.5, seed=1)
+    release = sc.publish(table, known, mechanism, options=sc.PublishOptions(sample=0.5, seed=1))
     counts = dict(release.answer("SELECT age, COUNT(*) FROM t GROUP BY age"))
     for even in range(0, 10, 2):  # the two rows of a person have neighbouring ages
         assert counts[(even,)].value == counts[(even + 1,)].value
@@ -316,18 +320,27 @@ def test_what_no_proof_covers_is_refused(subtests):
             subtests.test(mechanism=mechanism, sentence=sentence),
             pytest.raises(sc.PromiseError, match=sentence),
         ):
-            sc.publish("no such file.csv", schema(), mechanism, sample=0.5)
+            sc.publish(
+                "no such file.csv", schema(), mechanism, options=sc.PublishOptions(sample=0.5)
+            )
 
 
 def test_the_share_is_checked(subtests):
     for share in [0, 1, 1.5, "x"]:
         with subtests.test(share=share), pytest.raises(sc.ParameterError, match="between 0 and 1"):
-            sc.publish(TABLE, schema(), histogram(), sample=share)
+            sc.publish(TABLE, schema(), histogram(), options=sc.PublishOptions(sample=share))
 
 
 def test_other_readers_refuse_a_sample():
-    release = sc.publish(TABLE, schema(), histogram("replace"), sample=0.5, seed=1)
+    release = sc.publish(
+        TABLE, schema(), histogram("replace"), options=sc.PublishOptions(sample=0.5, seed=1)
+    )
     with pytest.raises(sc.ReleaseError, match="a sample of the people"):
-        release.marginal(["age"])
+        release.marginals.marginal(["age"])
     with pytest.raises(sc.PromiseError, match="must be public"):
-        sc.publish(TABLE, schema(), histogram("replace"), sample=0.5, outside="drop")
+        sc.publish(
+            TABLE,
+            schema(),
+            histogram("replace"),
+            options=sc.PublishOptions(sample=0.5, outside="drop"),
+        )

@@ -111,11 +111,16 @@ def test_a_saved_release_keeps_its_unit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_more_rows_than_stated_are_refused_by_publishers_of_rows(jobs: int) -> None:
     with pytest.raises(sc.SourceError, match="more than 2 rows") as refused:
-        sc.publish(STAYS, UNSTATED.with_unit("patient", 2), sc.Uniform(epsilon=1), jobs=jobs)
+        sc.publish(
+            STAYS,
+            UNSTATED.with_unit("patient", 2),
+            sc.Uniform(epsilon=1),
+            options=sc.PublishOptions(jobs=jobs),
+        )
     assert "p0" not in str(refused.value)
     gap = STAYS.set_column(0, "patient", pa.array([None, *STAYS["patient"].to_pylist()[1:]]))
     with pytest.raises(sc.SourceError, match="no identifier"):
-        sc.publish(gap, PEOPLE, sc.Uniform(epsilon=1), jobs=jobs)
+        sc.publish(gap, PEOPLE, sc.Uniform(epsilon=1), options=sc.PublishOptions(jobs=jobs))
 
 
 def test_numbers_of_rows_that_contradict_each_other(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_every_method_that_counts_protects_all_rows_of_a_person(name: str) -> No
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_person_with_ten_rows_counts_five_times(jobs: int) -> None:
     """The noise is that of five rows in place of five others: of scale 10 / ε."""
-    release = sc.publish(TEN, FIVE, histogram(), jobs=jobs)
+    release = sc.publish(TEN, FIVE, histogram(), options=sc.PublishOptions(jobs=jobs))
     heart = release.answer("SELECT COUNT(*) FROM t WHERE ward = 'heart'")
     assert heart.value == pytest.approx(5, abs=1.5)
     assert release.answer(COUNT).value == pytest.approx(95, abs=2)

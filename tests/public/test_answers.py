@@ -18,7 +18,9 @@ from tests.support.people import people, records_release, schema
 
 @pytest.fixture(scope="module")
 def release() -> sc.Release:
-    return sc.publish(people(500, schema()), schema(), sc.Uniform(epsilon=2), seed=4)
+    return sc.publish(
+        people(500, schema()), schema(), sc.Uniform(epsilon=2), options=sc.PublishOptions(seed=4)
+    )
 
 
 def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
@@ -37,7 +39,7 @@ def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
         "noise_low",
         "noise_high",
     }
-    assert set(answer.to_dict()) == {*numbers, "level", "method", "notes"}
+    assert set(answer.to_dict()) == {*numbers, "level", "reason", "method", "notes"}
     assert "±" in repr(answer)
     assert "<b>" in answer._repr_html_()
 

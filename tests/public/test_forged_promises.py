@@ -19,6 +19,7 @@ from scumble.model.errors import ReleaseError
 from scumble.model.privacy.sampling import Sample
 from scumble.public.archive.archive import MANIFEST, _digest_of_json
 from tests.support import people
+from tests.support.publishing import publish
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 SAVED = {
@@ -247,7 +248,7 @@ def test_a_forged_promise_or_noise_is_refused(change, tmp_path, subtests) -> Non
 def release(folder: Path, **given: Any) -> Path:
     schema = people.schema()
     mechanism = sc.Histogram(["sex", "job"], epsilon=1, neighbours="replace")
-    found: Path = sc.publish(people.people(300, schema), schema, mechanism, **given).save(folder)
+    found: Path = publish(people.people(300, schema), schema, mechanism, **given).save(folder)
     return found
 
 
@@ -289,7 +290,9 @@ def test_the_promise_of_a_sample_is_that_of_the_method_strengthened(
     names = ["sex", "job"]
     mechanism = sc.Marginals(names, epsilon=2, neighbours=neighbours, delta=delta, ways=1)
     table = people.people(300, schema)
-    source = sc.publish(table, schema, mechanism, sample="1/4").save(tmp_path / "honest")
+    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample="1/4")).save(
+        tmp_path / "honest"
+    )
     sc.open(source)
 
     def change(data: dict[str, Any]) -> bool:
@@ -318,7 +321,7 @@ def test_each_number_of_multisets_is_computed(tmp_path) -> None:
     """Aroma states a profile and an exposure of all attributes together and of each."""
     schema = people.schema(jobs=people.JOBS[:3], health=2)
     table = people.people(100, schema)
-    source = sc.publish(table, schema, sc.Aroma(k=8, several="each")).save(tmp_path / "honest")
+    source = sc.publish(table, schema, sc.Aroma(k=8, joint=False)).save(tmp_path / "honest")
     sc.open(source)
     tried = 0
     for place, change in enumerate(every_statement()):
@@ -463,7 +466,9 @@ def test_a_forged_sample_is_refused(neighbours, change, delta, tmp_path) -> None
     names = ["sex", "job"]
     mechanism = sc.Marginals(names, epsilon=2, neighbours=neighbours, delta=delta, ways=1)
     table = people.people(300, schema)
-    source = sc.publish(table, schema, mechanism, sample="1/4").save(tmp_path / "honest")
+    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample="1/4")).save(
+        tmp_path / "honest"
+    )
     sc.open(source)
     assert forge(source, tmp_path / "forged", change)
     with pytest.raises(ReleaseError, match=r"damaged|does not keep what it promises"):

@@ -26,7 +26,9 @@ BY_JOB = "SELECT job, COUNT(*) FROM t GROUP BY job"
 def view() -> sc.Release:
     """One in which there are fewer than no spies."""
     for seed in range(50):
-        found = sc.publish(PEOPLE, SCHEMA, sc.Uniform(epsilon=0.2), seed=seed)
+        found = sc.publish(
+            PEOPLE, SCHEMA, sc.Uniform(epsilon=0.2), options=sc.PublishOptions(seed=seed)
+        )
         if found.answer(BY_JOB)["spy"].value < -10:
             return found
     raise AssertionError("a probability of 2^-50")

@@ -26,7 +26,9 @@ SOME = {"epsilon": 1, "neighbours": "add_remove"}
 
 
 def histogram(**more: object) -> sc.Release:
-    return sc.publish(VISITS, SCHEMA, sc.Histogram(["ward"], **SOME, **more), seed=1)
+    return sc.publish(
+        VISITS, SCHEMA, sc.Histogram(["ward"], **SOME, **more), options=sc.PublishOptions(seed=1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,14 +78,16 @@ def test_publishing_says_what_is_counted(tmp_path) -> None:
 
 
 def test_linked_tables_say_it_of_visits_of_their_number_and_of_joins() -> None:
-    release = sc.publish(
-        {"people": pa.table({"person": [f"p{n}" for n in range(100)], "age": [1, 2] * 50}),
-         "visits": VISITS},
+    release = sc.publish_linked(
+        {
+            "people": pa.table({"person": [f"p{n}" for n in range(100)], "age": [1, 2] * 50}),
+            "visits": VISITS,
+        },
         {"people": PEOPLE, "visits": SCHEMA},
         sc.Synthesis(["age"], epsilon=5, delta=1e-9, neighbours="add_remove"),
         keys={"people": "person", "visits": "person"},
-        seed=1,
-    )  # fmt: skip
+        options=sc.PublishOptions(seed=1),
+    )
     number = "'number of visits' counts at most 1 row of each person"
     assert ONE_ROW in release.answer("SELECT COUNT(*) FROM visits").notes
     assert release.answer("SELECT COUNT(*) FROM people WHERE age = 1").notes == ()

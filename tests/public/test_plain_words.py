@@ -21,7 +21,7 @@ def test_an_answer_that_cuts_a_bin_is_not_called_exact() -> None:
     schema = sc.Schema((HEIGHT, ILL))
     heights = [150 + number * 49 / 400 for number in range(400)]
     table = pa.table({"height": heights, "ill": ["no", "yes"] * 200})
-    release = sc.publish(table, schema, sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(table, schema, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     cut = release.answer("SELECT COUNT(*) FROM t WHERE height < 172")
     assert cut.method == "no noise: the interval holds all that the bins allow"
     assert cut.interval(0.95) == (164, 205)
@@ -44,8 +44,10 @@ def test_exported_rows_show_edges_and_years() -> None:
     schema = sc.Schema((HEIGHT, BORN, ILL))
     years = [date(1980 + number % 4, 5, 1) for number in range(400)]
     columns = {"height": [151.0] * 399 + [198.0], "born": years, "ill": ["no", "yes"] * 200}
-    release = sc.publish(pa.table(columns), schema, sc.Generalise(k=50), seed=1)
-    rows = release.generalised().labelled()
+    release = sc.publish(
+        pa.table(columns), schema, sc.Generalise(k=50), options=sc.PublishOptions(seed=1)
+    )
+    rows = release.generalised.labelled()
     allowed = {
         *value_labels(HEIGHT.domain),
         *(t for level in HEIGHT.levels.labels[1:] for t in level),
@@ -58,8 +60,8 @@ def test_items_read_from_the_data_are_told() -> None:
     table = pa.table({"items": [["a", "b"], ["b"], ["c", "a"]] * 100})
     schema = sc.Schema.infer(table, sensitive=["items"])
     baskets = sc.Baskets("items", epsilon=1, neighbours="add_remove", top=3)
-    release = sc.publish(table, schema, baskets, seed=1)
+    release = sc.publish(table, schema, baskets, options=sc.PublishOptions(seed=1))
     assert release.schema.from_data == ("items",)
     assert "the domain of items was read from the private data" in warnings(release)[0]
-    checked = sc.publish(table, schema.declare_public(), baskets, seed=1)
+    checked = sc.publish(table, schema.declare_public(), baskets, options=sc.PublishOptions(seed=1))
     assert checked.schema.from_data == ()

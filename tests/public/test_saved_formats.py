@@ -15,6 +15,7 @@ import math
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
+from scumble.private.database.results import Cost
 from tests.support.saved_changes import (
     CORRECTED,
     ROUNDED,
@@ -129,18 +131,49 @@ def release_facts(release: sc.Release) -> dict[str, Any]:
 
 def marginal_facts(release: sc.Release, names: list[str]) -> dict[str, Any]:
     """The estimated counts of a table of a release of marginals."""
-    return plain(release.marginal(names).to_pydict())
+    return plain(release.marginals.marginal(names).to_pydict())
+
+
+_RECORDED = {  # what fields were called when the fixtures were made
+    "charged": "new numbers",
+    "limit": "most answers for one point",
+    "numbers": "numbers given out",
+    "share_used": "share used",
+    "used_in_batches": "used in each batch",
+}
+
+
+def _recorded(found: dict[str, Any]) -> dict[str, Any]:
+    return {_RECORDED.get(name, name): value for name, value in found.items()}
+
+
+def _cost(found: Cost) -> dict[str, Any]:
+    """The cost of a question as it was recorded: not what is used, and no words."""
+    names = ["status", "charged"]
+    if found.status != "refused":
+        names += ["stderr", "distance", "answered", *(["parts"] if found.parts else [])]
+    return _recorded({name: value for name, value in asdict(found).items() if name in names})
+
+
+def _event(found: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the journal as it was recorded: only batches have a number."""
+    return _recorded({k: v for k, v in found.items() if k != "batch" or v is not None})
+
+
+def question_of(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A question with its options, which were recorded together."""
+    plain_ones = {name: recorded[name] for name in ("sql", "key") if name in recorded}
+    how = {name: value for name, value in recorded.items() if name not in plain_ones}
+    return {**plain_ones, "options": sc.AskOptions(**how)} if how else plain_ones
 
 
 def database_facts(database: sc.Database, costs: list[dict[str, Any]]) -> dict[str, Any]:
     """Status, history, promise and the cost of some questions of a database; nothing is charged."""
-    told = [database.cost(**each) for each in costs]
-    for each in told:
-        each.pop("reason", None)  # words
+    told = [_cost(database.preview(**question_of(each))) for each in costs]
     return plain(
         {
-            "status": database.status(),
-            "history": database.history(),
+            "status": _recorded(asdict(database.status())),
+            "history": [_event(asdict(each)) for each in database.history()],
             "guarantee": dict(database.guarantee.parameters),
             "limit": database.terms.limit,
             "schema": database.schema.names,
@@ -461,10 +494,10 @@ def test_database_repeats_its_answers_free_of_charge(database_name: str, tmp_pat
         for each in wanted["repeats"]:
             cut = CUT_BIN in each["question"]["sql"]
             answer = {"refused": "QueryError"} if cut else each["answer"]
-            check(without_added(asked(database, **each["question"])), answer)
+            check(without_added(asked(database, **question_of(each["question"]))), answer)
         after = database.status()
-        for name in ("used", "used in each batch", "numbers given out", "analysts"):
-            assert after[name] == before[name]
+        for name in ("used", "used_in_batches", "numbers", "analysts"):
+            assert getattr(after, name) == getattr(before, name)
         assert database.verify(wanted["seal"]) == []
 
 
@@ -472,18 +505,18 @@ def test_database_answers_a_new_question(database_name: str, tmp_path: Path) -> 
     wanted = expected()["databases"][database_name]
     folder = unpacked("databases", database_name, tmp_path)
     with sc.Database.open(folder, **sources(database_name)) as database:
-        before = database.status()["numbers given out"]
-        answer = database.answer(**wanted["new question"])
+        before = database.status().numbers
+        answer = database.answer(**question_of(wanted["new question"]))
         assert answer.status == "answered"
         assert math.isfinite(answer.value)
         check(float(answer.stderr), wanted["new stderr"])
-        given = database.status()["numbers given out"]
+        given = database.status().numbers
         assert given > before
         assert database.verify(wanted["seal"]) == []
     with sc.Database.open(folder, **sources(database_name)) as database:
-        again = database.answer(**wanted["new question"])
+        again = database.answer(**question_of(wanted["new question"]))
         assert (again.status, again.value) == ("repeated", answer.value)
-        assert database.status()["numbers given out"] == given
+        assert database.status().numbers == given
 
 
 def test_database_refuses_another_table(database_name: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import scumble as sc
+from scumble.public.views import list_view
 from tests.public.test_saved_formats import answer_facts, asked
 from tests.support.saved_changes import KeptKeys, without_added
 
@@ -45,18 +46,20 @@ QUESTIONS = {
 def facts(release: sc.Release) -> dict[str, Any]:
     """What a release says about itself, and what it answers."""
     kind = release.manifest.mechanism
-    source = KeptKeys(release) if kind == "keys" else release
+    keys = kind == "keys"
+    source = KeptKeys(release) if keys else release
+    lists = KeptKeys(release) if keys else list_view(release)
     told = {
         "facts": release_facts(release),
         "questions": {sql: asked(source, sql) for sql in QUESTIONS[kind]},
     }
     try:
-        told["top"] = answer_facts(source.top(5))
+        told["top"] = answer_facts(lists.top(5))
     except sc.ScumbleError as error:
         told["top"] = {"refused": type(error).__name__}
     prefixes = release.manifest.parameters.get("model") == "prefix"
     if kind in ("sequences", "trajectories") and not prefixes:
-        told["next"] = release.next([]).to_pylist()
+        told["next"] = release.sequences.next([]).to_pylist()
     return json.loads(json.dumps(told))
 
 

@@ -56,7 +56,9 @@ def sources(kind: str, tmp_path: Path) -> Iterator[Any]:
             options = {"epsilon": 20, "noise": 40, "seed": seed}
             yield sc.Database.create(folder, PEOPLE, SCHEMA, **options)
         else:
-            yield sc.publish(PEOPLE, SCHEMA, MECHANISMS[kind](), seed=seed)
+            yield sc.publish(
+                PEOPLE, SCHEMA, MECHANISMS[kind](), options=sc.PublishOptions(seed=seed)
+            )
 
 
 @pytest.mark.parametrize("kind", [*MECHANISMS, "database"])
@@ -89,8 +91,8 @@ ONE = "SELECT job, AVG(age) AS a FROM t GROUP BY job"
 
 
 def test_every_front_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    release = sc.publish(PEOPLE, SCHEMA, MECHANISMS["cells"](), seed=1)
-    for sql, name in ((ONE, "value"), (BOTH, "a")):
+    release = sc.publish(PEOPLE, SCHEMA, MECHANISMS["cells"](), options=sc.PublishOptions(seed=1))
+    for sql, name in ((ONE, "a"), (BOTH, "a")):
         answer = release.answer(sql)
         column = answer.to_arrow()[name].to_pylist()
         assert [value is None for value in column] == [False, False, True]
@@ -115,7 +117,7 @@ def test_a_formula_without_a_value_is_undefined() -> None:
     table = pa.table({"n": np.arange(5000) % 10})
     domain = sc.Schema([sc.Attribute("n", "quasi", sc.IntegerRange(0, 9))])
     cells = sc.Histogram(["n"], epsilon=1, neighbours="replace")
-    release = sc.publish(table, domain, cells, seed=1)
+    release = sc.publish(table, domain, cells, options=sc.PublishOptions(seed=1))
     for formula in (
         "COUNT(*) / 0",
         "COUNT(*) / (COUNT(*) - COUNT(*))",
@@ -144,7 +146,7 @@ def test_limits_of_binned_averages_have_the_whole_bins() -> None:
     withheld = 0
     for mechanism in (sc.Uniform(epsilon=1), sc.Aroma(k=10), sc.Frapp(epsilon=1), cells):
         for seed in range(3):
-            release = sc.publish(rows, domain, mechanism, seed=seed)
+            release = sc.publish(rows, domain, mechanism, options=sc.PublishOptions(seed=seed))
             for question in ("AVG(income)", "SUM(income) / COUNT(*)", "MEDIAN(income)"):
                 found = release.answer(f"SELECT {question} FROM t WHERE dx = 'b'")
                 if math.isnan(found.value):

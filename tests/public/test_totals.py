@@ -49,7 +49,9 @@ QUESTIONS = [
 @pytest.fixture(scope="module", params=["release", "database"])
 def source(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if request.param == "release":
-        yield sc.publish(PEOPLE, SCHEMA, sc.Uniform(keep=1 - 1e-9), seed=1)
+        yield sc.publish(
+            PEOPLE, SCHEMA, sc.Uniform(keep=1 - 1e-9), options=sc.PublishOptions(seed=1)
+        )
         return
     folder = tmp_path_factory.mktemp("totals") / "db"
     with sc.Database.create(folder, PEOPLE, SCHEMA, epsilon=100, noise=4, seed=1) as database:
@@ -132,8 +134,8 @@ def test_grouping_orders_and_costs_nothing(source: Any) -> None:
         assert [key for key, _ in answer.rows] == [(sc.ALL,)]
         assert type(answer) is sc.Estimates  # it was not chosen by its estimate
     if isinstance(source, sc.Database):
-        asked = source.cost(f"{QUESTIONS[2]} ORDER BY g, GROUPING(job)")
-        assert asked["new numbers"] == 0
+        asked = source.preview(f"{QUESTIONS[2]} ORDER BY g, GROUPING(job)")
+        assert asked.charged == 0
 
 
 def test_answers_over_http_keep_their_totals(source: Any) -> None:
@@ -154,7 +156,7 @@ def test_a_selected_grouping_is_printed(source: Any) -> None:
         ["(missing)", "0"],
         ["(all)", "1"],
     ]
-    assert answer.to_arrow().column_names[:3] == ["job", "g", "value"]
+    assert answer.to_arrow().column_names[:3] == ["job", "g", "n"]
 
 
 def test_a_wrong_grouping_is_pointed_at(source: Any) -> None:

@@ -63,7 +63,9 @@ def test_estimates_are_those_of_the_releases(table):
     laboratory = Laboratory(table, TINY, lambda _: None)
     for method in METHODS:
         mechanism = laboratory.mechanism(method, 10, 0.2)
-        release = sc.publish(table.table, table.schema, mechanism, seed=1)
+        release = sc.publish(
+            table.table, table.schema, mechanism, options=sc.PublishOptions(seed=1)
+        )
         found = laboratory.outcome(method, 10, 0.2, 0)
         asked = [f"SELECT COUNT(*) FROM t WHERE sex = {value}" for value in (0, 1)]
         values = [answer.value for answer in release.answer_many(asked)]

@@ -27,7 +27,9 @@ def test_answers_are_those_that_a_release_gives() -> None:
     table, ranges = _table(), honest.Ranges((64,), 12, 1)
     mechanism = honest.method("privtree", table.schema, 1.0, "add_remove")
     values = np.repeat(np.arange(64), table.counts)
-    release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=3)
+    release = sc.publish(
+        pa.table({"x": values}), table.schema, mechanism, options=sc.PublishOptions(seed=3)
+    )
     engine = Sandbox(table.schema, view=release.folder / release.evidence.file)
     reader = reader_of(release.evidence, table.schema, engine)
     cut = 0
@@ -54,7 +56,9 @@ def test_a_histogram_has_the_half_widths_of_its_release(neighbours: Any) -> None
     found = honest._histogram(ranges, 0.5, neighbours)
     mechanism = sc.Histogram(["x"], epsilon=0.5, neighbours=neighbours)
     values = np.repeat(np.arange(64), table.counts)
-    release = sc.publish(pa.table({"x": values}), table.schema, mechanism, seed=1)
+    release = sc.publish(
+        pa.table({"x": values}), table.schema, mechanism, options=sc.PublishOptions(seed=1)
+    )
     for place in range(5):
         low, high = (int(ends[0, place]) for ends in (ranges.boxes.low, ranges.boxes.high))
         answer = release.answer(f"SELECT COUNT(*) FROM t WHERE x BETWEEN {low} AND {high}")

@@ -31,7 +31,7 @@ def test_distances_by_hand() -> None:
     assert two.plain is None
     # Of pairs only the sums are known: independence is off by 1/2, 1/2 and 0.
     sets = (["a", "b"], ["a", "c"], ["b", "c"])
-    tables = [found.release.marginal(names, nonnegative=True) for names in sets]
+    tables = [found.release.marginals.marginal(names, nonnegative=True) for names in sets]
     assert [table["count"].to_pylist() for table in tables] == [
         pytest.approx([1.5, 1.5, 0.5, 0.5]),
         pytest.approx([1.5, 1.5, 0.5, 0.5]),

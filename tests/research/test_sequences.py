@@ -10,6 +10,7 @@ import pytest
 from research.sequences import File, Rows, draw_rows, files, measure, measured
 from scumble.families.sequences.publish.sequences import Sequences
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 
 
 def test_sequences_that_contain_a_string_by_hand() -> None:
@@ -34,7 +35,7 @@ def test_drawn_rows_have_the_shares_of_the_release() -> None:
         file.table,
         file.schema,
         Sequences("x", length=6, weigh="symbol", epsilon=100, neighbours="add_remove"),
-        seed=1,
+        options=PublishOptions(seed=1),
     )
     drawn = draw_rows(release, 4000, np.random.default_rng(2))
     empty = float((np.diff(drawn.offsets) == 0).mean())

@@ -73,7 +73,9 @@ def test_estimates_are_those_of_the_releases(table, mechanism, monkeypatch):
     """
     monkeypatch.setattr(regression, "_MOST_VALUES", 0)
     people_ = replace(table, sensitive="occupation")
-    release = sc.publish(people_.table, people_.schema, mechanism, seed=3)
+    release = sc.publish(
+        people_.table, people_.schema, mechanism, options=sc.PublishOptions(seed=3)
+    )
     pool = Pool.drawn(people_, 4, 2)
     found = estimates(release, pool)
     asked = []

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
+from scumble.private.database.plan import AskOptions
 from scumble.server.config import Limits
 from scumble.server.http import api
 from scumble.server.tokens import ROLES
@@ -95,9 +96,9 @@ def test_the_status_of_an_analyst_has_nothing_of_others(front):
     front.ask("SELECT COUNT(*) FROM people WHERE age < 21", role="owner", key="counted")
     front.call("owner", "POST", "datasets/people/quotas", json={"analyst": "b", "epsilon": 0.5})
     after = front.http.get("/api/v1/datasets/people/status", headers=headers).json()
-    shared = ("used", "share used")  # what remains is for all
+    shared = ("used", "share_used")  # what remains is for all
     assert {**after, **{name: before[name] for name in shared}} == before
-    assert (after["answered"], after["numbers given out"], after["quotas"]) == (0, 0, {})
+    assert (after["answered"], after["numbers"], after["quotas"]) == (0, 0, {})
     every = front.call("owner", "GET", "datasets/people/status").json()
     assert every["answered"] > 0
     assert "b" in every["quotas"]
@@ -160,11 +161,11 @@ def test_an_answer_has_value_error_cost_and_what_remains(front):
     first = front.ask(COUNT, key="one").json()
     assert first["low"] <= first["value"] <= first["high"]
     assert first["stderr"] == pytest.approx(cost["stderr"])
-    assert first["remaining"]["limit"] == 5
+    assert first["cost"]["limit"] == 5
     again = front.ask(COUNT, key="one").json()
     assert again["value"] == first["value"]
     repeated = front.ask(COUNT).json()
-    assert (repeated["status"], repeated["cost"]["new numbers"]) == ("repeated", 0)
+    assert (repeated["status"], repeated["cost"]["charged"]) == ("repeated", 0)
     assert repeated["value"] == first["value"]
 
 
@@ -186,7 +187,7 @@ def test_a_question_is_relaxed_or_refused_when_the_promise_is_used_up(tmp_path):
         assert front.ask(COUNT).json()["status"] == "answered"
         near = "SELECT COUNT(*) FROM people WHERE age < 41"
         assert front.ask(near).json()["status"] == "relaxed"
-        refused = front.ask(near, relax="refuse")
+        refused = front.ask(near, options=AskOptions(relax="refuse"))
         assert refused.status_code == 409
         assert refused.json()["error"] == "PromiseError"
     finally:
@@ -419,7 +420,7 @@ def test_questions_that_are_answered_together_are_answered_each_by_itself(tmp_pa
         values = [database.answer(each["sql"]).value for each in asked[:2]]
         wanted = [(200, values[0]), (200, values[1]), (200, None), (422, None), (422, None)]
         assert every == [wanted * 4] * 8
-        kept = {(each["analyst"], each["key"]) for each in database.history() if each["key"]}
+        kept = {(each.analyst, each.key) for each in database.history() if each.key}
         assert kept == {(name, f"{len(name)}:{name}:one") for name in names}
         assert database.verify() == []
     finally:

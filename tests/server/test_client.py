@@ -93,10 +93,10 @@ def test_bounds_survive_the_way_through_json():
 def test_the_verbs_of_a_database(server):
     address, users, _ = server
     with sc.connect(f"{address}/people", token=users.analyst) as remote:
-        assert remote.cost(COUNT)["status"] in ("answered", "repeated")
+        assert remote.preview(COUNT).status in ("answered", "repeated")
         remote.answer(COUNT, key="mine")
-        assert remote.history()[-1]["analyst"] == "the analyst"
-        assert remote.status()["epsilon"] == 4
+        assert remote.history()[-1].analyst == "the analyst"
+        assert remote.status().epsilon == 4
         assert list(remote.schema.names) == ["age", "sex", "condition"]
         with pytest.raises(sc.QueryError, match="line 1, column 35") as caught:
             remote.answer("SELECT COUNT(*) FROM people WHERE agee < 3")

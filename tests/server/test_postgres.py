@@ -338,7 +338,7 @@ def test_analysts_who_come_by_the_wire_get_a_quota(tmp_path):
             connection.execute("SELECT COUNT(*) FROM people WHERE age < 37")  # it stays ended
         with psycopg.connect(**_parameters(server, token=server[1].owner), autocommit=True):
             pass
-        named = {each["analyst"]: each["epsilon"] for each in database.usage()}
+        named = {each.analyst: each.epsilon for each in database.usage()}
         assert named == {"the analyst": None}  # and an owner has none
 
 

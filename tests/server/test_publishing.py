@@ -25,6 +25,7 @@ from scumble.private.database import tables
 from scumble.private.ledger.ledger import Ledger
 from scumble.server.catalogue import Catalogue
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
+from scumble.server.publishing import drafts as drafted
 from scumble.server.publishing import jobs, tasks
 from scumble.server.publishing import service as workshop
 from scumble.server.service import Service
@@ -41,7 +42,7 @@ def worked_here(monkeypatch):
     """
 
     def work(job, task, arguments):
-        if task not in ("propose", "compare"):
+        if task not in ("propose", "compare", "shares"):
             return jobs.in_process(job, task, arguments)
         given = json.loads(json.dumps(arguments))
         return json.loads(json.dumps(tasks.TASKS[task](job.report, **given)))
@@ -159,7 +160,7 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
     again = Service(owned.service.settings)
     try:
         again.open()
-        assert again.catalogue.get("live").status(None)["batches"] == 2
+        assert again.catalogue.get("live").status(None).batches == 2
         assert again.catalogue.get("people") is not None
     finally:
         again.close()
@@ -189,7 +190,7 @@ def test_no_table_is_read_in_the_process_of_the_server(tmp_path, monkeypatch):
     # P(noise of a count is not 0) = 2 / (e^20 + 1) < 1e-8
     recipe = {"kind": "database", "epsilon": 100, "noise": 0.05, "attributes": ["age", "sex"]}
     try:
-        job = service.workshop.make("apart", "", sent(service, table), schema.dumps(), recipe)
+        job = service.workshop.make("apart", sent(service, table), schema.dumps(), recipe)
         wait_for(job)
         assert job.state == "done", job.problem
         made = service.catalogue.get("apart")
@@ -222,7 +223,7 @@ def test_a_small_file_of_many_rows_ends_at_the_memory_of_a_job(tmp_path):
             wait_for(job)
             assert job.state == state, job.problem
         assert "needs more than 300 MB of memory (limits.job_memory)" in job.problem
-        assert people.status(None)["batches"] == 2
+        assert people.status(None).batches == 2
         assert len(list((settings.folder / "tables").iterdir())) == 1
     finally:
         service.close()
@@ -430,32 +431,54 @@ def test_work_that_fails_says_why_and_leaves_nothing(owned):
     assert owned.call("owner", "GET", "ledger").json()["total"] == before
 
 
+ANSWERS = {
+    "unit": "row",
+    "use": "questions",
+    "care": "balanced",
+    "rows": "300",
+    "name": "paged",
+    "title": "Census of 300",
+    "description": "Fictitious people",
+}
+
+
 @pytest.mark.usefixtures("worked_here")
 def test_the_pages_lead_from_a_table_to_a_data_set(owned):
-    """Without JavaScript: a configured source, its roles, a preview, a database."""
+    """Without JavaScript: a configured source, five answers, a comparison, a plan, a database."""
     browser = Browser(owned, "owner")
     page = browser.post("/publish", source="more")
     draft = str(page.url.path)
     assert 'class="role-select role-sensitive" name="role-7"' in page.text
     assert 'class="role-select role-identifier" name="role-0"' in page.text
-    assert "read from data" not in page.text  # its schema is declared
-    page = browser.post(f"{draft}/schema", **{"role-2": "insensitive", "then": ""})
+    assert "read from the table" not in page.text  # its schema is declared
+    early = browser.post(f"{draft}/check", choice="recommended:0")
+    assert (early.status_code, "Answer the five questions first" in early.text) == (409, True)
+    page = browser.post(f"{draft}/answers", **ANSWERS, **{"role-2": "insensitive"})
     assert 'role-insensitive" name="role-2"' in page.text
+    assert "The method that suits your answers" in page.text
+    assert "<code>marginals</code>: many tables of few columns" in page.text
+    assert "<code>mosaic</code>: boxes cut and merged" in page.text  # folded, with the reason
+    plan = browser.post(f"{draft}/check", choice="recommended:0")
+    assert "The ledger will be charged ε = 1" in plan.text
+    for name in ("condition", "person"):  # published, and not
+        assert f"<code>{name}</code>" in plan.text[plan.text.index('id="plan"') :][:1500]
+    assert "Every row is another person." in plan.text
     assert browser.post(f"{draft}/schema", toml="no = [").status_code == 422
-    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
-    assert "Choose a setting of the comparison first" in refused.text
+    for choice in ("preview:0", "preview:²", "recommended:99", "x"):
+        refused = browser.post(f"{draft}/check", choice=choice)
+        assert (refused.status_code, "Choose a method first" in refused.text) == (422, True)
     assert browser.post(f"{draft}/compare", epsilons="1").status_code == 422
-    for fields in ({"choice": "preview:²"}, {"kind": "database", "epsilon": "1", "noise": "1,2"}):
-        assert browser.post(f"{draft}/check", name="x", **fields).status_code == 422
+    fields = {"kind": "database", "epsilon": "1", "noise": "1,2"}
+    assert browser.post(f"{draft}/check", **fields).status_code == 422
     assert browser.get("/publish/" + "a" * 5000).status_code == 404
     page = browser.post(f"{draft}/compare", **{"method-uniform": "1", "epsilons": "1"})
     assert '<meta http-equiv="refresh"' in page.text
     page = done(browser, draft)
     assert '<svg class="chart"' in page.text
     assert "no private row was read" in page.text
-    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0", name="x")
+    refused = browser.post(f"{draft}/check", kind="release", choice="preview:0")
     assert "cannot add up" in refused.text  # the ledger is about whole rows
-    fields = {"kind": "database", "name": "paged", "epsilon": "0.2", "noise": "50"}
+    fields = {"kind": "database", "epsilon": "0.2", "noise": "50"}
     plan = browser.post(f"{draft}/check", attributes="age, sex", **fields)
     assert "The ledger will be charged ε = 0.2" in plan.text
     assert "At most 5 answers can cover one point" in plan.text
@@ -469,28 +492,68 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     browser.http.close()
 
 
+def test_an_answer_that_is_missing_is_asked_for(owned, subtests):
+    browser = Browser(owned, "owner")
+    draft = str(browser.post("/publish", source="more").url.path)
+    for change, words in (
+        ({"unit": ""}, "what one row stands for"),
+        ({"unit": "person", "person": "", "most_rows": "2"}, "which column names the person"),
+        ({"unit": "person", "person": "person", "most_rows": "0"}, "how many rows of one person"),
+        ({"use": "fun"}, "what others will do"),
+        ({"care": ""}, "how careful"),
+        ({"care": "own", "own_epsilon": "-1"}, "a number above 0"),
+        ({"rows": "many"}, "number of rows must be"),
+        ({"name": "No name"}, "name of a data set"),
+        ({"title": "x" * 101}, "The title must be"),
+    ):
+        with subtests.test(change=change):
+            refused = browser.post(f"{draft}/answers", **{**ANSWERS, **change})
+            assert (refused.status_code, words in refused.text) == (422, True)
+    page = browser.post(f"{draft}/answers", **{**ANSWERS, "care": "own", "own_epsilon": "0.8"})
+    assert 'name="own_epsilon" inputmode="decimal" size="6" value="0.8"' in page.text
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
 def test_the_page_asks_what_one_row_stands_for(owned):
-    """It is chosen beside the roles, stands in the plan, and a database of people is refused."""
+    """It is the first question, stands in the plan, and a database of people is refused."""
     browser = Browser(owned, "owner")
     page = browser.post("/publish", source="more")
     draft = str(page.url.path)
-    assert '<option value="row" selected>' in page.text
-    people = {"unit": "person:person", "then": ""}
-    page = browser.post(f"{draft}/schema", most_rows="3", **people)
-    assert '<option value="person:person" selected>' in page.text
+    assert 'value="row" required checked' in page.text  # its schema says so
+    people = {**ANSWERS, "unit": "person", "person": "person", "most_rows": "3"}
+    people |= {"care": "own", "own_epsilon": "0.1"}  # the ledger has not much left
+    page = browser.post(f"{draft}/answers", **people)
+    assert "<option selected>person</option>" in page.text
     assert 'name="most_rows" type="number" min="1" value="3"' in page.text
-    for most in ("0", "x", ""):
-        assert browser.post(f"{draft}/schema", most_rows=most, **people).status_code == 422
-    fields = {"kind": "database", "name": "people", "epsilon": "0.2", "noise": "50"}
+    plan = browser.post(f"{draft}/check", choice="recommended:0")
+    assert "Up to 3 rows of a person count; person names the person." in plan.text
+    fields = {"kind": "database", "epsilon": "0.2", "noise": "50"}
     assert "A live database protects one row" in browser.post(f"{draft}/check", **fields).text
-    page = browser.post(f"{draft}/schema", unit="row", then="")
+    browser.post(f"{draft}/answers", **ANSWERS)
     assert "Every row is another person." in browser.post(f"{draft}/check", **fields).text
     text = owned.service.workshop.draft(draft.rpartition("/")[2]).schema.dumps()
-    unstated = text.replace('unit = "row"\n', "")
-    page = browser.post(f"{draft}/schema", toml=unstated)
-    assert '<option value="unchanged" selected>choose …</option>' in page.text
+    page = browser.post(f"{draft}/schema", toml=text.replace('unit = "row"\n', ""))
+    assert "checked> One" not in page.text
     refused = browser.post(f"{draft}/check", **fields)
     assert (refused.status_code, "what one row stands for" in refused.text) == (422, True)
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
+@pytest.mark.usefixtures("worked_here")
+def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
+    browser = Browser(owned, "owner")
+    lines = ["who,cost", *(f"p{k // 4},{k % 7}" for k in range(400))]
+    name, content = "/publish/upload?name=visits.csv", "\n".join(lines).encode()
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    assert "25 %" not in done(browser, draft).text  # nothing is told unasked
+    assert browser.post(f"{draft}/shares", person="nobody").status_code == 422
+    browser.post(f"{draft}/shares", person="who")
+    page = done(browser, draft).text
+    for told in ("1 row counts: 25 %", "2 rows count: 50 %", "5 rows count: 100 %"):
+        assert told in page
     browser.post(f"{draft}/delete")
     browser.http.close()
 
@@ -542,10 +605,11 @@ def test_the_page_names_each_column_that_is_left_out(owned):
     assert "&#39;empty&#39; (identifier): No value to learn from" in page.text
     schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
     assert schema["cost"].spelling.decimal == ","
-    page = browser.post(f"{draft}/schema", **{"role-2": "sensitive", "declared-2": "1", "then": ""})
-    assert (
-        owned.service.workshop.draft(draft.rpartition("/")[2]).schema["cost"].spelling is not None
-    )
+    assert "checked> One" not in page.text  # nothing is assumed of a table
+    answers = {**ANSWERS, "role-2": "sensitive", "declared-2": "1"}
+    page = browser.post(f"{draft}/answers", **answers)
+    schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
+    assert schema["cost"].spelling is not None
     assert "why columns are left out" in page.text
     browser.post(f"{draft}/delete")
     browser.http.close()
@@ -560,10 +624,11 @@ def test_a_proposed_schema_is_marked_until_it_is_declared(owned):
     sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
     draft = sent.headers["x-location"]
     page = done(browser, draft)
-    assert page.text.count('<span class="tag from-data">') == 2
-    page = browser.post(f"{draft}/schema", **{"declared-0": "1", "then": ""})
-    assert page.text.count('<span class="tag from-data">') == 1
-    fields = {"kind": "database", "name": "few", "epsilon": "1", "noise": "9"}
+    assert page.text.count("These are all possible values") == 2
+    assert page.text.index(">f, m") < page.text.index('name="declared-1"')  # values come first
+    page = browser.post(f"{draft}/answers", **{**ANSWERS, "name": "few", "declared-0": "1"})
+    assert page.text.count("These are all possible values") == 1
+    fields = {"kind": "database", "epsilon": "1", "noise": "9"}
     refused = browser.post(f"{draft}/check", **fields)  # the ledger has a limit
     assert refused.status_code == 409
     assert "read from the private data" in refused.text
@@ -615,7 +680,7 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     try:
         service.open()
         people = service.catalogue.get("people")
-        assert people.status(None)["batches"] == 1
+        assert people.status(None).batches == 1
         table, _ = census(50, seed=8)
         part, complete = service.workshop.new_upload("more.csv")
         csv.write_csv(table, part)
@@ -633,7 +698,7 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     again = Service(settings)
     try:
         again.open()
-        assert again.catalogue.get("people").status(None)["batches"] == 2
+        assert again.catalogue.get("people").status(None).batches == 2
         assert not half.parent.exists()
     finally:
         again.close()
@@ -656,10 +721,10 @@ def test_a_name_is_given_once(tmp_path, monkeypatch):
     recipe = {"kind": "database", "epsilon": 1, "noise": 9, "attributes": None}
     try:
         one, other = (shop.new_draft("more") for _ in range(2))
-        shop.make("new", "", "more", schema, recipe, one)
+        shop.make("new", "more", schema, recipe, draft=one)
         for name in ("new", "rows"):  # `rows` is in the configuration, and not served here
             with pytest.raises(workshop.Problem) as found:
-                shop.make(name, "", "more", schema, recipe, other)
+                shop.make(name, "more", schema, recipe, draft=other)
             assert found.value.status == 409
     finally:
         service.close()
@@ -671,7 +736,7 @@ def test_a_table_that_cannot_be_kept_leaves_nothing(owned, monkeypatch):
 
     drafts = owned.service.settings.folder / "drafts"
     before = set(drafts.glob("*"))  # the first draft makes the folder
-    monkeypatch.setattr(workshop, "_write", full)
+    monkeypatch.setattr(drafted, "write_private", full)
     assert upload(owned).status_code == 503
     assert set(drafts.glob("*")) == before
 

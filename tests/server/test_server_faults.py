@@ -18,6 +18,7 @@ import pytest
 
 from scumble.model.errors import ParameterError
 from scumble.private.database.database import Database
+from scumble.private.database.plan import AskOptions
 from scumble.private.journal.sqlite_store import HeadFile
 from scumble.server.config import Limits
 from scumble.server.serve import listen
@@ -112,10 +113,13 @@ def _kill_often(served, kills: int, seed: int) -> None:
                 thread.join(60)
     with Database.open(folder / "people", folder / "people.parquet") as database:
         assert database.verify() == []
-        stored = {each["key"]: each["sql"] for each in database.history()}
+        stored = {each.key: each.sql for each in database.history()}
         for key, (sql, value) in given.items():
             assert f"3:Ada:{key}" in stored
-            assert database.answer(sql, key=f"3:Ada:{key}", analyst="Ada").value == value
+            assert (
+                database.answer(sql, key=f"3:Ada:{key}", options=AskOptions(analyst="Ada")).value
+                == value
+            )
     assert given
 
 
@@ -212,10 +216,10 @@ def test_a_full_disk_is_a_503_and_nothing_is_charged_twice(tmp_path, monkeypatch
         assert "retry-after" in response.headers
         monkeypatch.undo()
         after = database.status()
-        assert after["used"] in (before["used"], before["used"] + 1)
+        assert after.used in (before.used, before.used + 1)
         again = front.ask(COUNT)
         assert again.status_code == 200
-        assert database.status()["used"] == before["used"] + 1
+        assert database.status().used == before.used + 1
         assert database.verify() == []
     finally:
         front.close()

@@ -29,8 +29,8 @@ def test_two_servers_share_a_database_and_a_release(postgresql, tmp_path):
     try:
         first = one.answer(AskedQuestion(COUNT, "Ada"))
         again = other.answer(AskedQuestion(COUNT, "Bob"))
-        assert (first.new, again.new) == (1, 0)
-        assert first.answer.value == again.answer.value
+        assert (first.charged, again.charged) == (1, 0)
+        assert first.estimate.value == again.estimate.value
         assert other.verify(None) == []
     finally:
         one.close()

@@ -30,6 +30,7 @@ from scumble.private.engines import spark as spark_wait
 from scumble.private.engines.engine import RowKernel
 from scumble.private.tables import source
 from tests.support.people import schema
+from tests.support.publishing import publish
 
 
 class Fails(tasks.MapJob):
@@ -261,7 +262,7 @@ if __name__ == "__main__":
         session = SparkSession.builder.master(sys.argv[2]).getOrCreate()
         options["engine"] = sc.Spark(session)
     table = place / "people.parquet"
-    sc.publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
+    publish(table, schema(), sc.Frapp(epsilon=2), **options).save(place / "first")
     if len(sys.argv) >= 4:
         spark_wait.PATIENCE = float(sys.argv[3])
     workers.WORTH = 0
@@ -275,4 +276,4 @@ if __name__ == "__main__":
     if sys.argv[4:] == ["frame"]:
         frame = session.read.parquet(str(given)).selectExpr("*", f"'{place}' AS place")
         given = frame.mapInArrow(faults.waiting, frame.schema)
-    sc.publish(given, schema(), sc.Frapp(epsilon=2), **options).save(place / "release")
+    publish(given, schema(), sc.Frapp(epsilon=2), **options).save(place / "release")

@@ -139,7 +139,7 @@ class KeptKeys:
         return self._kept(self.release.answer(sql))
 
     def top(self, k: int) -> Any:
-        return self._kept(self.release.top(k))
+        return self._kept(self.release.keys.top(k))
 
     def _kept(self, answer: Any) -> Any:
         if isinstance(answer, Estimates):

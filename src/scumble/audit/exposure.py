@@ -31,6 +31,7 @@ from scumble.model.stored import known_codes
 from scumble.private.mechanism import Mechanism, Publisher
 from scumble.private.mechanism_metadata import SECRET_VALUES
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.public.manifest import Manifest
 from scumble.public.release import Release
 
@@ -216,7 +217,9 @@ def play(
     rng = np.random.default_rng(seed)
     secrets = rng.integers(0, values, games)
     table = pa.table({TARGET: np.arange(games), SECRET: secrets})
-    release = publish(table, schema, mechanism, seed=seed, progress=progress)
+    release = publish(
+        table, schema, mechanism, options=PublishOptions(seed=seed, progress=progress)
+    )
     hits = int((guesses(release, TARGET, rng) == secrets).sum())
     return Score(values, games, hits, exposure(release.manifest), release.manifest)
 
@@ -281,4 +284,6 @@ def publish_secret(
 def publish_people(mechanism: Publisher, value: int, runs: int, seed: int | None) -> Floats:
     """Publish people who are told apart by their number; return what each of them shows."""
     table = pa.table({TARGET: np.arange(runs), SECRET: np.full(runs, value)})
-    return shown_counts(publish(table, secret_schema(runs), mechanism, seed=seed), TARGET)
+    return shown_counts(
+        publish(table, secret_schema(runs), mechanism, options=PublishOptions(seed=seed)), TARGET
+    )

@@ -28,6 +28,7 @@ from scumble.model.schema.schema import Schema
 from scumble.model.stored import known_codes
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.public.release import Release
 
 Floats = npt.NDArray[np.float64]
@@ -179,7 +180,7 @@ def row_order_finding(
     rng = np.random.default_rng(seed)
     secrets = rng.integers(0, 2, people) * (VALUES - 1)
     table = pa.table({TARGET: np.arange(people), SECRET: secrets})
-    release = publish(table, secret_schema(people), mechanism, seed=seed)
+    release = publish(table, secret_schema(people), mechanism, options=PublishOptions(seed=seed))
     claim = f"the order of the rows of {mechanism.name} tells nothing"
     if rows_are_sorted(release):
         return Finding("order of rows", claim, "exact", SORTED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scumble.cli.targets import Kind
     from scumble.private.database.database import Database
+    from scumble.private.database.plan import AskOptions
 
 Target = Annotated[
     str,
@@ -153,22 +154,21 @@ class Asking:
                 progress=progress,
             )
 
-    def answer_options(self) -> dict[str, Any]:
-        """Return the arguments of `Database.answer` and `Database.cost` after the question."""
-        return {
-            "analyst": self.analyst,
-            "weights": options.numbers("weight", "COLUMN=NUMBER", self.weight),
-            "tables": options.side_tables(self.side),
-            **self.remote_options(),
-        }
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Database.ask` and `Database.preview` after the question."""
+        return {"tables": options.side_tables(self.side), "options": self.ask_options()}
 
-    def remote_options(self) -> dict[str, Any]:
-        """Return the arguments that a server takes too."""
-        return {
-            "relax": self.relax,
-            "prefer": self.prefer,
-            "max_relaxation_error": self.max_relaxation_error,
-        }
+    def ask_options(self) -> AskOptions:
+        """Return the options of a question, also to a server."""
+        from scumble.private.database.plan import AskOptions
+
+        return AskOptions(
+            analyst=self.analyst,
+            weights=options.numbers("weight", "COLUMN=NUMBER", self.weight),
+            relax=cast(Any, self.relax),
+            prefer=cast(Any, self.prefer),
+            max_relaxation_error=self.max_relaxation_error,
+        )
 
 
 def _batch(written: str) -> str | tuple[str, str]:
@@ -254,16 +254,10 @@ def _asked(target: str, kind: Kind, asking: Asking, clamp: bool) -> Iterator[Any
             yield lambda sql, _: release.answer(sql, tables=tables, clamp=clamp)
     elif kind == "database":
         with asking.open(target) as database, bars.working("Answering"):
-            yield lambda sql, key: database.answer(sql, key=key, **asking.answer_options())
+            yield lambda sql, key: database.answer(sql, key=key, **asking.arguments())
     else:
         with targets.connected(target) as dataset, bars.working("Answering"):
-            yield lambda sql, key: dataset.answer(sql, key=key, **_sent(asking))
-
-
-def _sent(asking: Asking) -> dict[str, Any]:
-    """Return what a server is told of how to answer; JSON has no infinity."""
-    found = asking.remote_options()
-    return {name: value for name, value in found.items() if value != math.inf}
+            yield lambda sql, key: dataset.answer(sql, key=key, options=asking.ask_options())
 
 
 def _preview(target: str, kind: Kind, asking: Asking, sql: str, as_json: bool) -> None:
@@ -272,15 +266,14 @@ def _preview(target: str, kind: Kind, asking: Asking, sql: str, as_json: bool) -
 
     if kind == "server":
         with targets.connected(target) as dataset, bars.working("Planning"):
-            found = dataset.cost(sql, **_sent(asking))
-        used: dict[str, int] = {}
+            found = dataset.preview(sql, options=asking.ask_options())
     else:
         with asking.open(target) as database, bars.working("Planning"):
-            found, used = shell.cost_of(database, sql, asking.answer_options())
+            found = database.preview(sql, **asking.arguments())
     if as_json:
-        console.print_json(without_infinity(found | used))
+        console.print_json(without_infinity(asdict(found)))
     else:
-        shell.show_cost(found, used)
+        shell.show_cost(found)
 
 
 def _put_table(table: Any, output: str | None, *, force: bool, as_json: bool) -> None:

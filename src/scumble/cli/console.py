@@ -395,13 +395,10 @@ _OPTION_NAMES = {
     "keys": "key",
     "quotas": "quota",
     "seed": "insecure_seed",
-    "several": "compound",
     "tables": "side",
     "weights": "weight",
     "with": "side",
 }
-# Values of parameters that are written as one of two flags.
-_FLAGS = {("several", "compound"): True, ("several", "each"): False}
 
 
 class ShellDialect(Dialect):
@@ -418,15 +415,14 @@ class ShellDialect(Dialect):
         return _dashed(parameter) if found is None else _shown(found)
 
     def setting(self, parameter: str, value: object) -> str:
-        flag = _FLAGS.get((parameter, value), value) if isinstance(value, str) else value
         found = self._option(parameter)
-        if flag is False and found is not None and found.secondary_opts:
+        if value is False and found is not None and found.secondary_opts:
             return str(found.secondary_opts[0])
         if isinstance(value, dict):
             pairs = ",".join(f"{key}={each}" for key, each in value.items())
             return f"{self.name(parameter)} {shlex.quote(pairs)}"
-        if isinstance(flag, bool):
-            return self.name(parameter) if flag else f"no {self.name(parameter)}"
+        if isinstance(value, bool):
+            return self.name(parameter) if value else f"no {self.name(parameter)}"
         return f"{self.name(parameter)} {shlex.quote(str(value))}"
 
     def subject(self, owner: str, parameter: str) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +179,7 @@ def create(
         if ledger is not None:
             console.say(f"Note: {_charged(database, ledger)}")
         if as_json:
-            console.print_json({"database": folder, **database.status()})
+            console.print_json({"database": folder, **asdict(database.status())})
         else:
             shell.show_created(database, folder)
 
@@ -222,7 +223,7 @@ def shell(
 
     level = check_level(level)
     with asking.open(folder) as database:
-        code = Shell(database, asking.answer_options(), level).run()
+        code = Shell(database, asking.arguments(), level).run()
     raise typer.Exit(code)
 
 
@@ -246,7 +247,7 @@ def status(
         if output is not None:
             _draw(reading, output, attributes)
         elif as_json:
-            console.print_json(reading.status())
+            console.print_json(asdict(reading.status()))
         else:
             shell.show_status(reading)
 
@@ -287,7 +288,7 @@ def history(
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
-        console.print_json(shown)
+        console.print_json([asdict(each) for each in shown])
     else:
         shell.show_history(shown)
 
@@ -317,7 +318,7 @@ def quota(
             reading.set_quota(analyst, epsilon)
         found = reading.usage()
     if as_json:
-        console.print_json(found)
+        console.print_json([asdict(each) for each in found])
     else:
         shell.show_usage(found)
 

@@ -454,18 +454,17 @@ def _make_release(given: Guided, schema: Schema, advice: Advice, output: Path, f
     from scumble.cli.publish import show_made
     from scumble.model.schema.unit import Unit
     from scumble.private.publish import publish
+    from scumble.private.publish_options import PublishOptions, Table
 
     certificate = _certificate_file(output)
     with _nothing_half_made(output, certificate, file):
         expected = options.rows_of(given.source, given.table)
         with bars.progress("Publishing", expected) as progress:
             release = publish(
-                given.source,
+                Table(given.source, table=given.table),
                 schema,
                 advice.best.mechanism(),
-                table=given.table,
-                outside=cast(Any, given.outside),
-                progress=progress,
+                options=PublishOptions(outside=cast(Any, given.outside), progress=progress),
             )
         release.save(output)
         if not file.exists():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _SHORT = {"epsilon": "-e", "attributes": "-a", "attribute": "-a"}
 # Two values of one parameter that are written as two flags.
-_PAIRS = {"several": ("compound", "each"), "adaptive": ("adaptive", "uniform")}
+_PAIRS = {"joint": ("joint", "each"), "adaptive": ("adaptive", "uniform")}
 # Placeholders that say more than the type does.
 _PLACEHOLDERS = {
     **dict.fromkeys("alpha beta confidence d delta f keep rho1 rho2 total".split(), "SHARE"),
@@ -102,8 +102,6 @@ class MethodOption:
     def read(self, value: Any) -> Any:
         """Return the argument of the mechanism for the value of the option."""
         name = self.parameter.name
-        if self.kind == "pair" and self.words:
-            return self.words[not value]
         if self.kind == "file":
             return Path(value)
         if self.kind == "names":
@@ -144,7 +142,7 @@ class MethodOption:
         words = [word for part in parts if get_origin(part) is Literal for word in get_args(part)]
         origins = {get_origin(part) or part for part in parts}
         if name in _PAIRS:
-            return "pair", _PAIRS[name] if words else ()
+            return "pair", ()
         if Mapping in origins:
             return "json", ("uniform",) if str in origins else ()
         if words:

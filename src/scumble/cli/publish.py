@@ -75,15 +75,21 @@ def publish_auto(common: PublishOptions, epsilon: Epsilon, delta: Delta = None) 
     place = _check_place(common.output, common.to, None, common.force)
     known = Schema.load(common.schema)
     rows = open_source(common.source, table=common.table, query=common.query)
-    named = common.arguments()
     with (
-        bars.progress("Publishing", options.rows_of(rows)) as named["progress"],
+        bars.progress("Publishing", options.rows_of(rows)) as progress,
         publish_options.opened_engine(
             common.engine, common.master, common.staging, common.insecure_cluster
-        ) as named["engine"],
+        ) as engine,
         _mention_charge(common.ledger),
     ):
-        release = publish(rows, known, epsilon=epsilon, delta=delta, **named)
+        release = publish(
+            common.read(rows),
+            known,
+            epsilon=epsilon,
+            delta=delta,
+            options=common.how(engine, progress),
+            ledger=common.ledger,
+        )
         rows.close()
         release.save(place, force=common.force, insecure=common.insecure_seed is not None)
     show_made(release, place, common.as_json)
@@ -116,21 +122,21 @@ def publish_table(
     warning = _noise_warning(mechanism, known, rows.rows)
     if not common.as_json:  # a program that fails wants one object on stderr
         _warn(warning)
-    named = common.arguments()
     saving: dict[str, Any] = {"force": common.force, "insecure": seeded}
     saving |= {} if book is None else {"book": book}
     with (
         bars.progress("Publishing", options.rows_of(rows)) as progress,
         publish_options.opened_engine(
             common.engine, common.master, common.staging, common.insecure_cluster
-        ) as named["engine"],
+        ) as engine,
         _mention_charge(common.ledger),
     ):
-        named["progress"] = progress
+        read = common.read(rows)
+        given: dict[str, Any] = {"options": common.how(engine, progress), "ledger": common.ledger}
         if levels is None:
-            folders = {place: publish(rows, known, mechanism, **named)}
+            folders = {place: publish(read, known, mechanism, **given)}
         else:
-            found = mechanism.publish_levels(rows, known, levels=levels, **named)
+            found = mechanism.publish_levels(read, known, levels=levels, **given)
             folders = {Path(place) / f"k{each.manifest.parameters['k']}": each for each in found}
         rows.close()  # a file of SQLite cannot be written while it is read
         for folder, release in folders.items():

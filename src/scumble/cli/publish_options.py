@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scumble.cli import options
 from scumble.model.errors import ParameterError
+
+if TYPE_CHECKING:
+    from scumble.private.engines.spark import Spark
+    from scumble.private.publish_options import PublishOptions as HowToPublish
+    from scumble.private.publish_options import Table
+    from scumble.private.tables.source import Source
 
 ReleaseOutput = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the release.")
@@ -129,10 +135,19 @@ class PublishOptions:
     insecure_cluster: InsecureCluster = False
     insecure_seed: InsecureSeed = None
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `publish` for the options that it has too."""
-        names = ("outside", "reveal", "ledger", "part", "sample", "basket", "order", "jobs")
-        return {"seed": self.insecure_seed, **{name: getattr(self, name) for name in names}}
+    def read(self, rows: Source) -> Table:
+        """Return the table whose rows are read."""
+        from scumble.private.publish_options import Table
+
+        return Table(rows, part=self.part, basket=self.basket, order=self.order)
+
+    def how(self, engine: Spark | None, progress: Callable[[int], None] | None) -> HowToPublish:
+        """Return how the table is read, for `publish`."""
+        from scumble.private.publish_options import PublishOptions
+
+        names = ("outside", "reveal", "sample", "jobs")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return PublishOptions(seed=self.insecure_seed, engine=engine, progress=progress, **given)
 
 
 # In the help of a method: first what nearly everybody gives, after the options of the method.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scumble.private.database.answers import DatabaseEstimate
     from scumble.private.database.database import Database
     from scumble.private.database.inspect import DatabaseInspection
+    from scumble.private.database.results import Cost, Event, Status, Usage
     from scumble.public.estimate import Estimate, Estimates
     from scumble.public.estimate_table import EstimateTable
 
@@ -44,7 +45,7 @@ _RECALLED = 1000  # earlier questions that the arrow keys bring back
 class Shell:
     """Answers lines until there are no more. An error in a line is printed, and the next is read.
 
-    `options` are the arguments of `Database.answer` after the question, `level` that of intervals.
+    `options` are the arguments of `Database.ask` after the question, `level` that of intervals.
     Arrow keys bring back the questions of the journal; they are stored nowhere else.
     """
 
@@ -106,7 +107,7 @@ class Shell:
     def _cost(self, sql: str) -> None:
         if not sql:
             raise ParameterError("Write the question after \\cost.")
-        show_cost(*cost_of(self._database, sql, self._options))
+        show_cost(self._database.preview(sql, **self._options))
 
     def _history(self, last: str) -> None:
         if last and not (last.isdecimal() and int(last)):
@@ -116,7 +117,7 @@ class Shell:
 
     def _recalled(self) -> list[str]:
         """Return the latest questions, each once; entries for added rows have none."""
-        asked = (" ".join(entry["sql"].split()) for entry in self._database.history()[-_RECALLED:])
+        asked = (" ".join(entry.sql.split()) for entry in self._database.history()[-_RECALLED:])
         return list(dict.fromkeys(filter(None, asked)))
 
 
@@ -262,48 +263,37 @@ def _relaxed(answer: DatabaseEstimate) -> str:
     )
 
 
-def cost_of(
-    database: Database, sql: str, asking: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the forecast of a question, and how much is used before it and would be after it."""
-    facts = database.status()
-    told = {name: facts[name] for name in ("used", "most answers for one point")}
-    found = database.cost(sql, **asking)
-    return found, {**told, "used after": database.used_after(sql, **asking)}
-
-
-def show_cost(found: Mapping[str, Any], used: Mapping[str, int]) -> None:
-    """Print what `cost_of` returns; of a server, which does not tell it, nothing is in `used`."""
+def show_cost(found: Cost) -> None:
+    """Print the forecast of a question in a few sentences."""
     _show_forecast(found)
-    if not used:
-        return
-    before, after = used["used"], used["used after"]
-    limit = used["most answers for one point"]
-    console.echo(
-        f"Used before it: {before} of {limit} answers where most was asked. After it: {after}."
-    )
+    if found.used_after is not None:
+        console.echo(
+            f"Used before it: {found.used} of {found.limit} answers where most was asked. After "
+            f"it: {found.used_after}."
+        )
 
 
-def _show_forecast(found: Mapping[str, Any]) -> None:
-    """Print the forecast of a question in one or two sentences."""
+def _show_forecast(found: Cost) -> None:
+    """Print what would become of a question, in one or two sentences."""
     from scumble.public.estimate import format_number
 
-    if found["status"] == "refused":
-        console.echo(f"It would be refused. {found['reason']}")
+    if found.status == "refused":
+        console.echo(f"It would be refused. {found.reason}")
         return
-    error = format_number(found["stderr"], found["stderr"])
-    spent = found["new numbers"]
-    price = {0: "nothing to pay", 1: "1 new number"}.get(spent, f"{spent} new numbers")
-    console.echo(f"It would be {found['status']}: standard error {error}, {price}.")
-    if found["status"] == "relaxed" and not found["distance"]:
+    error = format_number(found.stderr, found.stderr)
+    price = {0: "nothing to pay", 1: "1 new number"}.get(
+        found.charged, f"{found.charged} new numbers"
+    )
+    console.echo(f"It would be {found.status}: standard error {error}, {price}.")
+    if found.status == "relaxed" and not found.distance:
         console.echo("Its limits stay as asked; it is made of what was answered before.")
-    elif found["status"] == "relaxed":
-        what = f"What is counted instead: {found['answered']}. " if found["answered"] else ""
-        moved = f"Its limits moved by {found['distance']:.3g} of the ranges (the relaxation error)."
+    elif found.status == "relaxed":
+        what = f"What is counted instead: {found.answered}. " if found.answered else ""
+        moved = f"Its limits moved by {found.distance:.3g} of the ranges (the relaxation error)."
         console.echo(f"{what}{moved}")
-    for name, part in found.get("parts", {}).items():
-        error = format_number(part["stderr"], part["stderr"])
-        console.echo(f"  {name}: {part['status']}, standard error {error}")
+    for name, part in found.parts.items():
+        error = format_number(part.stderr, part.stderr)
+        console.echo(f"  {name}: {part.status}, standard error {error}")
 
 
 def show_status(reading: Database | DatabaseInspection) -> None:
@@ -311,54 +301,55 @@ def show_status(reading: Database | DatabaseInspection) -> None:
     facts = reading.status()
     console.echo(_promise(reading))
     printing.bullets([str(reading.guarantee)])
-    limit, share = facts["most answers for one point"], facts["share used"]
+    percent = f"{100 * facts.share_used:.0f} %"
     lines = {
-        "used": f"{facts['used']} of {limit} at the most asked-about point ({100 * share:.0f} %)",
-        **{name: f"{facts[name]:,}" for name in ("answered", "relaxed")},
-        "numbers given out": f"{facts['numbers given out']:,}",
+        "used": f"{facts.used} of {facts.limit} at the most asked-about point ({percent})",
+        "answered": f"{facts.answered:,}",
+        "relaxed": f"{facts.relaxed:,}",
+        "numbers given out": f"{facts.numbers:,}",
         **_batches(facts),
-        "tracker": f"{facts['tracker']}, over {_points(facts['points'])} points",
+        "tracker": f"{facts.tracker}, over {_points(facts.points)} points",
     }
-    for name, used in facts["analysts"].items():
-        lines[name] = f"{used} of {facts['quotas'][name]['most answers for one point']}"
+    for name, used in facts.analysts.items():
+        lines[name] = f"{used} of {facts.quotas[name].limit}"
     width = max(map(len, lines))
     for name, value in lines.items():
         console.echo(f"{name:<{width}}  {value}")
 
 
-def show_usage(found: Sequence[Mapping[str, Any]]) -> None:
+def show_usage(found: Sequence[Usage]) -> None:
     """Print what each analyst asked and was charged, and the quotas."""
     for each in found:
-        asked = each["answered"] + each["repeated"] + each["relaxed"]
+        asked = each.answered + each.repeated + each.relaxed
         quota = "no quota"
-        if each["epsilon"] is not None:
-            quota = f"quota {each['epsilon']:g}, {each['used']} of {each['most']} answers used"
-        name = each["analyst"] or "(no name)"
-        console.echo(f"{name}: questions {asked}, numbers {each['numbers']}, {quota}")
+        if each.epsilon is not None:
+            quota = f"quota {each.epsilon:g}, {each.used} of {each.limit} answers used"
+        name = each.analyst or "(no name)"
+        console.echo(f"{name}: questions {asked}, numbers {each.numbers}, {quota}")
     if not found:
         console.say("Nobody asked yet, and there is no quota.")
 
 
-def _batches(facts: Mapping[str, Any]) -> dict[str, str]:
+def _batches(facts: Status) -> dict[str, str]:
     """Return a line on how much of the promise is used in each batch, if there are several."""
-    used = facts["used in each batch"]
+    used = facts.used_in_batches
     few = [str(number) for number in used[:_SHOWN_BATCHES]]
     more = ["..."] if len(used) > _SHOWN_BATCHES else []
     line = f"{len(used)}, each with the promise; used in them: {', '.join(few + more)}"
     return {"batches": line} if len(used) > 1 else {}
 
 
-def show_history(entries: Sequence[Mapping[str, Any]]) -> None:
+def show_history(entries: Sequence[Event]) -> None:
     """Print a line for every entry of the journal."""
-    analysts = any(entry["analyst"] for entry in entries)
+    analysts = any(entry.analyst for entry in entries)
     head = ["entry", "time (UTC)", *(["analyst"] if analysts else []), "status", "question"]
     body = [
         [
-            str(entry["number"]),
-            entry["time"][:19].replace("T", " "),
-            *([entry["analyst"] or ""] if analysts else []),
-            entry["status"],
-            " ".join(entry["sql"].split()) or f"(rows of batch {entry['batch']})",
+            str(entry.number),
+            entry.time[:19].replace("T", " "),
+            *([entry.analyst or ""] if analysts else []),
+            entry.status,
+            " ".join(entry.sql.split()) or f"(rows of batch {entry.batch})",
         ]
         for entry in entries
     ]

@@ -43,6 +43,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import mechanisms
 from scumble.private.mechanism_metadata import ComparisonPreset
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions, Table
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import RowCounter
 from scumble.private.tables.rows import Rows
@@ -148,14 +149,10 @@ def compared(
 
 def _published(table: ListTable, choice: Choice, seed: int) -> Release:
     return publish(
-        table.source,
+        Table(table.source, table=table.table, basket=table.basket, order=table.order),
         table.schema,
         cast(Any, choice.mechanism),
-        table=table.table,
-        outside=table.outside,
-        basket=table.basket,
-        order=table.order,
-        seed=seed,
+        options=PublishOptions(outside=table.outside, seed=seed),
     )
 
 
@@ -201,7 +198,7 @@ def _baskets(table: ListTable, choice: Choice, seed: int) -> Judge:
     def judge(release: Release) -> Measured:
         found = {
             frozenset(codes[item] for item in key[0]): estimate.value
-            for key, estimate in release.top(k)
+            for key, estimate in release.baskets.top(k)
         }
         truths = {items: truth.count(items) for items in found}
         off = [abs(found[s] - n) / max(n, 1) for s, n in truths.items()]
@@ -243,7 +240,7 @@ def _strings(truth: StringTruth, labels: Sequence[Any], name: str, seed: int) ->
             )
             for each in asked
         ]
-        top = {tuple(codes[x] for x in key[0]) for key, _ in release.top(MOST_STRINGS)}
+        top = {tuple(codes[x] for x in key[0]) for key, _ in release.sequences.top(MOST_STRINGS)}
         return {
             "precision": len(wanted & top) / max(len(wanted), 1),
             "error of counts": _relative(values, [truth.counts[s] for s in asked], truth.sequences),

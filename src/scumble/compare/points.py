@@ -353,7 +353,7 @@ def _number(value: float) -> float | None:
 
 _DRAW = "scumble rows view -o rows.csv"
 # The flag of an option that has another name than the parameter, for a value of the parameter.
-_FLAGS = {("adaptive", False): "uniform", ("several", "compound"): "compound"}
+_FLAGS: dict[tuple[str, object], str] = {("adaptive", False): "uniform", ("joint", True): "joint"}
 
 
 def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mapping[str, Any]) -> str:

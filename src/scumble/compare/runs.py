@@ -37,6 +37,7 @@ from scumble.private.engines.interrupts import interrupts_blocked
 from scumble.private.mechanism import mechanisms
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.public.release import Release
 
 
@@ -121,7 +122,12 @@ class Runner:
         _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
         with portion(0, _PUBLISHING):
-            release = publish(self._rows, self.material.schema, choice.mechanism, seed=seed)
+            release = publish(
+                self._rows,
+                self.material.schema,
+                choice.mechanism,
+                options=PublishOptions(seed=seed),
+            )
         share, half, intervals = None, None, 0
         with portion(_PUBLISHING, 1):
             if choice.of_rows:
@@ -150,7 +156,7 @@ class Runner:
 
     def _counted_in_rows(self, release: Release, seed: int) -> Floats:
         """Return the answers of as many synthetic rows as the release says there are."""
-        drawn = release.rows(seed=seed)
+        drawn = release.synthetic.rows(seed=seed)
         schema = self.material.schema.select(drawn.column_names)
         codes = {name: schema[name].encode(drawn[name])[0] for name in schema.names}
         found = TrueTable(schema, codes, drawn.num_rows).answers(self.material.queries)

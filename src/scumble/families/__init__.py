@@ -110,6 +110,11 @@ def verb_classes(verb: str) -> list[Any]:
     ]
 
 
+def view_mechanisms(view: str) -> list[str]:
+    """Return the names of the mechanisms whose releases have a view."""
+    return [name for family in families().values() for name in family.views.get(view, ())]
+
+
 def evidence_reader(kind: str) -> ModuleType:
     """Return the module that answers from a kind of evidence that one family writes."""
     return load(_find_family(kind, "evidence"), "read")

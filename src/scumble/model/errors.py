@@ -6,6 +6,7 @@ The error tree, with the exit code of each class on the command line:
     ScumbleError              1   base of all errors that scumble raises on purpose; what the system
                                   refuses while a result is written ends with 1 in all classes
     ├── ParameterError        2   a parameter of a mechanism or function is not allowed
+    │   └── MissingViewError  2   a release cannot do this, though others can
     ├── SchemaError           3   a schema is invalid, or lacks a requested attribute
     ├── SourceError           4   a table cannot be read
     │   ├── ChangedError      4   a table changed while it was read
@@ -52,6 +53,10 @@ class ParameterError(ScumbleError, ValueError):
         dialect = current_dialect()
         sentence = f"{dialect.subject(owner, parameter)} must be {allowed}."
         return cls(f"{sentence} Got {dialect.given(given)} instead.")
+
+
+class MissingViewError(ParameterError, AttributeError):
+    """A release cannot do what releases by other mechanisms can: it lacks a view of theirs."""
 
 
 class SchemaError(ScumbleError, ValueError):

@@ -29,7 +29,8 @@ class Family:
     for them); `designs` the kinds of measurements, and their classes in `design` and `read`;
     `verbs` the methods of a release besides `answer` that a class in `read` has which is not the
     reader of a design; `channels` the kinds of channels of records, or of laws of multisets in
-    them.
+    them; `views` the attributes that releases of some of its mechanisms have and others lack
+    (`public/views.py`), with the names of these mechanisms.
     """
 
     order: int
@@ -40,3 +41,4 @@ class Family:
     designs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     verbs: Mapping[str, str] = field(default_factory=dict)
     channels: Sequence[str] = ()
+    views: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from scumble.private.mechanism import Mechanism, Publisher, create
 from scumble.private.perturbation.guarantees import LOUD as LOUD
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning, plus_minus
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.private.recommend import TYPICAL_ROWS as TYPICAL
 from scumble.public.estimate import Estimate
 
@@ -109,7 +110,7 @@ def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     codes = -(-made[asked].size // (_PARTS if isinstance(mechanism, Publisher) else 10))
     first = (made[asked].size - codes) // 2
     made_up = _rows(made, asked, first, codes, min(rows, _MOST_ROWS))
-    release = publish(made_up, made, plain, seed=_SEED)
+    release = publish(made_up, made, plain, options=PublishOptions(seed=_SEED))
     where = f'"{asked}" BETWEEN {first} AND {first + codes - 1}'
     if isinstance(mechanism, Publisher):
         where += " AND half = 0"

@@ -263,6 +263,8 @@ def named_mechanism(name: str) -> type[Mechanism]:
 def create(name: str, **parameters: Any) -> Mechanism:
     """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
     mechanism = named_mechanism(name)
+    if parameters.get("several") in ("each", "compound"):  # what `joint` was before
+        parameters["joint"] = parameters.pop("several") == "compound"
     known = [p for p in signature(mechanism.__init__).parameters.values() if p.name != "self"]
     names = [p.name for p in known]
     unknown = [given for given in parameters if given not in names]

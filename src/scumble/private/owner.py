@@ -173,6 +173,15 @@ class OwnedRelease(Release):
         self.book = place
         return saved
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._unsaved_record:
+            raise ReleaseError(
+                "This release can be continued, and its private record would be lost. Save it "
+                "first, then pickle it."
+            )
+        restore, (kind, packed, _) = super().__reduce__()
+        return restore, (kind, packed, {"book": self.book})
+
     def _record_place(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
         if self.book is None:
             if book is not None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any
 
 from scumble.families import load
 from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
@@ -34,11 +33,12 @@ from scumble.private.mechanism import Mechanism, Publisher, Summary, protect_uni
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
+from scumble.private.publish_options import DEFAULTS, PublishOptions, Table
 from scumble.private.recommend import TYPICAL_ROWS, Recommendation, recommend
 from scumble.private.sampling.source import Keystream, check_seed
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
-from scumble.private.tables.rows import Outside, Rows
+from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import Source
 from scumble.public.archive.relations import check_can_write_linked
 from scumble.public.manifest import refuse_seeded
@@ -61,55 +61,6 @@ CHOSEN = "chosen by recommend"  # with the reason
 KEYED = "keyed by unit of work: a unit that is read again draws the same noise"
 
 
-class PublishKeywords(TypedDict, total=False):
-    """Keyword arguments of `publish` for one table and for several, for type checkers."""
-
-    outside: Outside
-    reveal: bool
-    seed: int | None
-    ledger: Ledger | str | Path | None
-    part: Any
-    sample: float | None
-    basket: str | None
-    order: str | None
-    jobs: int
-    engine: Spark | None
-    progress: Callable[[int], None] | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishOptions:
-    """How to read and charge a table: the keyword arguments of `publish`, with its defaults."""
-
-    table: str | None = None
-    query: str | None = None
-    outside: Outside = "error"
-    reveal: bool = False
-    seed: int | None = None
-    ledger: Ledger | str | Path | None = None
-    part: Any = None
-    sample: float | None = None
-    basket: str | None = None
-    order: str | None = None
-    jobs: int = 1
-    engine: Spark | None = None
-    progress: Callable[[int], None] | None = None
-
-
-@overload
-def publish(
-    source: Mapping[str, Any],
-    schema: Mapping[str, Schema | str | Path],
-    mechanism: Mechanism,
-    *,
-    keys: Mapping[str, str],
-    children: Mapping[str, Sequence[str]] | None = None,
-    table: Mapping[str, str] | None = None,
-    query: Mapping[str, str] | None = None,
-    to: str | None = None,
-    **keywords: Unpack[PublishKeywords],
-) -> LinkedRelease: ...
-@overload
 def publish(
     source: Any,
     schema: Schema | str | Path,
@@ -117,73 +68,39 @@ def publish(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    table: str | None = None,
-    query: str | None = None,
+    options: PublishOptions = DEFAULTS,
+    ledger: Ledger | str | Path | None = None,
     to: str | None = None,
-    **keywords: Unpack[PublishKeywords],
-) -> OwnedRelease: ...
-@show_keywords(PublishOptions)
-def publish(
-    source: Any,
-    schema: Schema | str | Path | Mapping[str, Schema | str | Path],
-    mechanism: Mechanism | None = None,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    keys: Mapping[str, str] | None = None,
-    children: Mapping[str, Sequence[str]] | None = None,
-    table: str | Mapping[str, str] | None = None,
-    query: str | Mapping[str, str] | None = None,
-    to: str | None = None,
-    **keywords: Unpack[PublishKeywords],
-) -> OwnedRelease | LinkedRelease:
+) -> OwnedRelease:
     """Publish a private table and return the release.
 
-    `source` is a path (CSV, Parquet, DuckDB with `table`), the address of a database
-    (`postgresql://...` or `sqlite:///...`, with `table` or a SELECT as `query`), any table that
-    speaks Arrow, or with `engine` a Spark DataFrame. `schema` is a `Schema` or the path of one.
+    `source` is a path (CSV, Parquet), any table that speaks Arrow, or a `Table` that says what is
+    read of a DuckDB file or of a database (`postgresql://...` or `sqlite:///...`), or how; with an
+    engine, a Spark DataFrame. `schema` is a `Schema` or the path of one.
     Give either `mechanism` or `epsilon`, with `delta` if you like: then `recommend` chooses what
     answers questions best, hiding what the rows of a person say, and the release tells which
     method it is, and why.
-    `outside` says what happens to a row with a value outside its domain: "error" names the row,
-    "drop" leaves it out, "missing" makes the value missing. `reveal` allows private values in error
-    messages, for the owner's eyes. `seed` makes the release repeatable and NOT PRIVATE: for tests.
-    `ledger` is the owner's ledger, which is charged before anything is read but the number of rows,
-    which `recommend` uses where the release tells it. With `part`, a value
-    of the column by which the ledger knows parts of the table, only that part is read and charged.
-    `sample` is the share of people to draw in secret: the promise is stronger, and answers, which
-    are about the whole table, allow for it. `basket` names the column by which rows with one item
-    each are grouped into rows with lists, in the order of the column `order`. `jobs` is the number
-    of processes that read and perturb rows, and `engine` a cluster that does it, `Spark(session)`;
-    the release does not depend on them. `to` is the address of a table,
-    `postgresql://user@host/database/schema.name` or `sqlite:///file.db/name`, to which the release
-    is saved; that it can be is checked before anything is charged. `progress` is called with the
-    number of rows read.
-
-    Several tables about the same people, as dicts of sources and schemas with that of the people
-    first, are published by Synthesis. `keys` names the identifier of people in each, `children` the
-    columns of the others with those of the person that they depend on (all, if it is left out).
-    `table` and `query` are dicts then; `sample`, `part`, `basket`, `order`, `engine` are for one.
+    `options` say how the table is read. `ledger` is the owner's ledger, which is charged before
+    anything is read but the number of rows, which `recommend` uses where the release tells it. `to`
+    is the address of a table, `postgresql://user@host/database/schema.name` or
+    `sqlite:///file.db/name`, to which the release is saved; that it can be is checked before
+    anything is charged.
     """
     _check_choice(mechanism, epsilon, delta)
-    options = take_options("publish", PublishOptions, keywords)
-    if isinstance(source, Mapping) or keys is not None or children is not None:
-        if mechanism is None:
-            raise ParameterError(
-                f"Several tables are published by Synthesis: give it instead of {named('epsilon')}."
-            )
-        links = {"keys": keys, "children": children, "named": table, "queries": query}
-        return _linked(source, schema, mechanism, options, to, links)
-    options = replace(options, table=_of_one("table", table), query=_of_one("query", query))
-    known = _load_schema(schema)
+    check_options("publish", options)
+    if isinstance(source, Mapping):
+        raise ParameterError.of(
+            "publish", "source", "one table; publish_linked takes several", source
+        )
+    table, known = Table.of(source), _load_schema(schema)
     chosen = None
     if mechanism is None:
-        source, options, chosen = _choose(source, known, options, epsilon, delta)
+        table, chosen = _choose(table, known, options, epsilon, delta)
         mechanism = chosen.mechanism()
     facts = {} if chosen is None else {CHOSEN: chosen.reason}
     mechanism = protect_unit(mechanism, known)
     run = partial(_published, mechanism, facts=facts)
-    [release] = _run(source, known, mechanism, options, run, to)
+    [release] = _run(table, known, mechanism, options, ledger, run, to)
     if chosen is not None:
         said = f"The method {chosen.method} was chosen by scumble.recommend. {chosen.reason}"
         release.remarks = (said, *release.remarks)
@@ -192,17 +109,56 @@ def publish(
     return release
 
 
+def publish_linked(
+    sources: Mapping[str, Any],
+    schemas: Mapping[str, Schema | str | Path],
+    mechanism: Mechanism,
+    *,
+    keys: Mapping[str, str],
+    children: Mapping[str, Sequence[str]] | None = None,
+    options: PublishOptions = DEFAULTS,
+    ledger: Ledger | str | Path | None = None,
+    to: str | None = None,
+) -> LinkedRelease:
+    """Publish several tables about the same people by Synthesis, and return their releases.
+
+    `sources` and `schemas` have the tables by name, that of the people first. `keys` names the
+    identifier of people in each, `children` the columns of the others with those of the person that
+    they depend on (all, if it is left out). The other parameters are those of `publish`.
+    """
+    check_options("publish_linked", options)
+    given: object = sources
+    if not isinstance(given, Mapping):
+        allowed = "a dict of tables by name, the people first"
+        raise ParameterError.of("publish_linked", "sources", allowed, given)
+    tables = {name: Table.of(each) for name, each in sources.items()}
+    for each in (options, *tables.values()):
+        for name, reason in _FOR_ONE_TABLE.items():
+            if getattr(each, name, None) is not None:
+                sentence = f"Several tables are published without {named(name)}: {reason}."
+                raise ParameterError(sentence)
+    if to is not None:
+        refuse_seeded(options.seed is not None, insecure=False)
+        check_can_write_linked(to, list(tables))
+    link = load("synthesis", "publish").publish_linked
+    release: LinkedRelease = link(
+        tables, schemas, mechanism, options, ledger, publish, keys=keys, children=children
+    )
+    if to is not None:
+        release.save(to)
+    return release
+
+
+def check_options(owner: str, options: object) -> None:
+    """Refuse options that are none."""
+    if not isinstance(options, PublishOptions):
+        raise ParameterError.of(owner, "options", "PublishOptions(...)", options)
+
+
 def _load_schema(schema: Any) -> Schema:
     if not isinstance(schema, (Schema, str, Path)):
         raise ParameterError.of("publish", "schema", "a Schema or the path of one", schema)
     return schema if isinstance(schema, Schema) else Schema.load(schema)
-
-
-def _of_one(name: str, given: str | Mapping[str, str] | None) -> str | None:
-    """Return a parameter of one table, which has a dict for several."""
-    if isinstance(given, Mapping):
-        raise ParameterError.of("publish", name, "a text for one table", given)
-    return given
 
 
 def _check_choice(mechanism: object, epsilon: float | None, delta: float | None) -> None:
@@ -225,29 +181,28 @@ def _check_choice(mechanism: object, epsilon: float | None, delta: float | None)
 
 
 def _choose(
-    source: Any, schema: Schema, options: PublishOptions, epsilon: Any, delta: float | None
-) -> tuple[Any, PublishOptions, Recommendation]:
-    """Return the recommended method, and the source with its options: one that was opened here is
-    the table.
+    table: Table, schema: Schema, options: PublishOptions, epsilon: Any, delta: float | None
+) -> tuple[Table, Recommendation]:
+    """Return the recommended method, and the table, which may have been opened here.
 
     The choice depends on nothing private: on the number of rows only where the release tells it.
     """
     rows = None
-    if _tells_rows(schema, options):
-        source = open_source(source, table=options.table, query=options.query)
-        options = replace(options, table=None, query=None)
-        rows = count_rows(source, schema)
+    if _tells_rows(schema, table, options):
+        opened = open_source(table.source, table=table.table, query=table.query)
+        table = Table(opened)
+        rows = count_rows(opened, schema)
     best = recommend(schema, rows=rows or TYPICAL_ROWS, epsilon=epsilon, delta=delta).best
     if rows is None:
         for_rows = f"The number of rows is not used: it was chosen for {TYPICAL_ROWS:,} rows."
         best = replace(best, reason=f"{best.reason} {for_rows}")
-    return source, options, best
+    return table, best
 
 
-def _tells_rows(schema: Schema, options: PublishOptions) -> bool:
+def _tells_rows(schema: Schema, table: Table, options: PublishOptions) -> bool:
     """Whether a release that hides what the rows of a person say tells how many rows there are."""
     person = None if schema.unit is None else schema.unit.person
-    whole = options.part is None and options.sample is None and options.basket is None
+    whole = table.part is None and options.sample is None and table.basket is None
     counted = options.engine is None  # a cluster would have to read the table for it
     return person is None and whole and counted and options.outside != "drop"
 
@@ -275,40 +230,13 @@ def _published(
         return [_owned(mechanism, evidence, rows, noise, folder, facts)]
 
 
-def _linked(
-    source: Any,
-    schema: Any,
-    mechanism: Mechanism,
-    options: PublishOptions,
-    to: str | None,
-    links: Mapping[str, Any],
-) -> LinkedRelease:
-    """Publish several tables; `links` says how they are read and joined."""
-    if not isinstance(source, Mapping):
-        raise ParameterError(
-            f"{named('keys')} and {named('children')} are for several tables: give a dict of them "
-            "by name."
-        )
-    defaults = PublishOptions()
-    for name, reason in _FOR_ONE_TABLE.items():
-        if getattr(options, name) != getattr(defaults, name):
-            raise ParameterError(f"Several tables are published without {named(name)}: {reason}.")
-    if to is not None:
-        refuse_seeded(options.seed is not None, insecure=False)
-        check_can_write_linked(to, list(source))
-    publish_linked = load("synthesis", "publish").publish_linked
-    release: LinkedRelease = publish_linked(source, schema, mechanism, options, publish, **links)
-    if to is not None:
-        release.save(to)
-    return release
-
-
 def publish_views(
     source: Any,
     schema: Schema | str | Path,
     views: Mapping[int, Publisher],
     perturb: Callable[[Rows, Keystream, Mapping[int, Path]], Mapping[int, Evidence]],
     options: PublishOptions,
+    ledger: Ledger | str | Path | None,
 ) -> list[OwnedRelease]:
     """Publish several nested views in one pass over the rows, and return one release for each.
 
@@ -329,14 +257,16 @@ def publish_views(
 
     known = _load_schema(schema)
     protect_unit(views[max(views)], known)
-    return _run(source, known, views[max(views)], options, run)
+    check_options("publish_levels", options)
+    return _run(Table.of(source), known, views[max(views)], options, ledger, run)
 
 
 def _run(
-    source: Any,
+    table: Table,
     schema: Schema,
     mechanism: Mechanism,
     options: PublishOptions,
+    to_charge: Ledger | str | Path | None,
     run: Callable[[Rows, Keystream], list[OwnedRelease]],
     to: str | None = None,
 ) -> list[OwnedRelease]:
@@ -348,20 +278,21 @@ def _run(
     mechanism.check_reading(options.outside)
     check_seed(options.seed)
     check_jobs("publish", options.jobs)
-    ledger = None if options.ledger is None else open_ledger(options.ledger)
-    sample = _sample(mechanism, options)
-    part = _part(known, ledger, options.part)
+    ledger = None if to_charge is None else open_ledger(to_charge)
+    sample = _sample(mechanism, table, options)
+    part = _part(known, ledger, table.part)
     if to is not None:
         check_address(to, mechanism, known, seeded=options.seed is not None)
     with _cluster(options) as cluster:
+        source = table.source
         if cluster is not None:
-            source = cluster.source(source, _columns(known, options))
+            source = cluster.source(source, _columns(known, table))
         read = open_source(
             source,
-            table=options.table,
-            query=options.query,
-            basket=options.basket,
-            order=options.order,
+            table=table.table,
+            query=table.query,
+            basket=table.basket,
+            order=table.order,
             lists=[each.name for each in known.lists],
             person=getattr(mechanism, "person", None),
             part=part,
@@ -415,14 +346,14 @@ def _cluster(options: PublishOptions) -> AbstractContextManager[SparkExecutor | 
     return options.engine.opened()
 
 
-def _columns(schema: Schema, options: PublishOptions) -> set[str]:
+def _columns(schema: Schema, table: Table) -> set[str]:
     """Return the columns of a table that may be read."""
     based = {base.name for each in schema if (base := schema.derived_from(each.name))}
     own = {each.name for each in schema} | based
-    return own | {each for each in (options.basket, options.order) if each is not None}
+    return own | {each for each in (table.basket, table.order) if each is not None}
 
 
-def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
+def _sample(mechanism: Mechanism, table: Table, options: PublishOptions) -> Sample | None:
     """Return how people are drawn, if they are; refuse where no proof holds."""
     if options.sample is None:
         return None
@@ -447,7 +378,7 @@ def _sample(mechanism: Mechanism, options: PublishOptions) -> Sample | None:
             f"{setting('neighbours', 'add_remove')}, or one row per person without "
             f"{named('person')}."
         )
-    if options.outside == "drop" or options.part is not None:
+    if options.outside == "drop" or table.part is not None:
         raise PromiseError(
             "If people are replaced, the number of rows to draw from must be public, and here the "
             f"values decide it: use {setting('neighbours', 'add_remove')}."

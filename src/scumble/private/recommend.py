@@ -895,7 +895,7 @@ def _for_tables(case: _Case, _: Any) -> _Found:
 
 def _for_rows(case: _Case, queries: Any) -> _Found:
     """Choose what rows are drawn from."""
-    rows = "draw rows from it by release.rows() or `scumble rows`"
+    rows = "draw rows from it by release.synthetic.rows() or `scumble rows`"
     found = []
     if len(case.names) > 1:
         found += _synthesis(case, rows) if case.gaussian else []

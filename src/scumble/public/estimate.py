@@ -8,30 +8,31 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
 from scumble.model.notebook import format_label, html_notes, html_table, text_table
+from scumble.public.frames import LEVEL as LEVEL
+from scumble.public.frames import Frames
+from scumble.public.plot.groups import draw_groups
+from scumble.public.tabulated_laws import portable_law
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
+    from matplotlib.figure import Figure
 
 Given = TypeVar("Given", bound="Estimate")
 
-LEVEL = 0.95
 NO_ROWS = "no rows"
 FEW_PEOPLE = "too few people"
 UNDEFINED = "undefined"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
-_FIELDS = (*_NUMBERS, *_BOUNDS, "level", "method", "notes")
+_FIELDS = (*_NUMBERS, *_BOUNDS, "level", "reason", "method", "notes")
 _MOST_LINES = 60
 
 
@@ -160,12 +161,14 @@ class Scaled:
         return min(ends), max(ends)
 
 
-@dataclass(frozen=True, repr=False)
-class Estimate:
+@dataclass(frozen=True, repr=False, eq=False)
+class Estimate(Frames):
     """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`.
 
     `method` says how it was computed, and `notes` what should be known about it. `alias` is the
-    name that the question gave it by AS.
+    name that the question gave it by AS. `float`, `round` and `format` take the value alone. Two
+    estimates are equal if they are the same answer, with the same law; their values are not
+    compared, nor with a number, because the difference may be noise.
     """
 
     value: float
@@ -216,6 +219,20 @@ class Estimate:
         return ""
 
     @property
+    def reason(self) -> str:
+        """Why there is no value ("too few people", "no rows", "undefined"); empty if there is one.
+
+        `value` is NaN then, and None in dictionaries and frames.
+        """
+        if not math.isnan(self.value):
+            return ""
+        if self.status_label == "not answered":
+            return self.status_label
+        if isinstance(self.law, Undefined):
+            return UNDEFINED
+        return NO_ROWS if isinstance(self.law, Unknown) else FEW_PEOPLE
+
+    @property
     def counted_instead(self) -> str:
         """The condition whose answer this is, if a database answered another one than asked."""
         return ""
@@ -248,10 +265,63 @@ class Estimate:
         bounds = self.bounds or (math.nan, math.nan)
         numbers |= dict(zip(_BOUNDS, (*bounds, *self.noise_interval(level)), strict=True))
         finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
-        return {**finite, "level": level, "method": self.method, "notes": list(self.notes)}
+        return {
+            **finite,
+            "level": level,
+            "reason": self.reason or None,
+            "method": self.method,
+            "notes": list(self.notes),
+        }
+
+    def to_arrow(self, level: float = LEVEL) -> pa.Table:
+        """Return one row with the columns of `to_dict`; the value is named by AS, if it is."""
+        return Estimates([], [((), self)], aliases=[self.alias]).to_arrow(level)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A law that is computed from the release is pickled as its intervals at some levels."""
+        return {**self.__dict__, "law": portable_law(self)}
 
     def __float__(self) -> float:
         return float(self.value)
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self.value), digits)
+
+    def __format__(self, form: str) -> str:
+        if not form:
+            return str(self)
+        return self.reason or format(float(self.value), form)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Real):
+            raise self._incomparable("==")
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[object, ...]:
+        return tuple(getattr(self, each.name) for each in fields(self) if each.compare)
+
+    def __lt__(self, other: object) -> bool:
+        raise self._incomparable("<")
+
+    def __le__(self, other: object) -> bool:
+        raise self._incomparable("<=")
+
+    def __gt__(self, other: object) -> bool:
+        raise self._incomparable(">")
+
+    def __ge__(self, other: object) -> bool:
+        raise self._incomparable(">=")
+
+    def _incomparable(self, operator: str) -> TypeError:
+        return TypeError(
+            f"An estimate is not compared by {operator}: it differs from the truth by noise. "
+            "Compare the limits of its interval(), or its value alone by float(estimate)."
+        )
 
     # Arithmetic with plain numbers, where the law of the result is known. Two estimates may share
     # noise, so that the law of their sum is not theirs to tell.
@@ -377,7 +447,7 @@ class GroupingColumn:
         return found
 
 
-class Grouped:
+class Grouped(Frames):
     """The group columns of an answer, as frames and as printed tables have them."""
 
     types: tuple[tuple[str, pa.DataType], ...]
@@ -473,24 +543,43 @@ class Estimates(Grouped):
         return {name: value for name, value in fields.items() if name not in _FIELDS}
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
+        """Return the groups with the columns of `Estimate.to_dict`.
+
+        The value has the name that the question gave it by AS, unless another column has that name.
+        """
         records = self.to_dicts(level)
-        fields = [
+        columns = [
             *self.frame_types(self._columns),
             *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS)),
-        ]
-        fields += [
             ("level", pa.float64()),
+            ("reason", pa.string()),
             ("method", pa.string()),
             ("notes", pa.list_(pa.string())),
             *((name, pa.scalar(value).type) for name, value in self._more.items()),
         ]
-        return pa.Table.from_pylist(records, schema=pa.schema(fields))
+        table = pa.Table.from_pylist(records, schema=pa.schema(columns))
+        names = [name for name, _ in columns]
+        if self.alias and self.alias not in names:
+            names[names.index("value")] = self.alias
+        return table.rename_columns(names)
 
-    def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
-        return to_pandas(self.to_arrow(level))
+    def plot(self, level: float = LEVEL) -> Figure:
+        """Return a figure of all groups: a point for each value, a line for its interval.
 
-    def to_polars(self, level: float = LEVEL) -> polars.DataFrame:
-        return to_polars(self.to_arrow(level))
+        Groups without a value say why. It needs matplotlib: install scumble[plot].
+        """
+        level = check_level(level)
+        return draw_groups(
+            [", ".join(self.labels(key)) for key, _ in self.rows],
+            [each.value for _, each in self.rows],
+            [each.interval(self.shown_level(level)) for _, each in self.rows],
+            [each.reason for _, each in self.rows],
+            f"{self.alias or 'value'}, with intervals of {100 * self.shown_level(level):.6g} %",
+        )
+
+    def shown_level(self, level: float) -> float:
+        """Return the level of each interval, if all together are to hold at `level`."""
+        return level
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and rows of a formatted table; of many groups, the first and last."""
@@ -568,31 +657,6 @@ class Estimates(Grouped):
         return html_table(*self._cells(), self.text_columns) + html_notes(self.notes)
 
 
-def to_pandas(table: pa.Table) -> pandas.DataFrame:
-    """Return an Arrow table as a data frame of pandas."""
-    try:
-        frame: pandas.DataFrame = table.to_pandas()
-    except ModuleNotFoundError:
-        raise _not_installed("pandas") from None
-    return frame
-
-
-def to_polars(table: pa.Table) -> polars.DataFrame:
-    """Return an Arrow table as a data frame of polars."""
-    try:
-        import polars
-    except ModuleNotFoundError:
-        raise _not_installed("polars") from None
-    frame: polars.DataFrame = polars.DataFrame(polars.from_arrow(table))
-    return frame
-
-
-def _not_installed(package: str) -> ScumbleError:
-    """Return the error for a data frame of a package that is not there."""
-    sentence = f"to_{package}() needs {package}, which is not installed: use to_arrow()."
-    return ScumbleError(sentence)
-
-
 def number_headers(level: float, bounded: bool = False, alias: str = "") -> list[str]:
     """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone."""
     noise, limits = ["noise alone"] if bounded else [], f"{100 * level:.6g} %"
@@ -616,14 +680,9 @@ def table_row(
 
 
 def format_value(estimate: Estimate) -> str:
-    """Format the value of an estimate. NaN stands for NULL: with `Undefined` it is a formula that
-    has no value, with `Unknown` the sum or average of no rows, with another law a number that too
-    few people tell.
-    """
-    if math.isnan(estimate.value) and estimate.status_label != "not answered":
-        if isinstance(estimate.law, Undefined):
-            return UNDEFINED
-        return NO_ROWS if isinstance(estimate.law, Unknown) else FEW_PEOPLE
+    """Format the value of an estimate, or the reason why there is none."""
+    if estimate.reason and estimate.reason != estimate.status_label:
+        return estimate.reason
     return format_number(estimate.value, estimate.stderr)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +27,7 @@ from scumble.public.estimate import (
     Unknown,
     format_number,
     format_value,
-    to_pandas,
-    to_polars,
 )
-
-if TYPE_CHECKING:
-    import pandas
 
 _MOST_LINES = 60
 _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less time than Arrow
@@ -164,13 +159,6 @@ class EstimateTable(Grouped):
                 columns[name] = pa.array([each[item][field] for each in records], pa.float64())
         columns["level"] = pa.array([self.shown_level(level)] * len(self.rows), pa.float64())
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
-
-    def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
-        return to_pandas(self.to_arrow(level))
-
-    def to_polars(self, level: float = LEVEL) -> Any:
-        """Return the table as a data frame of polars."""
-        return to_polars(self.to_arrow(level))
 
     def header(self, level: float = LEVEL) -> list[str]:
         """Return the column headers of a formatted table."""

@@ -1,4 +1,4 @@
-"""Release: what was published, what is promised about it, and `answer`.
+"""Release: what was published, what is promised about it, and `ask`.
 
 A release is saved as a folder: `manifest.json` and its Parquet files, each with a checksum. The
 checksums detect damage and careless edits. They are not a signature: anyone who can write to the
@@ -9,43 +9,48 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from scumble.families import verb_classes
 from scumble.model.errors import ParameterError, ReleaseError
 from scumble.model.evidence.evidence import Evidence
-from scumble.model.laws.base import check_level
 from scumble.model.notebook import html_list
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.privacy.sampling import SAMPLED
 from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
-from scumble.model.stored import DAMAGED
 from scumble.public.archive import archive
+from scumble.public.asking import Asking
 from scumble.public.close_categories import queryable
-from scumble.public.estimate import LEVEL, Estimate, Estimates
+from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
 from scumble.public.manifest import Manifest
 from scumble.public.sandbox import OPEN, PLANNED, Sandbox
+from scumble.public.views import (
+    BasketView,
+    HistogramView,
+    KeyView,
+    MarginalView,
+    SequenceView,
+    SyntheticView,
+    missing_view,
+    readable_data,
+)
 
 if TYPE_CHECKING:
     from scumble.families.generalise.read import GeneralisedRows
     from scumble.public.release_answers import ReleaseAnswers
     from scumble.public.sql.select_plan import SelectPlan
-    from scumble.public.synthesis.release_rows import DrawnRows
 
 
 @dataclass(repr=False)
-class Release:
-    """A published view or summary. `release.answer("SELECT COUNT(*) FROM t WHERE ...")`.
+class Release(Asking):
+    """A published view or summary. `release.ask("SELECT COUNT(*) FROM t WHERE ...")`.
 
     `folder` holds its Parquet files; a `temporary` folder is removed together with the object.
     `remarks` are for the owner who published it and are not saved.
@@ -72,7 +77,7 @@ class Release:
     def evidence(self) -> Evidence:
         return self.manifest.evidence
 
-    def answer(
+    def ask(
         self,
         sql: str | Query | SelectPlan,
         *,
@@ -85,10 +90,12 @@ class Release:
         by name, as paths or data frames, for joins and conditions such as `IN (SELECT ... FROM
         name)`. `clamp` cuts counts to the range of possible counts, which introduces a bias.
         """
-        with one_question(), _readable_data():
+        with one_question(), readable_data():
             return self._answers(tables).answer(sql, clamp)
 
-    def answer_many(
+    answer = ask
+
+    def ask_many(
         self,
         questions: Iterable[str | Query],
         *,
@@ -97,86 +104,63 @@ class Release:
     ) -> list[Estimate | Estimates | EstimateTable]:
         """Answer many questions, in their order, with few passes over the published data."""
         if isinstance(questions, (str, bytes, Query)) or not isinstance(questions, Iterable):
-            raise ParameterError.of("answer_many", "questions", "a list of questions", questions)
+            raise ParameterError.of("ask_many", "questions", "a list of questions", questions)
         return self._answers(tables).answer_many(list(questions), clamp)
 
-    def marginal(
-        self, names: Sequence[str], *, nonnegative: bool = False, integers: bool = False
-    ) -> pa.Table:
-        """Return the estimated counts of all cells of some attributes, from a release of marginals.
-
-        `nonnegative` fits consistent tables without negative cells, and `integers` rounds the
-        counts and preserves their total. Both introduce a bias; `answer` uses neither.
-        """
-        self._check_whole("marginal")
-        return self._answers().marginal(names, nonnegative=nonnegative, integers=integers)
-
-    def sorted_counts(self, level: float = LEVEL) -> pa.Table:
-        """Return the counts of a histogram in falling order, with limits that hold for all ranks
-        at once. Which cell has a rank is not told.
-        """
-        self._check_whole("sorted_counts")
-        check_level(level)
-        reader = self._reader_with("sorted_counts")
-        if reader is None:
-            raise ReleaseError(
-                "Sorted counts are read from a release by Histogram; this is another."
-            )
-        counts: pa.Table = reader.sorted_counts(level)
-        return counts
-
-    def rows(self, n: int | None = None, *, seed: int | None = None) -> pa.Table:
-        """Return `n` synthetic rows drawn from the noisy counts, by default about as many as the
-        private table has. They cost no privacy; no interval holds for what is computed from them.
-        """
-        from scumble.public.synthesis.release_rows import drawn
-
-        return drawn(self._synthetic, n, seed)
-
-    def quality(self, rows: pa.Table) -> pa.Table:
-        """Return how far synthetic rows are from the noisy tables, never from the data."""
-        return self._synthetic.quality(rows)
+    answer_many = ask_many
 
     @property
-    def _synthetic(self) -> DrawnRows:
+    def baskets(self) -> BasketView:
+        """The most frequent sets of items and their rules, of a release by baskets or diffpart."""
+        return BasketView(self._view_reader("baskets", "rules"), self.manifest.left_out())
+
+    @property
+    def sequences(self) -> SequenceView:
+        """Frequent strings and what comes next, of a release by sequences or trajectories."""
+        return SequenceView(self._view_reader("sequences", "next"), self.manifest.left_out())
+
+    @property
+    def keys(self) -> KeyView:
+        """The most frequent keys, of a release by keys."""
+        reader = self._view_reader("keys", "top")
+        if hasattr(reader, "rules") or hasattr(reader, "next"):
+            raise missing_view("keys")
+        return KeyView(reader, self.manifest.left_out())
+
+    @property
+    def synthetic(self) -> SyntheticView:
+        """Synthetic rows, of a release of counts."""
         self._check_whole("rows")
-        with _readable_data():
-            return self._answers().synthetic_rows()
+        with readable_data():
+            return SyntheticView(self._answers().synthetic_rows())
 
-    def next(self, context: Sequence[Any] = ()) -> pa.Table:
-        """Return the probability of each value after `context`, and of the end (null)."""
-        with _readable_data():
-            table: pa.Table = self._list_reader("next").next(context)
-        return table
+    @property
+    def marginals(self) -> MarginalView:
+        """Whole tables of counts, of a release by marginals, fourier or datacube."""
+        self._check_whole("marginal")
+        self._view_reader("marginals", "marginal")
+        return MarginalView(self._answers())
 
-    def top(self, k: int, *, length: int | None = None) -> Estimates:
-        """Return the `k` most frequent sets, strings or keys, of `length` values if given."""
-        with _readable_data():
-            estimates: Estimates = self._list_reader("top").top(k, length=length)
-        estimates.about += self.manifest.left_out()
-        return estimates
+    @property
+    def histogram(self) -> HistogramView:
+        """Counts in falling order, of a release by histogram."""
+        self._check_whole("sorted_counts")
+        return HistogramView(self._view_reader("histogram", "sorted_counts"))
 
-    def rules(self, *, support: float, confidence: float) -> EstimateTable:
-        """Return the association rules of a release of baskets; `support` below 1 is a share."""
-        with _readable_data():
-            rules: EstimateTable = self._list_reader("rules").rules(support, confidence)
-        rules.about += self.manifest.left_out()
-        return rules
-
+    @property
     def generalised(self) -> GeneralisedRows:
-        """Return the rows of a release by generalise: their labels, and what was changed."""
+        """The rows of a release by generalise: their labels, and what was changed."""
         [kind] = verb_classes("generalised")
-        with _readable_data():
+        with readable_data():
             rows: GeneralisedRows = kind.read(self.schema, self.evidence, self.folder)
         return rows
 
-    def _list_reader(self, verb: str) -> Any:
-        """Return what has the method `verb` for lists or keys."""
-        reader = self._reader_with(verb)
+    def _view_reader(self, view: str, verb: str) -> Any:
+        """Return what has the method `verb` of a view; the view is missing if nothing has."""
+        with readable_data():
+            reader = self._reader_with(verb)
         if reader is None:
-            raise ParameterError(
-                f"This release has no '{verb}': that is for releases of lists or keys."
-            )
+            raise missing_view(view)
         return reader
 
     def _reader_with(self, verb: str) -> Any:
@@ -207,6 +191,14 @@ class Release:
             self.folder, self.temporary = saved.resolve(), False
             self._remove()
         return saved
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A release that was saved is pickled as its place, another one with its files."""
+        return _unpickle, (type(self), self._packed, {})
+
+    @property
+    def _packed(self) -> Path | dict[str, bytes]:
+        return archive.pack(self) if self.temporary else self.folder
 
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
@@ -262,10 +254,12 @@ class Release:
             )
 
 
-@contextmanager
-def _readable_data() -> Iterator[None]:
-    """Turn errors of reading into `ReleaseError`: the data do not fit the manifest."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ReleaseError(DAMAGED) from error
+def _unpickle(
+    kind: type[Release], packed: Path | dict[str, bytes], more: Mapping[str, Any]
+) -> Release:
+    """Return the release that was pickled as its place or with its files."""
+    if isinstance(packed, Path):
+        manifest, folder, temporary = archive.read(packed)
+    else:
+        (manifest, folder), temporary = archive.unpack(packed), True
+    return kind(manifest, folder, temporary=temporary, **more)

@@ -32,7 +32,8 @@ from scumble.public.sandbox import Sandbox
 from scumble.public.sql.parse import read_select_with
 from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.sql.templates import TemplateParser
-from scumble.public.synthesis.release_rows import DrawnRows, rows_of
+from scumble.public.synthesis.release_rows import rows_of
+from scumble.public.views import DrawnRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class ReleaseAnswers:
         """Return a question as it is asked; QueryError if it cannot be."""
         if not isinstance(sql, str):
             if not isinstance(sql, (Query, SelectPlan)):
-                raise ParameterError.of("answer", "sql", "the text of a question", sql)
+                raise ParameterError.of("ask", "sql", "the text of a question", sql)
             for name in sql.attributes:
                 self.schema[name]  # raises SchemaError for an unknown name
             return sql

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import date
 from fractions import Fraction
 from typing import Any
@@ -46,9 +46,14 @@ from scumble.public.estimate import (
 )
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.estimation.selecting.combined_laws import IntervalLaw
+from scumble.public.tabulated_laws import (
+    LEVELS,
+    TabulatedBounds,
+    TabulatedIntervals,
+    tabulate,
+)
 
-Answer = Estimate | Estimates | EstimateTable
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+AnyEstimate = Estimate | Estimates | EstimateTable
 _CLASSES: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
@@ -74,46 +79,6 @@ _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TabulatedIntervals:
-    """The law of an estimate whose intervals are known at some levels.
-
-    `levels` has pairs of a level and its interval, in ascending order. `noise` is the same for the
-    noise alone, and `bounds` are those of the estimate; both only where the evidence has bounds.
-    """
-
-    stderr: float
-    levels: tuple[tuple[float, float, float], ...]
-    noise: tuple[tuple[float, float, float], ...] = ()
-    limits: tuple[float, float] | None = None
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        return _at_least(self.levels, level)
-
-
-@dataclass(frozen=True)
-class TabulatedBounds(TabulatedIntervals):
-    """Intervals at some levels of an estimate that has bounds."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.limits or (-math.inf, math.inf)
-
-    def noise_interval(self, value: float, level: float) -> tuple[float, float]:
-        return _at_least(self.noise, level)
-
-    def typical_interval(self, value: float, level: float) -> tuple[float, float]:
-        """The interval itself: the model of typical tables needs the evidence."""
-        return self.interval(value, level)
-
-
-def _at_least(table: Sequence[tuple[float, float, float]], level: float) -> tuple[float, float]:
-    """Return the interval of the lowest level in the table that is at least `level`."""
-    found = (limits for known, *limits in table if known >= level - 1e-12)
-    low, high = next(found, (-math.inf, math.inf))
-    return low, high
-
-
 def encode_law(estimate: Estimate, levels: Sequence[float] = LEVELS) -> dict[str, Any]:
     """Return the law of an estimate as JSON values: its parameters, or intervals at `levels`."""
     try:
@@ -125,16 +90,20 @@ def encode_law(estimate: Estimate, levels: Sequence[float] = LEVELS) -> dict[str
 
 def _intervals(estimate: Estimate, levels: Sequence[float]) -> dict[str, Any]:
     """Return the intervals of an estimate at some levels, as JSON values."""
-    table = [[level, *map(_number, estimate.interval(level))] for level in levels]
+    law = tabulate(estimate, levels)
     found: dict[str, Any] = {
         "name": "intervals",
-        "stderr": _number(estimate.stderr),
-        "levels": table,
+        "stderr": _number(law.stderr),
+        "levels": _numbers(law.levels),
     }
-    if estimate.bounds is not None:
-        noise = [[level, *map(_number, estimate.noise_interval(level))] for level in levels]
-        found |= {"bounds": [_number(limit) for limit in estimate.bounds], "noise": noise}
+    if law.limits is not None:
+        bounds = [_number(limit) for limit in law.limits]
+        found |= {"bounds": bounds, "noise": _numbers(law.noise)}
     return found
+
+
+def _numbers(rows: Sequence[Sequence[float]]) -> list[list[float | str]]:
+    return [list(map(_number, row)) for row in rows]
 
 
 def decode_law(data: Mapping[str, Any]) -> Law:
@@ -199,7 +168,7 @@ def _from_number(number: float | str) -> float:
 # --- answers --------------------------------------------------------------------------------------
 
 
-def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
+def encode_answer(answer: AnyEstimate, level: float = LEVEL) -> dict[str, Any]:
     """Return an answer as JSON values: one estimate, or the rows of a table of them.
 
     `level` is that of `low` and `high`.
@@ -237,7 +206,7 @@ def encode_answer(answer: Answer, level: float = LEVEL) -> dict[str, Any]:
     return {"kind": "estimates", **found, **more, "level": shown, **notes, "rows": rows}
 
 
-def decode_answer(data: Mapping[str, Any]) -> Answer:
+def decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
     """Return the answer that `encode_answer` described; raises `ScumbleError` if it cannot."""
     try:
         return _decode_answer(data)
@@ -248,7 +217,7 @@ def decode_answer(data: Mapping[str, Any]) -> Answer:
         ) from error
 
 
-def _decode_answer(data: Mapping[str, Any]) -> Answer:
+def _decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
     if data["kind"] == "estimate":
         return replace(_read_estimate(data), alias=str(data.get("alias", "")))
     types = [(each["name"], _arrow_type(each["type"])) for each in data["groups"]]

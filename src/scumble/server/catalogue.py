@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,13 +20,15 @@ from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.private.database.database import AnswerReceipt, Database, Prepared
+from scumble.private.database.database import Database, Prepared
+from scumble.private.database.plan import AskOptions, Prefer, Relax
+from scumble.private.database.results import Answer, Cost, Event, Status, Usage
 from scumble.private.database.tables import CodedRows
 from scumble.private.tables.open import expected_rows
 from scumble.public.archive.archive import MANIFEST
 from scumble.public.archive.load import load
 from scumble.public.release import Release
-from scumble.server.answer_json import Answer
+from scumble.server.answer_json import AnyEstimate
 from scumble.server.config import DatasetSettings
 from scumble.server.problems import Problem
 
@@ -42,23 +44,23 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A question of an analyst, with the options of `Database.answer`."""
+    """A question of an analyst, with the options of `Database.ask`."""
 
     sql: str
     analyst: str
     key: str | None = None
-    relax: str = "regression"
-    prefer: str | None = None
+    relax: Relax = "regression"
+    prefer: Prefer | None = None
     max_relaxation_error: float = math.inf
 
-    def options(self) -> dict[str, Any]:
-        """Return the keyword arguments of `Database.answer` and `Database.cost`."""
-        return {
-            "analyst": self.analyst,
-            "relax": self.relax,
-            "prefer": self.prefer,
-            "max_relaxation_error": self.max_relaxation_error,
-        }
+    def options(self) -> AskOptions:
+        """Return the options of `Database.ask`."""
+        return AskOptions(
+            analyst=self.analyst,
+            relax=self.relax,
+            prefer=self.prefer,
+            max_relaxation_error=self.max_relaxation_error,
+        )
 
     def check_key(self) -> None:
         """Raise `Problem` 422 for a key that is too long."""
@@ -69,24 +71,6 @@ class AskedQuestion:
     def own_key(self) -> str | None:
         """The idempotency key in the journal: two analysts never share one."""
         return None if self.key is None else f"{len(self.analyst)}:{self.analyst}:{self.key}"
-
-
-@dataclass(frozen=True)
-class DatasetReceipt:
-    """An answer, the numbers that were charged for it, and what remains; None where it is free."""
-
-    answer: Answer
-    new: int = 0
-    used: int | None = None
-    limit: int | None = None
-
-    def cost(self) -> dict[str, Any]:
-        return {"new numbers": self.new}
-
-    def remaining(self) -> dict[str, Any] | None:
-        if self.used is None or self.limit is None:
-            return None
-        return {"used": self.used, "limit": self.limit, "share left": 1 - self.used / self.limit}
 
 
 class Dataset(ABC):
@@ -114,36 +98,35 @@ class Dataset(ABC):
         """The attributes that questions may name."""
 
     @abstractmethod
-    def answer(self, question: AskedQuestion) -> DatasetReceipt: ...
+    def answer(self, question: AskedQuestion) -> Answer: ...
 
-    def answer_all(
-        self, questions: Sequence[AskedQuestion]
-    ) -> list[DatasetReceipt | Exception | None]:
+    def answer_all(self, questions: Sequence[AskedQuestion]) -> list[Answer | Exception | None]:
         """Answer several questions at once; an exception is in the place of its own question.
 
         None is in the place of a question that may take long: it is to be asked by itself.
         """
         return [None] * len(questions)
 
-    def cost_all(
-        self, questions: Sequence[AskedQuestion]
-    ) -> list[dict[str, Any] | Exception | None]:
+    def cost_all(self, questions: Sequence[AskedQuestion]) -> list[Cost | Exception | None]:
         """Return what several questions would cost, as `answer_all` answers them."""
         return [None] * len(questions)
 
     @abstractmethod
-    def describe_result(self, question: AskedQuestion) -> Answer:
+    def describe_result(self, question: AskedQuestion) -> AnyEstimate:
         """Return an answer of which only the columns and their types count; free of charge."""
 
     @abstractmethod
-    def cost(self, question: AskedQuestion) -> dict[str, Any]: ...
+    def cost(self, question: AskedQuestion) -> Cost: ...
 
     @abstractmethod
-    def status(self, analyst: str | None) -> dict[str, Any]:
-        """Return what is used and remains; of questions and quotas the analyst's or all (None)."""
+    def status(self, analyst: str | None) -> Status | None:
+        """Return what is used and remains; of questions and quotas the analyst's or all (None).
+
+        A release, whose answers are free, has none.
+        """
 
     @abstractmethod
-    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+    def history(self, analyst: str | None) -> list[Event]:
         """Return the questions of an analyst, or all of them (None), in order."""
 
     @abstractmethod
@@ -157,7 +140,7 @@ class Dataset(ABC):
     def certificate(self) -> str:
         """Return what is promised, and what an audit finds about it, as one HTML page."""
 
-    def usage(self) -> list[dict[str, Any]]:
+    def usage(self) -> list[Usage]:
         """Return what each analyst asked, was charged and may use."""
         raise Problem(409, _NO_JOURNAL)
 
@@ -195,10 +178,6 @@ class Dataset(ABC):
             "columns": list(self.columns),
             "promise": str(next(iter(self.guarantees))),
         }
-
-
-def _receipt(reply: AnswerReceipt) -> DatasetReceipt:
-    return DatasetReceipt(reply.answer, reply.new, reply.used, reply.limit)
 
 
 def _together(
@@ -246,44 +225,34 @@ class LiveDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.database.space.names)
 
-    def answer(self, question: AskedQuestion) -> DatasetReceipt:
+    def answer(self, question: AskedQuestion) -> Answer:
         question.check_key()
-        return _receipt(
-            self.database.reply(question.sql, key=question.own_key, **question.options())
-        )
+        return self.database.ask(question.sql, key=question.own_key, options=question.options())
 
-    def answer_all(
-        self, questions: Sequence[AskedQuestion]
-    ) -> list[DatasetReceipt | Exception | None]:
-        return _together(questions, self._prepared, self._receipts)
+    def answer_all(self, questions: Sequence[AskedQuestion]) -> list[Answer | Exception | None]:
+        return _together(questions, self._prepared, self.database.ask_all)
 
-    def cost_all(
-        self, questions: Sequence[AskedQuestion]
-    ) -> list[dict[str, Any] | Exception | None]:
-        return _together(questions, self._prepared, self.database.cost_all)
+    def cost_all(self, questions: Sequence[AskedQuestion]) -> list[Cost | Exception | None]:
+        return _together(questions, self._prepared, self.database.preview_all)
 
     def _prepared(self, question: AskedQuestion) -> Prepared | None:
         question.check_key()
-        return self.database.prepare(question.sql, key=question.own_key, **question.options())
+        return self.database.prepare(question.sql, key=question.own_key, options=question.options())
 
-    def _receipts(self, prepared: Sequence[Prepared]) -> list[DatasetReceipt | Exception]:
-        replies = self.database.reply_all(prepared)
-        return [each if isinstance(each, Exception) else _receipt(each) for each in replies]
-
-    def describe_result(self, question: AskedQuestion) -> Answer:
+    def describe_result(self, question: AskedQuestion) -> AnyEstimate:
         return self.database.describe_result(question.sql, analyst=question.analyst)
 
-    def cost(self, question: AskedQuestion) -> dict[str, Any]:
-        return self.database.cost(question.sql, **question.options())
+    def cost(self, question: AskedQuestion) -> Cost:
+        return self.database.preview(question.sql, options=question.options())
 
-    def status(self, analyst: str | None) -> dict[str, Any]:
+    def status(self, analyst: str | None) -> Status | None:
         return self.database.status(analyst)
 
-    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+    def history(self, analyst: str | None) -> list[Event]:
         events = self.database.history()
-        return [each for each in events if analyst is None or each["analyst"] == analyst]
+        return [each for each in events if analyst is None or each.analyst == analyst]
 
-    def usage(self) -> list[dict[str, Any]]:
+    def usage(self) -> list[Usage]:
         return self.database.usage()
 
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
@@ -297,7 +266,10 @@ class LiveDataset(Dataset):
         return self.database.usage_by_value()
 
     def chain(self, after: int) -> dict[str, Any]:
-        return {"seal": self.database.seal, "entries": self.database.chain(after)}
+        return {
+            "seal": self.database.seal,
+            "entries": [asdict(each) for each in self.database.chain(after)],
+        }
 
     def verify(self, seal: str | None) -> list[str]:
         return self.database.verify(seal)
@@ -334,20 +306,20 @@ class ReleaseDataset(Dataset):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.release.evidence.columns)
 
-    def answer(self, question: AskedQuestion) -> DatasetReceipt:
-        return DatasetReceipt(self.release.answer(question.sql))
+    def answer(self, question: AskedQuestion) -> Answer:
+        return Answer(self.release.ask(question.sql))
 
-    def describe_result(self, question: AskedQuestion) -> Answer:
-        return self.release.answer(question.sql)
+    def describe_result(self, question: AskedQuestion) -> AnyEstimate:
+        return self.release.ask(question.sql)
 
-    def cost(self, question: AskedQuestion) -> dict[str, Any]:
+    def cost(self, question: AskedQuestion) -> Cost:
         self.release.parse(question.sql)
-        return {"status": "answered", "new numbers": 0, "free": True}
+        return Cost("answered")
 
-    def status(self, analyst: str | None) -> dict[str, Any]:
-        return {"free": True}
+    def status(self, analyst: str | None) -> Status | None:
+        return None
 
-    def history(self, analyst: str | None) -> list[dict[str, Any]]:
+    def history(self, analyst: str | None) -> list[Event]:
         return []
 
     def chain(self, after: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time
@@ -19,9 +20,13 @@ from scumble.model.errors import (
     SchemaError,
     ScumbleError,
     SourceError,
+    named,
 )
 from scumble.model.schema.schema import Schema
-from scumble.server.answer_json import Answer, decode_answer
+from scumble.private.database.plan import DEFAULTS, AskOptions
+from scumble.private.database.results import Answer, Cost, Event, Status
+from scumble.public.asking import Asking
+from scumble.server.answer_json import AnyEstimate, decode_answer
 
 if TYPE_CHECKING:
     import httpx
@@ -36,6 +41,7 @@ _ERRORS: dict[str, type[ScumbleError]] = {
 }
 _RETRIED = (408, 429, 502, 503, 504)
 _TRIES = 6
+_UNSAID = (None, math.inf)
 
 
 class ServerError(ScumbleError):
@@ -64,8 +70,8 @@ def connect(address: str, *, token: str | None = None, timeout: float = 90.0) ->
     return RemoteDataset(f"{parts.scheme}://{parts.netloc}", name, secret, timeout)
 
 
-class RemoteDataset:
-    """A database or release on a server: `answer`, `cost`, `status`, `history`."""
+class RemoteDataset(Asking):
+    """A database or release on a server: `ask`, `preview`, `status`, `history`."""
 
     def __init__(self, server: str, name: str, token: str, timeout: float) -> None:
         """Call `connect`."""
@@ -83,39 +89,30 @@ class RemoteDataset:
             follow_redirects=False,
         )
 
+    def ask(self, sql: str, *, key: str | None = None, options: AskOptions = DEFAULTS) -> Answer:
+        """Answer one question, as `Database.ask` does. The token says who asks."""
+        body = {**_question(sql, options), "key": key or secrets.token_hex(16)}
+        found = self._fields("POST", "answer", body)
+        return Answer(decode_answer(found), **found["cost"])
+
     def answer(
-        self,
-        sql: str,
-        *,
-        key: str | None = None,
-        relax: str = "regression",
-        prefer: str | None = None,
-        max_relaxation_error: float | None = None,
-    ) -> Answer:
-        """Answer one question, as `Database.answer` does. The token says who asks."""
-        body = _question(sql, relax, prefer, max_relaxation_error)
-        body["key"] = secrets.token_hex(16) if key is None else key
-        return decode_answer(self._fields("POST", "answer", body))
+        self, sql: str, *, key: str | None = None, options: AskOptions = DEFAULTS
+    ) -> AnyEstimate:
+        """Return the estimate of `ask` alone."""
+        return self.ask(sql, key=key, options=options).estimate
 
-    def cost(
-        self,
-        sql: str,
-        *,
-        relax: str = "regression",
-        prefer: str | None = None,
-        max_relaxation_error: float | None = None,
-    ) -> dict[str, Any]:
-        """Return what `answer` would do, and its standard error. Nothing is charged."""
-        return self._fields("POST", "cost", _question(sql, relax, prefer, max_relaxation_error))
+    def preview(self, sql: str, *, options: AskOptions = DEFAULTS) -> Cost:
+        """Return what `ask` would do, and its standard error. Nothing is charged."""
+        return Cost.from_dict(self._fields("POST", "cost", _question(sql, options)))
 
-    def status(self) -> dict[str, Any]:
-        """Return what is used of the promise, and what is left."""
-        return self._fields("GET", "status")
+    def status(self) -> Status | None:
+        """Return what is used of the promise; None for a release, whose answers are free."""
+        found = self._fields("GET", "status")
+        return None if "free" in found else Status.from_dict(found)
 
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[Event]:
         """Return the questions that this token may see, in order."""
-        found: list[dict[str, Any]] = self._fields("GET", "history")["history"]
-        return found
+        return [Event(**each) for each in self._fields("GET", "history")["history"]]
 
     def describe(self) -> dict[str, Any]:
         """Return schema, guarantees and limits as JSON values."""
@@ -164,14 +161,20 @@ class RemoteDataset:
         raise ServerError("The server cannot be reached.")  # not reached: the last try returns
 
 
-def _question(
-    sql: str, relax: str, prefer: str | None, max_relaxation_error: float | None
-) -> dict[str, Any]:
+def _question(sql: str, options: AskOptions) -> dict[str, Any]:
     if not isinstance(sql, str):
-        raise ParameterError.of("answer", "sql", "the text of a question", sql)
-    found = {"sql": sql, "relax": relax}
-    more = {"prefer": prefer, "max_relaxation_error": max_relaxation_error}
-    return {**found, **{name: value for name, value in more.items() if value is not None}}
+        raise ParameterError.of("ask", "sql", "the text of a question", sql)
+    if options.analyst is not None or options.weights is not None:
+        raise ParameterError(
+            f"A server knows who asks by the token, and takes no weights: leave {named('analyst')} "
+            f"and {named('weights')} out."
+        )
+    given = {
+        "relax": options.relax,
+        "prefer": options.prefer,
+        "max_relaxation_error": options.max_relaxation_error,
+    }
+    return {"sql": sql, **{name: each for name, each in given.items() if each not in _UNSAID}}
 
 
 def _content(response: httpx.Response) -> dict[str, Any]:

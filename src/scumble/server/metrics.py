@@ -10,7 +10,7 @@ from collections import Counter
 from threading import Lock
 
 from scumble.public.estimate import Estimate
-from scumble.server.answer_json import Answer
+from scumble.server.answer_json import AnyEstimate
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -35,7 +35,7 @@ class Metrics:
             for limit in _SECONDS:
                 self._within[limit] += seconds <= limit
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: AnyEstimate) -> None:
         """Count the numbers of an answer by their status; those of a release are "free"."""
         if isinstance(answer, Estimate):
             found = [answer]

@@ -60,7 +60,9 @@ def test_a_refusal_names_the_largest_k(gamma: float) -> None:
     private = pa.table({"a": [*range(100)] * 10, "b": [row // 100 for row in range(1000)]})
 
     def publish(k: float) -> sc.Release:
-        return sc.publish(private, domain, sc.AlphaBeta(k=k, gamma=gamma), seed=1)
+        return sc.publish(
+            private, domain, sc.AlphaBeta(k=k, gamma=gamma), options=sc.PublishOptions(seed=1)
+        )
 
     with pytest.raises(sc.ParameterError, match="Even for a single row k may be at most") as caught:
         publish(1e6)
@@ -77,7 +79,12 @@ def test_a_refusal_names_the_largest_k(gamma: float) -> None:
 def test_where_no_k_will_do() -> None:
     private = pa.table({"a": list(range(30)), "b": [0] * 30})
     with pytest.raises(sc.PromiseError, match="Here no k will do"):
-        sc.publish(private, _sized(a=30, b=2), sc.AlphaBeta(k=1, gamma=0.2), seed=1)
+        sc.publish(
+            private,
+            _sized(a=30, b=2),
+            sc.AlphaBeta(k=1, gamma=0.2),
+            options=sc.PublishOptions(seed=1),
+        )
 
 
 def test_too_much_noise_is_refused() -> None:
@@ -123,7 +130,12 @@ def test_what_the_table_decides_is_refused_before_anything_is_drawn() -> None:
 def test_an_empty_table_and_a_single_row(rows: int) -> None:
     """d = k·n/m counts n as 1 at least, so that even an empty table hides among false tuples."""
     domain = schema(ages=1000)
-    release = sc.publish(people(rows, domain), domain, sc.AlphaBeta(k=5, gamma=0.2), seed=1)
+    release = sc.publish(
+        people(rows, domain),
+        domain,
+        sc.AlphaBeta(k=5, gamma=0.2),
+        options=sc.PublishOptions(seed=1),
+    )
     law = release.evidence.presence
     assert law.rows == rows
     assert law.noise == sc.AlphaBeta(k=5, gamma=0.2).presence(domain, 1).noise
@@ -146,7 +158,10 @@ def test_equal_rows_made_one_or_told_apart() -> None:
     private = pa.concat_tables([people(100, domain).group_by(list(domain.names)).aggregate([])] * 4)
     rows = private.num_rows
     collapsed = sc.publish(
-        private, domain, sc.AlphaBeta(k=2, gamma=0.5, duplicates="collapse"), reveal=True
+        private,
+        domain,
+        sc.AlphaBeta(k=2, gamma=0.5, duplicates="collapse"),
+        options=sc.PublishOptions(reveal=True),
     )
     assert collapsed.evidence.rows == rows // 4
     assert collapsed.evidence.presence.collapsed

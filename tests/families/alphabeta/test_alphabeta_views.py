@@ -90,7 +90,7 @@ def test_the_largest_number_of_views() -> None:
 def test_one_view_more_than_planned_is_refused() -> None:
     private = people(50, LARGE)
     planned = sc.AlphaBeta(k=2, gamma=0.5, views=2, multiplicity=3)
-    release = sc.publish(private, LARGE, planned, seed=1)
+    release = sc.publish(private, LARGE, planned, options=sc.PublishOptions(seed=1))
     first = pq.read_table(release.folder / "tuples.parquet")
     assert set(first["views"].to_pylist()) == {1}
     second = release.republish(private, seed=2)
@@ -103,7 +103,12 @@ def test_one_view_more_than_planned_is_refused() -> None:
     assert [str(g) for g in second.guarantees] == [str(g) for g in release.guarantees]
     with pytest.raises(sc.PromiseError, match=r"promise covers \(2\)"):
         second.republish(private)
-    alone = sc.publish(private, LARGE, sc.AlphaBeta(k=2, gamma=0.5, multiplicity=3), seed=1)
+    alone = sc.publish(
+        private,
+        LARGE,
+        sc.AlphaBeta(k=2, gamma=0.5, multiplicity=3),
+        options=sc.PublishOptions(seed=1),
+    )
     with pytest.raises(sc.PromiseError, match=r"promise covers \(1\)"):
         alone.republish(private)
 
@@ -126,7 +131,7 @@ def test_the_report_of_several_views_has_no_bound_of_one() -> None:
 
 def test_another_table_is_refused() -> None:
     planned = sc.AlphaBeta(k=2, gamma=0.5, views=2, multiplicity=3)
-    release = sc.publish(people(50, LARGE), LARGE, planned, seed=1)
+    release = sc.publish(people(50, LARGE), LARGE, planned, options=sc.PublishOptions(seed=1))
     with pytest.raises(sc.PromiseError, match="not the table that was published before") as error:
         release.republish(people(49, LARGE))
     assert "49" not in str(error.value)
@@ -136,7 +141,9 @@ def test_views_of_a_domain_beyond_a_word() -> None:
     extra = [sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 99)) for i in range(15)]
     wide = sc.Schema([*schema(), *extra])
     private = people(200, wide)
-    release = sc.publish(private, wide, sc.AlphaBeta(k=5, gamma=0.2, views=3), seed=1)
+    release = sc.publish(
+        private, wide, sc.AlphaBeta(k=5, gamma=0.2, views=3), options=sc.PublishOptions(seed=1)
+    )
     for seed in (2, 3):
         release = release.republish(private, seed=seed)
     table = pq.read_table(release.folder / "tuples.parquet")

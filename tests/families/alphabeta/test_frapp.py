@@ -69,7 +69,7 @@ def test_what_is_published_follows_the_channel() -> None:
     """
     rows = 200_000
     private = pa.table({"x": pa.array([1] * rows), "y": pa.array(["b"] * rows)})
-    release = sc.publish(private, TINY, sc.Frapp(keep=0.4), seed=5)
+    release = sc.publish(private, TINY, sc.Frapp(keep=0.4), options=sc.PublishOptions(seed=5))
     shown = pq.read_table(release.folder / "tuples.parquet")
     codes = [TINY[name].encode(shown[name])[0].astype(int) for name in ("x", "y")]
     observed = np.bincount(np.ravel_multi_index(codes, (3, 2)), minlength=6)
@@ -258,7 +258,7 @@ def test_domain_beyond_64_bits() -> None:
     """
     domain = _wide(15)
     private = people(4000, domain)
-    release = sc.publish(private, domain, PUBLISHED, seed=3)
+    release = sc.publish(private, domain, PUBLISHED, options=sc.PublishOptions(seed=3))
     shown = set(map(tuple, pq.read_table(release.folder / "tuples.parquet").to_pandas().to_numpy()))
     true = set(map(tuple, private.to_pandas().to_numpy()))
     # Bin(4000, 1/41): 97.6 on average, within 6 standard errors (false alarm below 1e-8).
@@ -273,7 +273,9 @@ def test_domain_beyond_64_bits() -> None:
 
 
 def test_next_to_nothing_kept_is_remarked() -> None:
-    release = sc.publish(people(20, _wide(12)), _wide(12), sc.Frapp(epsilon=1), seed=1)
+    release = sc.publish(
+        people(20, _wide(12)), _wide(12), sc.Frapp(epsilon=1), options=sc.PublishOptions(seed=1)
+    )
     assert any("Less than one row is kept" in remark for remark in release.remarks)
 
 
@@ -282,7 +284,9 @@ def test_an_attribute_of_one_value_and_a_domain_of_one_row() -> None:
     both = sc.Schema([one, *TINY])
     assert sc.Frapp(gamma=3).keep(both) == sc.Frapp(gamma=3).keep(TINY)
     alone = sc.Schema([one])
-    release = sc.publish(pa.table({"land": ["x"] * 7}), alone, sc.Frapp(keep=0.5), seed=1)
+    release = sc.publish(
+        pa.table({"land": ["x"] * 7}), alone, sc.Frapp(keep=0.5), options=sc.PublishOptions(seed=1)
+    )
     assert release.answer("SELECT COUNT(*) FROM t WHERE land = 'x'").interval() == (7, 7)
     assert release.answer("SELECT COUNT(*) FROM t WHERE land = 'y'").interval() == (0, 0)
 
@@ -297,7 +301,9 @@ def test_empty_table(mechanism) -> None:
 
 
 def test_rows_come_in_an_order_that_says_nothing() -> None:
-    release = sc.publish(people(500, TINY), TINY, sc.Frapp(keep=0.5), seed=2)
+    release = sc.publish(
+        people(500, TINY), TINY, sc.Frapp(keep=0.5), options=sc.PublishOptions(seed=2)
+    )
     shown = pq.read_table(release.folder / "tuples.parquet")
     codes = [TINY[name].encode(shown[name])[0].astype(int) for name in ("x", "y")]
     assert (np.diff(np.ravel_multi_index(codes, (3, 2))) >= 0).all()
@@ -308,7 +314,7 @@ def test_intervals_end_at_what_the_number_of_rows_allows(subtests: pytest.Subtes
     """Of 40 rows with y from 0 to 9 no sum is beyond 0 to 360; the estimate itself may be."""
     domain = sc.Schema([sc.Attribute(name, "quasi", sc.IntegerRange(0, 9)) for name in "xy"])
     private = pa.table({"x": [*range(10)] * 4, "y": [*range(10)] * 4})
-    release = sc.publish(private, domain, sc.Frapp(epsilon=0.5), seed=3)
+    release = sc.publish(private, domain, sc.Frapp(epsilon=0.5), options=sc.PublishOptions(seed=3))
     for question, most in [
         ("SELECT SUM(y) FROM t WHERE x < 5", 360.0),
         ("SELECT SUM(y - 4) FROM t WHERE x < 5", 200.0),

@@ -95,12 +95,14 @@ def test_eligible_up_to_exactly_one_in_l(subtests: pytest.Subtests) -> None:
                 pa.schema([("age", pa.int64()), ("sex", pa.string()), ("job", pa.string())])
             )
             if fits:
-                release = sc.publish(private, TINY, sc.Anatomy(l=least), seed=1)
+                release = sc.publish(
+                    private, TINY, sc.Anatomy(l=least), options=sc.PublishOptions(seed=1)
+                )
                 assert release.evidence.rows == len(jobs)
                 assert release.evidence.complete
                 continue
             with pytest.raises(sc.PromiseError, match="suppress=True") as error:
-                sc.publish(private, TINY, sc.Anatomy(l=least), seed=1)
+                sc.publish(private, TINY, sc.Anatomy(l=least), options=sc.PublishOptions(seed=1))
             assert "\n" not in str(error.value)
             assert not any(word in str(error.value) for word in JOBS)
 
@@ -126,7 +128,7 @@ def test_more_values_than_there_are(least: int) -> None:
 
 def test_the_files_hold_the_rows_and_their_values_apart() -> None:
     private = people(500, schema())
-    release = sc.publish(private, schema(), sc.Anatomy(l=2), seed=1)
+    release = sc.publish(private, schema(), sc.Anatomy(l=2), options=sc.PublishOptions(seed=1))
     rows, values = _files(release)
     assert rows.column_names == ["age", "sex", "group"]
     assert values.column_names == ["job", "group", "count"]
@@ -141,7 +143,9 @@ def test_the_files_hold_the_rows_and_their_values_apart() -> None:
 
 
 def test_an_archive_has_both_files(tmp_path) -> None:
-    release = sc.publish(people(300, schema()), schema(), sc.Anatomy(l=2), seed=1)
+    release = sc.publish(
+        people(300, schema()), schema(), sc.Anatomy(l=2), options=sc.PublishOptions(seed=1)
+    )
     saved = release.save(tmp_path / "release", insecure=True)
     names = {path.name for path in saved.iterdir()}
     assert names == {"manifest.json", "rows.parquet", "values.parquet"}
@@ -157,7 +161,9 @@ def test_an_archive_has_both_files(tmp_path) -> None:
 def test_columns_may_be_called_group_and_count() -> None:
     extra = [sc.Attribute(name, "quasi", sc.IntegerRange(0, 3)) for name in ("Group", "count")]
     domain = sc.Schema([*schema(), *extra])
-    release = sc.publish(people(200, domain), domain, sc.Anatomy(l=2), seed=1)
+    release = sc.publish(
+        people(200, domain), domain, sc.Anatomy(l=2), options=sc.PublishOptions(seed=1)
+    )
     rows, values = _files(release)
     assert rows.column_names == ["age", "sex", "Group", "count", "group_2"]
     assert values.column_names == ["job", "group_2", "count_2"]
@@ -166,7 +172,9 @@ def test_columns_may_be_called_group_and_count() -> None:
 
 def test_several_attributes_are_one_value() -> None:
     domain = schema(health=3)
-    release = sc.publish(people(600, domain), domain, sc.Anatomy(l=4), seed=1)
+    release = sc.publish(
+        people(600, domain), domain, sc.Anatomy(l=4), options=sc.PublishOptions(seed=1)
+    )
     _, values = _files(release)
     assert values.column_names == ["job", "health", "group", "count"]
     pairs = list(zip(*(values[n].to_pylist() for n in ("group", "job", "health")), strict=True))
@@ -182,7 +190,7 @@ def test_many_possible_values() -> None:
     salary = sc.Attribute("salary", "sensitive", sc.IntegerRange(0, 10**12))
     domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 99)), salary])
     private = pa.table({"age": [i % 100 for i in range(500)], "salary": [i**4 for i in range(500)]})
-    release = sc.publish(private, domain, sc.Anatomy(l=10), seed=1)
+    release = sc.publish(private, domain, sc.Anatomy(l=10), options=sc.PublishOptions(seed=1))
     _, values = _files(release)
     assert sorted(values["salary"].to_pylist()) == [i**4 for i in range(500)]
     assert set(Counter(values["group"].to_pylist()).values()) == {10}
@@ -252,7 +260,9 @@ def test_every_way_to_hand_out_the_values_is_published_equally_often() -> None:
 
 def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
     private = _table(["cook"] * 8 + ["nurse", "smith", "driver"])
-    release = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        private, TINY, sc.Anatomy(l=2, suppress=True), options=sc.PublishOptions(seed=1)
+    )
     assert release.evidence.rows == 6
     assert not release.evidence.complete
     [promise] = release.guarantees
@@ -260,7 +270,12 @@ def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
     [remark] = release.remarks
     assert remark.startswith("A large part of the table is not in this release.")
     assert remark.endswith("a value of job is too frequent, 45 % of the rows were left out.")
-    shown = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1, reveal=True)
+    shown = sc.publish(
+        private,
+        TINY,
+        sc.Anatomy(l=2, suppress=True),
+        options=sc.PublishOptions(seed=1, reveal=True),
+    )
     assert "5 rows were left out" in shown.remarks[0]
     assert release.evidence.left_out == 5  # which is published
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
@@ -269,7 +284,9 @@ def test_left_out_rows_are_told_as_far_as_they_may_be() -> None:
 def test_left_out_rows_are_counted_where_their_value_tells() -> None:
     """All of them have the most frequent value, so that only conditions on others leave it open."""
     private = _table(["cook"] * 8 + ["nurse", "smith", "driver"])
-    release = sc.publish(private, TINY, sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        private, TINY, sc.Anatomy(l=2, suppress=True), options=sc.PublishOptions(seed=1)
+    )
     conditions = {"": 11, "WHERE job = 'cook'": 8, "WHERE job <> 'nurse'": 10}
     for condition, number in conditions.items():
         told = release.answer(f"SELECT COUNT(*) FROM t {condition}")
@@ -284,7 +301,12 @@ def test_left_out_rows_are_counted_where_their_value_tells() -> None:
 
 
 def test_nothing_left_out_is_told_too() -> None:
-    release = sc.publish(people(100, schema()), schema(), sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        people(100, schema()),
+        schema(),
+        sc.Anatomy(l=2, suppress=True),
+        options=sc.PublishOptions(seed=1),
+    )
     [promise] = release.guarantees
     assert not any("missing from the release" in limit for limit in promise.limits)
     assert release.remarks == ()
@@ -292,7 +314,12 @@ def test_nothing_left_out_is_told_too() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_no_rows_to_publish(rows: int) -> None:
-    release = sc.publish(people(rows, schema()), schema(), sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        people(rows, schema()),
+        schema(),
+        sc.Anatomy(l=2, suppress=True),
+        options=sc.PublishOptions(seed=1),
+    )
     assert [table.num_rows for table in _files(release)] == [0, 0]
     assert release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook' AND age < 5").value == 0
     assert math.isnan(release.answer("SELECT AVG(age) FROM t WHERE job = 'cook'").value)

@@ -257,7 +257,9 @@ def test_missing_values_are_values_like_any_other() -> None:
     job = sc.Attribute("job", "sensitive", sc.Category(("cook", "nurse")), missing=True)
     age = sc.Attribute("age", "quasi", sc.IntegerRange(0, 3), missing=True)
     private = pa.table({"age": [0, 1, None, 3] * 50, "job": ["cook", None, "nurse", "nurse"] * 50})
-    release = sc.publish(private, sc.Schema([age, job]), sc.Anatomy(l=2), seed=2)
+    release = sc.publish(
+        private, sc.Schema([age, job]), sc.Anatomy(l=2), options=sc.PublishOptions(seed=2)
+    )
     for where in ("age < 3", "(age < 3 OR job = 'cook')", "age IS NULL"):
         found = release.answer(f"SELECT job, COUNT(*) FROM t WHERE {where} GROUP BY job")
         assert [key for key, _ in found] == [("cook",), ("nurse",), (None,)]
@@ -279,7 +281,9 @@ def test_names_that_the_statements_use_themselves() -> None:
         ]
     )
     private = people(90, domain)
-    release = sc.publish(private, domain, sc.Anatomy(l=2, suppress=True), seed=1)
+    release = sc.publish(
+        private, domain, sc.Anatomy(l=2, suppress=True), options=sc.PublishOptions(seed=1)
+    )
     questions = itertools.cycle(["COUNT(*)", 'SUM("{}")', "AVG(length(count_))"])
     for name, what in zip(names, questions, strict=False):
         side = {"r": pa.table({"x": [0, 1]})} if name == "v" else None

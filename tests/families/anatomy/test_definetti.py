@@ -39,7 +39,9 @@ def _success(tied: float, least: int) -> tuple[float, float]:
     to the test, and nothing to the attack.
     """
     table = _table(tied)
-    release = sc.publish(table, SCHEMA, sc.Anatomy(l=least, suppress=True), seed=3)
+    release = sc.publish(
+        table, SCHEMA, sc.Anatomy(l=least, suppress=True), options=sc.PublishOptions(seed=3)
+    )
     found = guess_rows(release)
     held = layout(release.evidence, SCHEMA, release._sandbox)
     people = held.rows.cells(["number"]).astype(np.int64)
@@ -79,10 +81,12 @@ def test_values_that_go_with_nothing_are_not() -> None:
 
 
 def test_the_audit_of_a_release_states_it() -> None:
-    release = sc.publish(_table(0.7), SCHEMA, sc.Anatomy(l=4), seed=1)
+    release = sc.publish(_table(0.7), SCHEMA, sc.Anatomy(l=4), options=sc.PublishOptions(seed=1))
     [finding] = release_findings(release)
     assert finding.verdict == "noted"
     assert finding.numbers["mean belief"] > 1.5 * finding.numbers["share in the group"]
     assert "learns from all groups" in finding.sentence
-    uniform = sc.publish(_table(0.7), SCHEMA, sc.Uniform(epsilon=1), seed=1)
+    uniform = sc.publish(
+        _table(0.7), SCHEMA, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+    )
     assert list(release_findings(uniform)) == []

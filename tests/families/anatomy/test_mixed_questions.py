@@ -143,7 +143,7 @@ def test_several_sensitive_attributes() -> None:
     )
     jobs, debts = zip(*lines, strict=True)
     private = pa.table({"age": list(range(6)), "job": list(jobs), "debt": list(debts)})
-    release = sc.publish(private, domain, sc.Anatomy(l=6), seed=1)
+    release = sc.publish(private, domain, sc.Anatomy(l=6), options=sc.PublishOptions(seed=1))
     ways = list(itertools.permutations(lines))
     for what, count in {
         "length(job) > age AND debt > 0": lambda age, job, debt: len(job) > age and debt > 0,

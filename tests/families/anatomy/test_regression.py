@@ -197,7 +197,9 @@ def _check_coverage(people: int, tied: float, least: int, asked: list[str], time
     truths = np.array([known[question] for question in asked])
     inside: dict[float, list[float]] = {0.95: [], 0.8: []}
     for seed in range(times):
-        release = sc.publish(table, domain, sc.Anatomy(l=least, suppress=True), seed=seed)
+        release = sc.publish(
+            table, domain, sc.Anatomy(l=least, suppress=True), options=sc.PublishOptions(seed=seed)
+        )
         answers = release.answer_many(asked)
         assert all("evenly" not in note for answer in answers for note in answer.notes)
         for level, shares in inside.items():
@@ -229,7 +231,9 @@ def test_intervals_of_sums_and_averages_hold(
 
 
 def _published(table: pa.Table, least: int, seed: int = 1) -> Release:
-    return sc.publish(table, _schema(), sc.Anatomy(l=least, suppress=True), seed=seed)
+    return sc.publish(
+        table, _schema(), sc.Anatomy(l=least, suppress=True), options=sc.PublishOptions(seed=seed)
+    )
 
 
 def _even(release: Release, question: str) -> float:

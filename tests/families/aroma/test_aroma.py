@@ -83,7 +83,9 @@ def test_the_paper_s_condition_is_named_as_what_it_is() -> None:
 
 def test_closeness_is_promised_and_kept() -> None:
     mechanism = sc.Aroma(k=9, closeness=2500, pool=dict.fromkeys(JOBS, 1000))
-    release = sc.publish(people(3000, schema()), schema(), mechanism, seed=1)
+    release = sc.publish(
+        people(3000, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1)
+    )
     promise = next(g for g in release.guarantees if g.statement == "(n, 0)-closeness")
     assert promise.parameters["n"] == 2500
     assert shown(release).max() == 9 * 1000 // 2500
@@ -150,7 +152,9 @@ def test_every_bag_has_k_values_and_the_true_one(subtests: pytest.Subtests) -> N
             if health:
                 columns["health"] = cells % health
                 columns["age"] = cells
-            release = sc.publish(pa.table(columns), domain, sc.Aroma(k=k), seed=1)
+            release = sc.publish(
+                pa.table(columns), domain, sc.Aroma(k=k), options=sc.PublishOptions(seed=1)
+            )
             [channel] = release.evidence.channels
             codes = k * (size - 1).bit_length()
             assert channel.layout == ("codes" if codes < size else "counts")
@@ -181,7 +185,7 @@ def test_what_is_published_follows_the_law(parameters: dict) -> None:
     domain = schema(jobs=JOBS[:3])
     rows = 100_000
     private = pa.table({"age": [1] * rows, "sex": ["f"] * rows, "job": ["cook"] * rows})
-    release = sc.publish(private, domain, sc.Aroma(**parameters), seed=3)
+    release = sc.publish(private, domain, sc.Aroma(**parameters), options=sc.PublishOptions(seed=3))
     law = release.evidence.channels[0].law
     kinds, counts = np.unique(shown(release), axis=0, return_counts=True)
     observed = {
@@ -203,7 +207,9 @@ def test_what_is_published_follows_the_law(parameters: dict) -> None:
 def test_49_of_15_values_take_less_than_8_bytes() -> None:
     """The worst order for a compressor: rows of which hardly two share their other columns."""
     domain = sc.Schema([sc.Attribute("zip", "quasi", sc.IntegerRange(0, 10**6)), FIFTEEN["job"]])
-    release = sc.publish(people(100_000, domain), domain, sc.Aroma(k=49), seed=1)
+    release = sc.publish(
+        people(100_000, domain), domain, sc.Aroma(k=49), options=sc.PublishOptions(seed=1)
+    )
     [channel] = release.evidence.channels
     size = bytes_per_row(release.folder / "records.parquet", channel)
     assert 4 < size < 8
@@ -237,7 +243,9 @@ def test_missing_values_have_a_weight_and_a_column() -> None:
     domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 3)), job])
     private = pa.table({"age": [0, 1] * 50, "job": ["cook", None] * 50})
     pool = {"cook": 2, "nurse": 2, None: 1}
-    release = sc.publish(private, domain, sc.Aroma(k=9, pool=pool), seed=1)
+    release = sc.publish(
+        private, domain, sc.Aroma(k=9, pool=pool), options=sc.PublishOptions(seed=1)
+    )
     assert release.evidence.channels[0].columns == ("job=cook", "job=nurse", "job=missing")
     low, high = release.answer("SELECT COUNT(*) FROM t WHERE job IS NULL").interval(0.999999)
     assert low <= 50 <= high
@@ -245,6 +253,11 @@ def test_missing_values_have_a_weight_and_a_column() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_tables_with_hardly_any_row(rows: int) -> None:
-    release = sc.publish(people(rows, schema()), schema(), sc.Aroma(k=9, closeness=2), seed=1)
+    release = sc.publish(
+        people(rows, schema()),
+        schema(),
+        sc.Aroma(k=9, closeness=2),
+        options=sc.PublishOptions(seed=1),
+    )
     assert release.evidence.rows == rows
     assert release.answer("SELECT COUNT(*) FROM t").value == rows

@@ -30,7 +30,7 @@ from tests.support.terminal import run
 
 TWO = schema(jobs=JOBS[:3], health=2)
 POOLS = {"job": {"cook": 1, "driver": 2, "nurse": 3}, "health": [3, 2]}
-EACH = sc.Aroma(k=3, several="each")
+EACH = sc.Aroma(k=3, joint=False)
 LAWS = [
     (PoolLaw((1, 1, 1), 5), PoolLaw((1, 1), 4)),
     (PoolLaw((1, 2, 3), 4), PoolLaw((4, 5), 5)),
@@ -74,7 +74,7 @@ def test_the_profile_of_a_row(laws: tuple[PoolLaw, ...], subtests: pytest.Subtes
 
 
 def test_promises_are_for_the_row_and_for_each_attribute() -> None:
-    mechanism = sc.Aroma(k=3, several="each", pool=POOLS)
+    mechanism = sc.Aroma(k=3, joint=False, pool=POOLS)
     laws = mechanism.laws(TWO)
     assert laws == (PoolLaw((1, 2, 3), 3), PoolLaw((3, 2), 3))
     alone = [sc.Aroma(k=3, pool=POOLS[name]).guarantee(one) for name, one in _one_by_one().items()]
@@ -102,7 +102,7 @@ def test_the_exposure_is_that_of_all_multisets() -> None:
     """Σ over pairs of multisets of the largest probability of any combination, over their
     number.
     """
-    mechanism = sc.Aroma(k=4, several="each", pool={"job": [1, 2, 3], "health": [4, 5]})
+    mechanism = sc.Aroma(k=4, joint=False, pool={"job": [1, 2, 3], "health": [4, 5]})
     laws = mechanism.laws(TWO)
     known = [[bags(law, true)[0] for true in range(law.values)] for law in laws]
     every = [sorted({bag for one in each for bag in one}) for each in known]
@@ -120,7 +120,9 @@ def test_multisets_follow_the_product_of_their_laws() -> None:
     rows = 50_000
     columns = {"age": [1], "sex": ["f"], "job": ["driver"], "health": [1]}
     private = pa.table({name: value * rows for name, value in columns.items()})
-    release = sc.publish(private, TWO, sc.Aroma(k=3, several="each", pool=POOLS), seed=3)
+    release = sc.publish(
+        private, TWO, sc.Aroma(k=3, joint=False, pool=POOLS), options=sc.PublishOptions(seed=3)
+    )
     chances = [bags(c.law, 1)[0] for c in release.evidence.channels]
     pairs = zip(*(map(tuple, counts.tolist()) for counts in shown(release)), strict=True)
     observed: dict[tuple, int] = {}
@@ -147,7 +149,9 @@ def test_every_row_shows_k_values_of_each_and_the_true_ones(k: int) -> None:
             "health": [cell % 9 for cell in range(45)],
         }
     )
-    release = sc.publish(private, domain, sc.Aroma(k=k, several="each"), seed=1)
+    release = sc.publish(
+        private, domain, sc.Aroma(k=k, joint=False), options=sc.PublishOptions(seed=1)
+    )
     jobs, health = shown(release)
     ages = pq.read_table(release.folder / "records.parquet")["age"].to_numpy()
     assert sorted(ages) == list(range(45))
@@ -164,7 +168,7 @@ def test_columns_have_different_names() -> None:
         sc.Attribute("a=b", "sensitive", sc.Category(("c", "d"))),
     ]
     domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 9)), *attributes])
-    release = sc.publish(people(20, domain), domain, EACH, seed=1)
+    release = sc.publish(people(20, domain), domain, EACH, options=sc.PublishOptions(seed=1))
     columns = [name for channel in release.evidence.channels for name in channel.columns]
     assert len({name.lower() for name in columns}) == 4
     assert release.answer("SELECT COUNT(*) FROM t WHERE a = 'b=c' AND \"a=b\" = 'c'").stderr > 0
@@ -173,8 +177,8 @@ def test_columns_have_different_names() -> None:
 def test_one_sensitive_attribute_is_as_without() -> None:
     private = people(200, schema())
     one, other = (
-        sc.publish(private, schema(), mechanism, seed=1)
-        for mechanism in (sc.Aroma(k=9, several="each"), sc.Aroma(k=9))
+        sc.publish(private, schema(), mechanism, options=sc.PublishOptions(seed=1))
+        for mechanism in (sc.Aroma(k=9, joint=False), sc.Aroma(k=9))
     )
     assert one.evidence == other.evidence
     assert tuple(one.guarantees) == tuple(other.guarantees)
@@ -184,8 +188,8 @@ def test_one_sensitive_attribute_is_as_without() -> None:
 
 def test_a_saved_release_answers(tmp_path: Path) -> None:
     private = people(4000, TWO)
-    mechanism = sc.Aroma(k=5, several="each", pool=POOLS)
-    made = sc.publish(private, TWO, mechanism, seed=2)
+    mechanism = sc.Aroma(k=5, joint=False, pool=POOLS)
+    made = sc.publish(private, TWO, mechanism, options=sc.PublishOptions(seed=2))
     assert sc.Aroma(**made.manifest.parameters).laws(TWO) == mechanism.laws(TWO)
     release = sc.open(made.save(tmp_path / "each", insecure=True))
     rows = private.to_pylist()
@@ -205,7 +209,9 @@ def test_a_saved_release_answers(tmp_path: Path) -> None:
 def test_levels_are_nested_in_each_attribute() -> None:
     domain = schema(ages=500, jobs=JOBS[:3], health=2)
     private = people(300, domain).set_column(0, "age", pa.array(np.arange(300)))
-    views = sc.Aroma(k=9, several="each").publish_levels(private, domain, levels=[3, 9], seed=1)
+    views = sc.Aroma(k=9, joint=False).publish_levels(
+        private, domain, levels=[3, 9], options=sc.PublishOptions(seed=1)
+    )
     ages = [pq.read_table(view.folder / "records.parquet")["age"].to_numpy() for view in views]
     small, large = (
         [counts[np.argsort(age)] for counts in shown(view)]
@@ -218,19 +224,22 @@ def test_levels_are_nested_in_each_attribute() -> None:
 
 
 def test_two_jobs_publish_the_same() -> None:
-    releases = [sc.publish(people(400, TWO), TWO, EACH, seed=1, jobs=jobs) for jobs in (1, 2)]
+    releases = [
+        sc.publish(people(400, TWO), TWO, EACH, options=sc.PublishOptions(seed=1, jobs=jobs))
+        for jobs in (1, 2)
+    ]
     files = [(each.folder / "records.parquet").read_bytes() for each in releases]
     assert files[0] == files[1]
 
 
 def test_refused(subtests: pytest.Subtests) -> None:
     for parameters, sentence in [
-        ({"several": "both"}, "'several' parameter of Aroma must be 'each' or 'compound'"),
-        ({"several": "each", "closeness": 2}, "goes without closeness"),
-        ({"several": "each", "identifier": "id"}, "and without identifier"),
-        ({"several": "each", "pool": [1, 2, 3]}, "a table with a pool for each by name"),
-        ({"several": "each", "pool": {"job": [1, 2, 3]}}, "for each by name: job, health. Got"),
-        ({"several": "each", "pool": {**POOLS, "health": [1]}}, "2 weights, one for each value"),
+        ({"joint": "both"}, "'joint' parameter of Aroma must be True or False"),
+        ({"joint": False, "closeness": 2}, "goes without closeness"),
+        ({"joint": False, "identifier": "id"}, "and without identifier"),
+        ({"joint": False, "pool": [1, 2, 3]}, "a table with a pool for each by name"),
+        ({"joint": False, "pool": {"job": [1, 2, 3]}}, "for each by name: job, health. Got"),
+        ({"joint": False, "pool": {**POOLS, "health": [1]}}, "2 weights, one for each value"),
         ({"pool": POOLS}, "must be a number above 0"),
     ]:
         with subtests.test(sentence), pytest.raises(sc.ParameterError) as error:
@@ -244,7 +253,7 @@ def test_refused(subtests: pytest.Subtests) -> None:
 
 
 def test_the_audit_knows_the_law_of_a_row() -> None:
-    release = sc.publish(people(100, TWO), TWO, EACH, seed=1)
+    release = sc.publish(people(100, TWO), TWO, EACH, options=sc.PublishOptions(seed=1))
     verdicts = [finding.verdict for finding in claims(release)]
     assert verdicts == ["stands", "exact"] * 3
     law = row_law(release.evidence, TWO, 0.5)
@@ -266,7 +275,9 @@ def test_a_forged_promise_is_not_opened(tmp_path: Path, subtests: pytest.Subtest
     and there is no third attribute.
     """
     saved = Path(
-        sc.publish(people(100, TWO), TWO, EACH, seed=1).save(tmp_path / "r", insecure=True)
+        sc.publish(people(100, TWO), TWO, EACH, options=sc.PublishOptions(seed=1)).save(
+            tmp_path / "r", insecure=True
+        )
     )
     for place, name, number in [(0, "delta at epsilon 2", 0.5), (2, "attribute", 3)]:
         with subtests.test(name):
@@ -281,7 +292,11 @@ def test_a_forged_promise_is_not_opened(tmp_path: Path, subtests: pytest.Subtest
 
 
 def test_a_manifest_without_a_column_is_not_opened(tmp_path: Path) -> None:
-    saved = Path(sc.publish(people(9, TWO), TWO, EACH, seed=1).save(tmp_path / "r", insecure=True))
+    saved = Path(
+        sc.publish(people(9, TWO), TWO, EACH, options=sc.PublishOptions(seed=1)).save(
+            tmp_path / "r", insecure=True
+        )
+    )
     data = json.loads((saved / MANIFEST).read_text())
     data.pop("checksum")
     data["evidence"]["channels"][1]["columns"].pop()

@@ -38,7 +38,9 @@ def test_each_bag_lies_within_the_next(subtests: pytest.Subtests) -> None:
             rows = 500
             job = [JOBS[place % 3] for place in range(rows)]
             private = pa.table({"age": np.arange(rows), "sex": ["f"] * rows, "job": job})
-            views = sc.Aroma(k=max(levels)).publish_levels(private, THREE, levels=levels, seed=1)
+            views = sc.Aroma(k=max(levels)).publish_levels(
+                private, THREE, levels=levels, options=sc.PublishOptions(seed=1)
+            )
             assert [view.manifest.parameters["k"] for view in views] == sorted(levels)
             found = [np.eye(3, dtype=int)[np.arange(rows) % 3], *(counts(view) for view in views)]
             for less, more, view in zip(found, found[1:], views, strict=False):
@@ -142,7 +144,9 @@ def test_what_a_level_adds_does_not_depend_on_the_true_value_or_the_smaller_bag(
     private = pa.table(
         {"age": np.arange(rows), "sex": ["f"] * rows, "job": [JOBS[x] for x in true]}
     )
-    views = sc.Aroma(k=4, pool=[1, 2, 3]).publish_levels(private, THREE, levels=[2, 4], seed=2)
+    views = sc.Aroma(k=4, pool=[1, 2, 3]).publish_levels(
+        private, THREE, levels=[2, 4], options=sc.PublishOptions(seed=2)
+    )
     small, large = map(counts, views)
     law = drawn(PoolLaw((1, 2, 3), 2), 2)
     twice = small[np.arange(rows), true] == 2
@@ -162,7 +166,9 @@ def test_what_a_level_adds_does_not_depend_on_the_true_value_or_the_smaller_bag(
 def test_each_level_is_an_ordinary_release(tmp_path) -> None:
     """Its interval holds the truth; the same table published alone has the same promise."""
     private = people(3000, schema())
-    views = sc.Aroma(k=30).publish_levels(private, schema(), levels=[3, 9, 30], seed=1)
+    views = sc.Aroma(k=30).publish_levels(
+        private, schema(), levels=[3, 9, 30], options=sc.PublishOptions(seed=1)
+    )
     truth = private["job"].to_pylist().count("cook")
     errors = []
     for view in views:

@@ -186,7 +186,7 @@ def test_identifiers_in_any_spelling() -> None:
 def test_rows_that_are_left_out_keep_their_identifiers_with_them() -> None:
     stray = rows([1, 2, 3]).set_column(3, "job", pa.array(["cook", "king", "smith"]))
     mechanism = sc.Aroma(k=30, identifier="pid")
-    release = sc.publish(stray, DOMAIN, mechanism, outside="drop")
+    release = sc.publish(stray, DOMAIN, mechanism, options=sc.PublishOptions(outside="drop"))
     book = pq.read_table(release.book)
     assert book["id"].to_pylist() == [b"CANARY1", b"CANARY3"]
     assert book["true"].to_pylist() == [JOBS.index("cook"), JOBS.index("smith")]

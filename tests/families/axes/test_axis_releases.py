@@ -207,7 +207,9 @@ def test_sql_answers(kind: str) -> None:
     )
     mechanism = _make(kind, ["job", "age"], taxonomy={"job": JOBS})
     asked = dict(zip(QUESTIONS, truths, strict=True))
-    everything = sc.publish(table, schema(), mechanism, seed=1).answer(QUESTIONS[0])
+    everything = sc.publish(table, schema(), mechanism, options=sc.PublishOptions(seed=1)).answer(
+        QUESTIONS[0]
+    )
     assert (everything.value, everything.stderr) == (asked.pop(QUESTIONS[0]), 0.0)
     for question, z in z_scores(asked, table, schema(), mechanism, runs=25).items():
         assert abs(z.mean()) < 5.5 / np.sqrt(25), question
@@ -217,7 +219,12 @@ def test_sql_answers(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["hierarchy", "wavelet"])
 def test_groups_add_up_to_their_whole(kind: str) -> None:
     """The estimates are consistent: groups and parts of ranges add up but for rounding."""
-    release = sc.publish(people(500, schema()), schema(), _make(kind, ["age", "job"]), seed=3)
+    release = sc.publish(
+        people(500, schema()),
+        schema(),
+        _make(kind, ["age", "job"]),
+        options=sc.PublishOptions(seed=3),
+    )
     groups = release.answer("SELECT job, COUNT(*) FROM t WHERE age < 7 GROUP BY job")
     whole = release.answer("SELECT COUNT(*) FROM t WHERE age < 7").value
     assert len(groups) == 5

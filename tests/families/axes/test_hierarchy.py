@@ -93,7 +93,9 @@ def test_small_domains(subtests: pytest.Subtests) -> None:
     for size in [1, 2, 3, 5]:
         with subtests.test(size=size):
             chosen = sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, size - 1))])
-            release = sc.publish(people(50, chosen), chosen, _hierarchy(root=True), seed=1)
+            release = sc.publish(
+                people(50, chosen), chosen, _hierarchy(root=True), options=sc.PublishOptions(seed=1)
+            )
             assert release.answer("SELECT COUNT(*) FROM t").value == pytest.approx(50, abs=40)
 
 
@@ -101,7 +103,7 @@ def test_order_of_attributes_and_conditions_on_two_of_them() -> None:
     """The product's order may differ from the schema's."""
     table = people(4000, schema())
     mechanism = sc.Hierarchy(["job", "age"], epsilon=20, neighbours="replace")
-    release = sc.publish(table, schema(), mechanism, seed=1)
+    release = sc.publish(table, schema(), mechanism, options=sc.PublishOptions(seed=1))
     truth = sum(len(row["job"]) > row["age"] for row in table.to_pylist())
     found = release.answer("SELECT COUNT(*) FROM t WHERE length(job) > age")
     assert found.value == pytest.approx(truth, abs=6 * found.stderr)

@@ -250,7 +250,9 @@ def answers(name: str, asked: str, seeds: int) -> list[sc.Estimate]:
     rows = table(flat_baskets(items))
     found = []
     for seed in range(seeds):
-        release = sc.publish(rows, schema(items), made(**changed), seed=seed)
+        release = sc.publish(
+            rows, schema(items), made(**changed), options=sc.PublishOptions(seed=seed)
+        )
         try:
             found.append(release.answer(asked))
         except sc.QueryError:  # these items are not together in a basis
@@ -278,7 +280,9 @@ def test_clipped_counts_stay_below_and_intervals_reach_up() -> None:
     baskets, rows = flat_baskets(60), table(flat_baskets(60))
     kept, whole, held = 0.0, 0, []
     for seed in range(20):
-        release = sc.publish(rows, schema(60), made(**CASES["clipped"][0]), seed=seed)
+        release = sc.publish(
+            rows, schema(60), made(**CASES["clipped"][0]), options=sc.PublishOptions(seed=seed)
+        )
         one, other, *_ = (int(name[16:-1]) for name in release.evidence.columns)
         truth = support(baskets, [one, other])
         asked = f"SELECT COUNT(*) FROM t WHERE list_has_all(items, [{one}, {other}])"
@@ -299,7 +303,9 @@ def test_questions_to_clipped_counts_are_sums_of_counts_of_sets() -> None:
         for _ in range(500)
     ]
     mechanism = made(OnlySets, top=200, epsilon=50, longest=3, items=5, neighbours="replace")
-    release = sc.publish(table(baskets), schema(items), mechanism, seed=1)
+    release = sc.publish(
+        table(baskets), schema(items), mechanism, options=sc.PublishOptions(seed=1)
+    )
     reader = release._reader_with("top")._reader
     chosen = [int(name[16:-1]) for name in release.evidence.columns]
     law = reader.design.noise
@@ -340,17 +346,21 @@ def test_questions_to_clipped_counts_are_sums_of_counts_of_sets() -> None:
 def test_frequent_sets_and_rules_of_a_generous_release() -> None:
     """With a large ε the most frequent sets are the true ones, and so are their shares."""
     baskets = random_baskets(2000, 10, 0.9, 5)
-    release = sc.publish(table(baskets), schema(10), made(top=15, epsilon=90), seed=1)
+    release = sc.publish(
+        table(baskets), schema(10), made(top=15, epsilon=90), options=sc.PublishOptions(seed=1)
+    )
     chosen = [int(name[16:-1]) for name in release.evidence.columns]
     every = [each for size in range(1, 11) for each in combinations(range(10), size)]
     truth = sorted(every, key=lambda each: -support(baskets, each))
-    top = release.top(10)
+    top = release.baskets.top(10)
     assert [tuple(key[0]) for key, _ in top] == truth[:10]
     assert all(abs(each.value - support(baskets, key[0])) < 10 for key, each in top)
     pairs = [each for each in truth if len(each) == 2]
-    assert [tuple(key[0]) for key, _ in release.top(2, length=2)] == pairs[:2]
-    assert release.top(3).to_arrow().column("items").to_pylist() == [list(t) for t in truth[:3]]
-    rules = release.rules(support=0.05, confidence=0.6)
+    assert [tuple(key[0]) for key, _ in release.baskets.top(2, length=2)] == pairs[:2]
+    assert release.baskets.top(3).to_arrow().column("items").to_pylist() == [
+        list(t) for t in truth[:3]
+    ]
+    rules = release.baskets.rules(support=0.05, confidence=0.6)
     shown = {(tuple(one), tuple(two)): row for (one, two), row in rules}
     expected = {
         (given, tuple(sorted(set(both) - set(given))))
@@ -369,25 +379,28 @@ def test_frequent_sets_and_rules_of_a_generous_release() -> None:
 
 
 def test_bad_questions() -> None:
-    release = sc.publish(table(flat_baskets(8)), schema(8), made(top=8), seed=1)
+    release = sc.publish(
+        table(flat_baskets(8)), schema(8), made(top=8), options=sc.PublishOptions(seed=1)
+    )
     with pytest.raises(sc.ParameterError, match="'k' parameter"):
-        release.top(0)
+        release.baskets.top(0)
     with pytest.raises(sc.ParameterError, match="'confidence' parameter"):
-        release.rules(support=0.1, confidence=2)
+        release.baskets.rules(support=0.1, confidence=2)
     with pytest.raises(sc.ParameterError, match="'support' parameter"):
-        release.rules(support=-1, confidence=0.5)
+        release.baskets.rules(support=-1, confidence=0.5)
     with pytest.raises(sc.QueryError, match="the longest have"):
-        release.top(3, length=12)
+        release.baskets.top(3, length=12)
     with pytest.raises(sc.QueryError, match=r"99\) was not published"):
         release.answer("SELECT COUNT(*) FROM t WHERE list_has_all(items, [0, 99])")
     other = sc.publish(
         pa.table({"a": [1, 2]}),
         sc.Schema([sc.Attribute("a", "quasi", sc.IntegerRange(0, 3))]),
         sc.Histogram(["a"], epsilon=1, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
-    with pytest.raises(sc.ParameterError, match="has no 'top'"):
-        other.top(3)
+    assert not hasattr(other, "baskets")
+    with pytest.raises(sc.ParameterError, match="a release by baskets or diffpart has"):
+        other.baskets.top(3)
 
 
 # --- schemas, tables and people ------------------------------------------------------------------
@@ -409,14 +422,19 @@ def test_unfit_schemas_are_refused_before_anything_is_read() -> None:
 @pytest.mark.parametrize("rows", [0, pytest.param(1, marks=pytest.mark.slow), 30])
 def test_any_table_is_published_saved_and_read_again(name: str, rows: int, tmp_path) -> None:
     changed, items = CASES[name]
-    release = sc.publish(table(baskets_of(name, rows)), schema(items), made(**changed), seed=1)
+    release = sc.publish(
+        table(baskets_of(name, rows)),
+        schema(items),
+        made(**changed),
+        options=sc.PublishOptions(seed=1),
+    )
     saved = sc.open(release.save(tmp_path / "release", insecure=True))
     [column, *_] = release.evidence.columns
     for question in ("SELECT COUNT(*) FROM t", f"SELECT COUNT(*) FROM t WHERE {column}"):
         found = repr(saved.answer(question))
         assert repr(release.answer(question)) == found
         assert repr(saved.answer_many([question])[0]) == found
-    assert repr(release.top(5)) == repr(saved.top(5))
+    assert repr(release.baskets.top(5)) == repr(saved.baskets.top(5))
     assert saved.manifest.parameters == release.manifest.parameters
     assert [str(g) for g in saved.guarantees] == [str(g) for g in release.guarantees]
     assert "items" not in saved.schema.names  # only columns of the chosen items
@@ -432,9 +450,9 @@ def test_items_read_from_the_data_are_said() -> None:
             )
         ]
     )  # fmt: skip
-    release = sc.publish(rows, inferred, made(top=3), seed=1)
+    release = sc.publish(rows, inferred, made(top=3), options=sc.PublishOptions(seed=1))
     assert any("tells that somebody has it" in limit for limit in release.guarantees[0].limits)
-    assert release.top(1).rows[0][0][0][0] in "abc"
+    assert release.baskets.top(1).rows[0][0][0][0] in "abc"
     assert release.answer("SELECT COUNT(*) FROM t WHERE list_has_all(items, ['b'])").stderr > 0
 
 
@@ -444,7 +462,12 @@ def test_people_with_several_baskets() -> None:
     baskets = flat_baskets(8, 100)
     rows = table(baskets).append_column("who", pa.array([str(i // 4) for i in range(100)]))
     one, two = (
-        sc.publish(rows, known, made(top=8, epsilon=50, person="who", contribution=n), seed=1)
+        sc.publish(
+            rows,
+            known,
+            made(top=8, epsilon=50, person="who", contribution=n),
+            options=sc.PublishOptions(seed=1),
+        )
         for n in (1, 2)
     )
     total = "SELECT COUNT(*) FROM t"

@@ -150,7 +150,12 @@ def test_published_counts_are_unbiased_and_intervals_cover() -> None:
     table, truth = _table(), Counter(map(tuple, _table()["items"].to_pylist()))
     errors, covered = [], Counter[str]()
     for seed in range(40):
-        release = sc.publish(table, SCHEMA, sc.DiffPart("items", epsilon=1, **GIVEN), seed=seed)
+        release = sc.publish(
+            table,
+            SCHEMA,
+            sc.DiffPart("items", epsilon=1, **GIVEN),
+            options=sc.PublishOptions(seed=seed),
+        )
         for column in ("", "c", "d"):
             condition = f" WHERE contains(items, '{column}')" if column else ""
             low, high = release.answer(f"SELECT COUNT(*) FROM t{condition}").interval(0.95)
@@ -170,7 +175,7 @@ def test_answers_follow_from_the_baskets() -> None:
     """With a huge ε every basket is published, and every answer is the truth."""
     table = _table(900)
     mechanism = sc.DiffPart("items", epsilon=100, neighbours="replace", fanout=2)
-    release = sc.publish(table, SCHEMA, mechanism, seed=1)
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     asked = {
         "SELECT COUNT(*) FROM t": 900,
         "SELECT COUNT(*) FROM t WHERE list_has_all(items, ['a', 'b'])": 200,
@@ -178,21 +183,21 @@ def test_answers_follow_from_the_baskets() -> None:
     }
     for sql, truth in asked.items():
         assert release.answer(sql).value == truth
-    [(key, first)] = list(release.top(1))
+    [(key, first)] = list(release.baskets.top(1))
     assert (key, first.value) == ((["b"],), 700)
-    confident = release.rules(support=0.1, confidence=0.9)
+    confident = release.baskets.rules(support=0.1, confidence=0.9)
     assert (["e"], ["a"]) in [row[0] for row in confident]
 
 
 def test_empty_baskets_are_not_among_those_that_were_left_out() -> None:
     """100 of 900 baskets are empty: they have none of the items that a question asks for."""
     mechanism = sc.DiffPart("items", epsilon=100, fanout=2, **GIVEN)
-    release = sc.publish(_table(900), SCHEMA, mechanism, seed=1)
+    release = sc.publish(_table(900), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     file = pq.read_table(release.folder / "baskets.parquet")
     assert file["count"].to_pylist()[file["items"].to_pylist().index([])] == 100
     low, high = release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')").interval(0.95)
     assert 598 <= low <= 600 <= high <= 602
-    rows = release.rows(900, seed=1)["items"].to_pylist()
+    rows = release.synthetic.rows(900, seed=1)["items"].to_pylist()
     assert 50 <= rows.count([]) <= 150  # 100 ± 9.4: a false alarm once in 10^7
 
 
@@ -203,8 +208,10 @@ def test_nothing_is_published_where_no_two_baskets_are_equal() -> None:
     draw = np.random.default_rng(1)
     rows = [sorted(set(draw.integers(0, 2_000, 12).tolist())) for _ in range(500)]
     mechanism = sc.DiffPart("items", epsilon=0.5, **GIVEN)
-    release = sc.publish(pa.table({"items": rows}), schema, mechanism, seed=1)
-    assert len(list(release.top(5))) == 0
+    release = sc.publish(
+        pa.table({"items": rows}), schema, mechanism, options=sc.PublishOptions(seed=1)
+    )
+    assert len(list(release.baskets.top(5))) == 0
     assert any("nothing was published" in remark for remark in release.remarks)
 
 
@@ -225,16 +232,16 @@ FORGED = {
 @pytest.mark.parametrize(("column", "value", "kind"), FORGED.values(), ids=list(FORGED))
 def test_forged_baskets_are_damage(column: str, value: Any, kind: pa.DataType) -> None:
     mechanism = sc.DiffPart("items", epsilon=100, neighbours="replace", fanout=2)
-    release = sc.publish(_table(90), SCHEMA, mechanism, seed=1)
+    release = sc.publish(_table(90), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     file = release.folder / "baskets.parquet"
     table = pq.read_table(file)
     forged = pa.array([value] * table.num_rows, kind)
     pq.write_table(table.set_column(table.column_names.index(column), column, forged), file)
     for ask in (
         lambda: release.answer("SELECT COUNT(*) FROM t WHERE contains(items, 'd')"),
-        lambda: release.top(2),
-        lambda: release.rules(support=1, confidence=0.1),
-        lambda: release.rows(5, seed=1),
+        lambda: release.baskets.top(2),
+        lambda: release.baskets.rules(support=1, confidence=0.1),
+        lambda: release.synthetic.rows(5, seed=1),
     ):
         with pytest.raises(sc.ReleaseError, match="damaged"):
             ask()

@@ -132,7 +132,9 @@ def published(delta: float | None = None, **changed) -> sc.Release:
     domain = ListDomain("set", sc.IntegerRange(0, ITEMS - 1))
     schema = sc.Schema([sc.Attribute("items", "sensitive", domain)])
     rows = pa.table({"items": [sorted(map(int, each)) for each in BASKETS]})
-    return sc.publish(rows, schema, sc.Baskets("items", **given | changed), seed=3)
+    return sc.publish(
+        rows, schema, sc.Baskets("items", **given | changed), options=sc.PublishOptions(seed=3)
+    )
 
 
 BASKETS = some_baskets(3000, 2)
@@ -164,9 +166,9 @@ def test_questions_are_sums_of_cells(delta: float | None) -> None:
         release.answer(f"SELECT COUNT(*) FROM t WHERE list_has_all(items, [{j}, {k}])")
     with pytest.raises(sc.QueryError, match="more items together"):
         release.answer(f"SELECT COUNT(*) FROM t WHERE NOT list_has_any(items, [{j}, {k}])")
-    for key, each in release.top(60):
+    for key, each in release.baskets.top(60):
         assert each.value == pytest.approx(support(BASKETS, key[0]))
-    rows = release.rows(500, seed=1)
+    rows = release.synthetic.rows(500, seed=1)
     assert {item for row in rows["items"].to_pylist() for item in row} <= set(chosen.tolist())
 
 
@@ -203,7 +205,7 @@ def test_long_baskets_raise_values_and_intervals_hold() -> None:
     mechanism = sc.Baskets("items", top=110, epsilon=40, items=3, neighbours="add_remove")
     errors = []
     for seed in range(10):
-        release = sc.publish(rows, SCHEMA, mechanism, seed=seed)
+        release = sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=seed))
         design = release.evidence.design
         assert design.kind == HubTables.kind
         for name in release.evidence.columns[design.hubs :][:8]:
@@ -230,12 +232,12 @@ def test_rules_that_were_chosen_have_intervals_that_hold() -> None:
     mechanism = sc.Baskets("items", top=6, epsilon=2, neighbours="add_remove")
     wrong = []
     for seed in range(24):
-        release = sc.publish(rows, schema, mechanism, seed=seed)
+        release = sc.publish(rows, schema, mechanism, options=sc.PublishOptions(seed=seed))
         sets = [each for each in release._reader_with("top")._ranked.places if len(each) > 1]
         if not sets:
             continue
-        [(_, most)] = release.top(1, length=2)
-        found = release.rules(support=max(0.8 * most.value, 1), confidence=1e-9)
+        [(_, most)] = release.baskets.top(1, length=2)
+        found = release.baskets.rules(support=max(0.8 * most.value, 1), confidence=1e-9)
         assert found.among == sum(2 ** len(each) - 2 for each in sets)
         shown = [row["support"]["low"] for row in found.to_dicts(0.9)]
         wrong.append(np.mean([low > 0 for low in shown]) if shown else 0.0)
@@ -303,8 +305,8 @@ def test_forged_counts_are_damage(
     pq.write_table(pa.table({"count": counts(pq.read_metadata(file).num_rows)}), file)
     for ask in (
         lambda: release.answer(f"SELECT COUNT(*) FROM t WHERE {name}"),
-        lambda: release.top(2),
-        lambda: release.rules(support=1, confidence=0.1),
+        lambda: release.baskets.top(2),
+        lambda: release.baskets.rules(support=1, confidence=0.1),
     ):
         with pytest.raises(ReleaseError, match="damaged"):
             ask()

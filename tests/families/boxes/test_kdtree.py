@@ -1,4 +1,4 @@
-"""Kdtree: the exact probabilities of its cuts, what a row changes in them, and what it spends."""
+"""KdTree: the exact probabilities of its cuts, what a row changes in them, and what it spends."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_cuts_and_counts_are_all_that_is_spent(subtests: pytest.Subtests) -> Non
     for split, shape in product(["median", "noisy_mean"], [(9,), (16, 16), (5, 1, 6)]):
         with subtests.test(split=split, shape=shape):
             counts = np.random.default_rng(1).integers(0, 20, shape)
-            mechanism = sc.Kdtree(
+            mechanism = sc.KdTree(
                 domain(shape).names, epsilon=2, neighbours="replace", contribution=2, split=split
             )
             tree, design, reader = grown(mechanism, counts, 1)
@@ -182,12 +182,12 @@ def test_cuts_and_counts_are_all_that_is_spent(subtests: pytest.Subtests) -> Non
 def test_cuts_follow_the_rows_and_height_stops() -> None:
     counts = np.zeros((64, 64), np.int64)
     counts[:8, :8] = 100
-    mechanism = sc.Kdtree(["a", "b"], epsilon=1, neighbours="add_remove", height=3, cuts=3)
+    mechanism = sc.KdTree(["a", "b"], epsilon=1, neighbours="add_remove", height=3, cuts=3)
     _, _, reader = grown(mechanism, counts, 1)
     assert len(reader.leaves) <= 64
     # Halving would leave one leaf in the corner where all rows are.
     assert (reader.leaves.low < 8).all(axis=0).sum() > 40
-    plain = sc.Kdtree(["a", "b"], epsilon=1, neighbours="add_remove", cuts=0)
+    plain = sc.KdTree(["a", "b"], epsilon=1, neighbours="add_remove", cuts=0)
     tree, design, _ = grown(plain, counts[:9, :9], 1)
     assert spent_on_counts(tree, design, (9, 9), plain.unit) == 1
 
@@ -202,7 +202,7 @@ def test_unbiased_on_whole_leaves_whatever_was_cut() -> None:
     questions = [(Weights(()), counts.sum()), (Weights((Part(("a", "b"), one),)), counts[2, 3])]
     errors = []
     for seed in range(300):
-        mechanism = sc.Kdtree(["a", "b"], epsilon=1, neighbours="add_remove")
+        mechanism = sc.KdTree(["a", "b"], epsilon=1, neighbours="add_remove")
         reader = grown(mechanism, counts, seed)[2]
         readings = [reader.read(question) for question, _ in questions]
         assert not any(reading.notes for reading in readings)

@@ -201,7 +201,7 @@ def test_answers_tell_that_a_leaf_was_cut() -> None:
     schema = domain((64,))
     table = pa.table({"a": np.repeat([7, 40], [3000, 20])})
     mechanism = sc.PrivTree(["a"], epsilon=1, neighbours="replace")
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     whole = release.answer("SELECT COUNT(*) FROM t")
     assert whole.bounds is None
     assert whole.value == pytest.approx(3020, abs=200)

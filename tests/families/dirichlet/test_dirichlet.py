@@ -306,7 +306,9 @@ def test_a_release_that_promises_too_much_is_refuted(tmp_path):
 
 
 def test_averages_of_the_target():
-    release = sc.publish(PEOPLE, PLACES, sc.Dirichlet("age", "work", epsilon=3), seed=1)
+    release = sc.publish(
+        PEOPLE, PLACES, sc.Dirichlet("age", "work", epsilon=3), options=sc.PublishOptions(seed=1)
+    )
     found = release.answer("SELECT work, AVG(age) FROM t GROUP BY work")
     for _, each in found:
         low, high = each.interval(0.999)
@@ -330,7 +332,7 @@ def test_what_is_refused():
     def refused(error, match, *names, outside="error", **given):
         def publish():
             mechanism = sc.Dirichlet(*names, **{"epsilon": 1, **given})
-            sc.publish(PEOPLE, PLACES, mechanism, outside=outside)
+            sc.publish(PEOPLE, PLACES, mechanism, options=sc.PublishOptions(outside=outside))
 
         with pytest.raises(error, match=match):
             publish()
@@ -345,7 +347,12 @@ def test_what_is_refused():
 
 
 def test_a_given_prior_limits_the_rows():
-    release = sc.publish(PEOPLE, PLACES, sc.Dirichlet("home", "work", epsilon=1, prior=4), seed=2)
+    release = sc.publish(
+        PEOPLE,
+        PLACES,
+        sc.Dirichlet("home", "work", epsilon=1, prior=4),
+        options=sc.PublishOptions(seed=2),
+    )
     assert release.answer("SELECT COUNT(*) FROM t").value == 40
     rows = pq.read_table(release.folder / "rows.parquet")
     assert rows.num_rows == 12  # 6 of each stratum: 4 (e - 1) = 6.87

@@ -239,7 +239,7 @@ def test_published_rows_are_those_of_the_table(subtests: pytest.Subtests) -> Non
     ]:
         with subtests.test(mechanism=repr(mechanism)):
             table = people(120)
-            release = sc.publish(table, SCHEMA, mechanism, seed=1)
+            release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
             rows = GeneralisedRows.read(release.schema, release.evidence, release.folder)
             assert rows.sizes.min() >= 4
             assert release.evidence.rows + release.evidence.left_out == 120
@@ -253,7 +253,7 @@ def test_published_rows_are_those_of_the_table(subtests: pytest.Subtests) -> Non
                 fits &= np.array(inside)
             matched = maximum_bipartite_matching(csr_array(fits), perm_type="column")
             assert (matched >= 0).all()  # every published row is that of a person of its own
-            labels = release.generalised().labelled()
+            labels = release.generalised.labelled()
             assert labels.column_names == ["a", "b", "note", "ill"]
             assert set(labels["a"].to_pylist()) <= {*"pqrs", "{p, q}", "{r, s}", "*"}
 
@@ -271,9 +271,14 @@ def test_every_node_is_a_set_of_values_once() -> None:
 
 def test_what_cannot_be_kept_is_refused() -> None:
     with pytest.raises(sc.PromiseError, match="cannot be had"):
-        sc.publish(people(3), SCHEMA, sc.Generalise(k=4), seed=1)
+        sc.publish(people(3), SCHEMA, sc.Generalise(k=4), options=sc.PublishOptions(seed=1))
     with pytest.raises(sc.PromiseError, match="cannot be had"):
-        sc.publish(people(3), SCHEMA, sc.Generalise(k=4, recoding="global"), seed=1)
+        sc.publish(
+            people(3),
+            SCHEMA,
+            sc.Generalise(k=4, recoding="global"),
+            options=sc.PublishOptions(seed=1),
+        )
     with pytest.raises(sc.SchemaError, match="smaller l"):
         sc.publish(people(9), SCHEMA, sc.Generalise(k=2, l=4))
     with pytest.raises(sc.SchemaError, match="no order"):
@@ -282,9 +287,9 @@ def test_what_cannot_be_kept_is_refused() -> None:
         sc.publish(people(9), SCHEMA, sc.Generalise(k=2, weights={"ill": 1}))
     with pytest.raises(sc.SchemaError, match="role quasi"):
         sc.publish(people(9), SCHEMA.with_roles(insensitive=["a", "b"]), sc.Generalise(k=2))
-    empty = sc.publish(people(0), SCHEMA, sc.Generalise(k=2), seed=1)
+    empty = sc.publish(people(0), SCHEMA, sc.Generalise(k=2), options=sc.PublishOptions(seed=1))
     assert empty.evidence.rows == 0
-    assert empty.generalised().labelled().num_rows == 0
+    assert empty.generalised.labelled().num_rows == 0
 
 
 def test_guarantees_say_that_they_depend_on_the_data() -> None:

@@ -45,7 +45,9 @@ def releases() -> list[tuple[sc.Release, pa.Table]]:
         mechanism = (
             sc.Generalise(k=2) if seed % 2 else sc.Generalise(k=2, recoding="global", suppress=0.3)
         )
-        made.append((sc.publish(table, SCHEMA, mechanism, seed=1), table))
+        made.append(
+            (sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1)), table)
+        )
     return made
 
 
@@ -145,7 +147,7 @@ def test_groups_have_the_bounds_of_their_conditions(place: int) -> None:
 
 def test_what_cuts_nothing_is_exact() -> None:
     table = pa.table({"a": [0, 0, 3, 3], "b": ["u", "u", "v", "v"], "s": [1, 2, 1, 2]})
-    release = sc.publish(table, SCHEMA, sc.Generalise(k=2), seed=1)
+    release = sc.publish(table, SCHEMA, sc.Generalise(k=2), options=sc.PublishOptions(seed=1))
     assert repr(release.answer("SELECT COUNT(*) FROM t WHERE a = 3 AND s = 1")).startswith(
         "1 exactly"
     )

@@ -72,7 +72,10 @@ def test_two_releases_leave_less_than_each_alone() -> None:
     )
     by_age = sc.Generalise(k=2, recoding="global", weights={"age": 1, "sex": 0.1})
     by_sex = sc.Generalise(k=2, recoding="global", weights={"age": 0.1, "sex": 1})
-    releases = [sc.publish(table, schema, each, seed=1) for each in (by_age, by_sex)]
+    releases = [
+        sc.publish(table, schema, each, options=sc.PublishOptions(seed=1))
+        for each in (by_age, by_sex)
+    ]
     codes = {n: schema[n].encode(table[n])[0].astype(np.int64) for n in schema.names}
     found = intersection(*releases, codes)
     assert (found.numbers["first"], found.numbers["second"], found.numbers["both"]) == (0, 0, 1)
@@ -89,7 +92,7 @@ def test_linkage_and_the_exposure_axis_know_groups_that_are_all_alike() -> None:
         ]
     )
     table = pa.table({"age": [0] * 5 + [1] * 5, "note": range(10), "ill": ["x"] * 5 + ["y"] * 5})
-    release = sc.publish(table, schema, sc.Generalise(k=5), seed=1)
+    release = sc.publish(table, schema, sc.Generalise(k=5), options=sc.PublishOptions(seed=1))
     assert any("everybody has the same ill" in remark for remark in release.remarks)
     assert linkage(release, ["age"]).posterior.max() == 1.0
     assert table_exposure(release, TrueTable.read(table, schema)) == GroupExposure(1.0, 1.0)

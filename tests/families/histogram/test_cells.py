@@ -38,7 +38,7 @@ def test_counts_are_sums_over_the_file(neighbours: str) -> None:
     codes = {each.name: rng.integers(0, each.size, 5000) for each in SCHEMA}
     people = pa.table({a.name: a.decode(codes[a.name].astype(a.code_type)) for a in SCHEMA})
     method = sc.Histogram(list(SCHEMA.names), epsilon=1, neighbours=neighbours)
-    release = sc.publish(people, SCHEMA, method, seed=1)
+    release = sc.publish(people, SCHEMA, method, options=sc.PublishOptions(seed=1))
     cells = pq.read_table(Path(release.folder) / release.evidence.file).to_pylist()
     drawn = [chance.sample(list(CLAUSES), chance.randint(1, 3)) for _ in range(60)]
     texts = ["SELECT COUNT(*) FROM t WHERE " + " AND ".join(each) for each in drawn]

@@ -85,7 +85,12 @@ def test_epsilon_by_enumeration(neighbours: str, change: tuple[int, int]) -> Non
 def test_the_scale_follows_neighbours_and_contribution() -> None:
     def scale(**changed) -> Fraction:
         given = {"epsilon": 0.5, "neighbours": "add_remove"} | changed
-        release = sc.publish(people(20, schema()), schema(), sc.Histogram(["age"], **given), seed=1)
+        release = sc.publish(
+            people(20, schema()),
+            schema(),
+            sc.Histogram(["age"], **given),
+            options=sc.PublishOptions(seed=1),
+        )
         return release.evidence.design.noise.scale
 
     assert scale() == 2
@@ -99,9 +104,11 @@ def test_rows_of_one_person_beyond_the_bound_are_left_out() -> None:
     assert _counts(rows, PrivacyUnit("replace", 3, "id")).tolist() == [3, 0, 0, 2]
     assert _counts(rows, PrivacyUnit("replace", 3)).tolist() == [5, 0, 0, 2]
     release = sc.publish(
-        _table(rows), TINY,
-        sc.Histogram(["a"], epsilon=1, neighbours="replace", contribution=3, person="id"), seed=1,
-    )  # fmt: skip
+        _table(rows),
+        TINY,
+        sc.Histogram(["a"], epsilon=1, neighbours="replace", contribution=3, person="id"),
+        options=sc.PublishOptions(seed=1),
+    )
     assert any("at most 3 rows are counted" in limit for limit in release.guarantees[0].limits)
 
 
@@ -158,7 +165,10 @@ def test_a_column_called_count() -> None:
     domain = sc.Schema([sc.Attribute("count", "quasi", sc.IntegerRange(0, 4))])
     private = pa.table({"count": [0, 1, 2, 3, 4] * 200})
     release = sc.publish(
-        private, domain, sc.Histogram(["count"], epsilon=5, neighbours="replace"), seed=1
+        private,
+        domain,
+        sc.Histogram(["count"], epsilon=5, neighbours="replace"),
+        options=sc.PublishOptions(seed=1),
     )
     assert release.answer('SELECT COUNT(*) FROM t WHERE "count" > 2').value == pytest.approx(
         400, abs=30
@@ -170,7 +180,7 @@ def test_other_columns_cannot_be_asked_for() -> None:
         people(9, schema()),
         schema(),
         sc.Histogram(["age"], epsilon=1, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     with pytest.raises(sc.QueryError, match="no column 'job'"):
         release.answer("SELECT COUNT(*) FROM t WHERE job = 'cook'")
@@ -210,6 +220,6 @@ def test_only_the_counted_attributes_are_published() -> None:
         people(9, schema()),
         schema(),
         sc.Histogram(["age"], epsilon=1, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     assert release.schema.names == ("age",)

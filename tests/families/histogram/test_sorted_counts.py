@@ -74,8 +74,8 @@ def test_without_noise_the_fit_is_the_counts():
 def test_a_release_tells_its_sorted_counts(tmp_path):
     table = pa.table({"a": np.repeat(np.arange(20), 30)})
     mechanism = sc.Histogram(["a"], epsilon=2, neighbours="add_remove")
-    release = sc.publish(table, SCHEMA, mechanism, seed=1)
-    found = release.sorted_counts().to_pydict()
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
+    found = release.histogram.sorted_counts().to_pydict()
     assert found["rank"] == list(range(1, 201))
     truth = [30] * 20 + [0] * 180
     assert all(
@@ -85,12 +85,15 @@ def test_a_release_tells_its_sorted_counts(tmp_path):
     assert sorted(found["count"], reverse=True) == found["count"]
     assert abs(sum(found["count"]) - 600) < 200
     with pytest.raises(sc.ParameterError):
-        release.sorted_counts(level=2)
+        release.histogram.sorted_counts(level=2)
     other = sc.publish(
-        table, SCHEMA, sc.Hierarchy(["a"], epsilon=2, neighbours="add_remove"), seed=1
+        table,
+        SCHEMA,
+        sc.Hierarchy(["a"], epsilon=2, neighbours="add_remove"),
+        options=sc.PublishOptions(seed=1),
     )
-    with pytest.raises(sc.ReleaseError, match="by Histogram"):
-        other.sorted_counts()
-    sampled = sc.publish(table, SCHEMA, mechanism, sample=0.5, seed=1)
+    with pytest.raises(sc.ParameterError, match="by histogram has"):
+        other.histogram.sorted_counts()
+    sampled = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(sample=0.5, seed=1))
     with pytest.raises(sc.ReleaseError, match="a sample of the people"):
-        sampled.sorted_counts()
+        sampled.histogram.sorted_counts()

@@ -51,7 +51,10 @@ def small(neighbours: str = "add_remove", contribution: int = 1, **more) -> sc.R
     domain = schema(ages=20)
     given = {"epsilon": 1, "neighbours": neighbours, "contribution": contribution} | more
     return sc.publish(
-        people(300, domain), domain, sc.Sparse(["age", "sex", "job"], **given), seed=5
+        people(300, domain),
+        domain,
+        sc.Sparse(["age", "sex", "job"], **given),
+        options=sc.PublishOptions(seed=5),
     )
 
 
@@ -170,7 +173,10 @@ def test_names_that_are_taken() -> None:
     domain = sc.Schema([sc.Attribute(name, "quasi", sc.Boolean()) for name in ("count", "weight")])
     table = pa.table({"count": [True, False], "weight": [True, True]})
     release = sc.publish(
-        table, domain, sc.Sparse(["count", "weight"], epsilon=1, neighbours="replace"), seed=1
+        table,
+        domain,
+        sc.Sparse(["count", "weight"], epsilon=1, neighbours="replace"),
+        options=sc.PublishOptions(seed=1),
     )
     assert (made(release).count, made(release).weight) == ("count_2", "weight_2")
     assert release.answer("SELECT COUNT(*) FROM t WHERE weight").stderr > 0
@@ -197,7 +203,7 @@ def test_domains_of_10_to_the_18_and_the_30(subtests: pytest.Subtests) -> None:
                 domain.names, epsilon=1, neighbours="replace", false_cells=200, **given
             )
             tracemalloc.start()
-            release = sc.publish(table, domain, mechanism, seed=2)
+            release = sc.publish(table, domain, mechanism, options=sc.PublishOptions(seed=2))
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < 60e6
@@ -235,7 +241,10 @@ def test_adult(shared_data: Path) -> None:
     attributes = [sc.Attribute(n, "quasi", d) for n, d in zip(names, domains, strict=True)]
     domain = sc.Schema(attributes)
     release = sc.publish(
-        table, domain, sc.Sparse(names, epsilon=1, neighbours="add_remove"), seed=4
+        table,
+        domain,
+        sc.Sparse(names, epsilon=1, neighbours="add_remove"),
+        options=sc.PublishOptions(seed=4),
     )
     assert release.manifest.report["cells of the domain"] == 648_023_040
     assert 20 < release.manifest.report["empty cells that pass"] <= 100
@@ -259,7 +268,7 @@ def test_a_bound_on_the_rows_of_a_person() -> None:
     )
     table = pa.table({"id": ["x"] * 500 + ["y"] * 500, "a": [3] * 1000})
     mechanism = sc.Sparse(["a"], epsilon=50, neighbours="add_remove", contribution=2, person="id")
-    release = sc.publish(table, domain, mechanism, seed=1)
+    release = sc.publish(table, domain, mechanism, options=sc.PublishOptions(seed=1))
     assert abs(release.answer("SELECT COUNT(*) FROM t").value - 4) < 5
 
 

@@ -188,7 +188,7 @@ def test_sql_finds_the_same_sums(given: dict) -> None:
     """Counts, sums, averages and groups by SQL are those of the same published cells by hand."""
     domain = schema(ages=12)
     mechanism = sc.Sparse(["age", "sex", "job"], epsilon=0.5, neighbours="replace", **given)
-    release = sc.publish(people(900, domain), domain, mechanism, seed=6)
+    release = sc.publish(people(900, domain), domain, mechanism, options=sc.PublishOptions(seed=6))
     made = release.evidence.design
     found = _found(release)
     grid = np.indices((12, 2, 5)).reshape(3, -1)
@@ -241,7 +241,7 @@ def test_a_filter_tells_how_much_may_be_missing() -> None:
     """The note names a number of rows that what was lost does not exceed."""
     domain = schema(ages=50)
     mechanism = sc.Sparse(["age", "sex", "job"], epsilon=1, neighbours="replace", false_cells=1)
-    release = sc.publish(people(1000, domain), domain, mechanism, seed=6)
+    release = sc.publish(people(1000, domain), domain, mechanism, options=sc.PublishOptions(seed=6))
     answer = release.answer("SELECT COUNT(*) FROM t WHERE sex = 'f'")
     [note] = answer.notes
     told = int(note.split("up to ")[1].split(" rows")[0].replace(",", ""))
@@ -284,7 +284,7 @@ def test_lost_rows_are_taken_as_spread_like_the_others(shared_data: Path, epsilo
         [sc.Attribute(name, "quasi", sc.IntegerRange(0, 1)) for name in table.column_names]
     )
     mechanism = sc.Sparse(list(domain.names), epsilon=epsilon, neighbours="replace")
-    release = sc.publish(table, domain, mechanism, seed=1)
+    release = sc.publish(table, domain, mechanism, options=sc.PublishOptions(seed=1))
     now = before = 0.0
     for pair in list(combinations(domain.names, 2))[::6]:
         names = ", ".join(f'"{name}"' for name in pair)
@@ -390,7 +390,7 @@ def test_a_published_cell_lacks_nothing_and_a_left_out_one_little() -> None:
     rows = people(3000, domain).slice(0, 2000)
     table = rows.set_column(0, "age", pa.array([7] * 300 + list(range(1700)), pa.int64()))
     mechanism = sc.Sparse(["age"], epsilon=1, neighbours="add_remove", false_cells=1)
-    release = sc.publish(table, domain, mechanism, seed=6)
+    release = sc.publish(table, domain, mechanism, options=sc.PublishOptions(seed=6))
     made = release.evidence.design
     noise = made.noise.half_width(0.95)
     shown = release.answer("SELECT COUNT(*) FROM t WHERE age = 7")
@@ -440,7 +440,7 @@ def test_many_counts_are_as_one_by_one(neighbours: str) -> None:
         people(400, schema()),
         schema(),
         sc.Sparse(["age", "sex", "job"], epsilon=1, neighbours=neighbours, false_cells=30),
-        seed=3,
+        options=sc.PublishOptions(seed=3),
     )
     conditions = [
         "age BETWEEN 2 AND 6 AND sex = 'f'",

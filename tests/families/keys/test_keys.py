@@ -91,7 +91,12 @@ def test_counts_are_near_the_truth_and_saved(tmp_path_factory, subtests):
         with subtests.test(rule=rule):
             tmp_path = tmp_path_factory.mktemp("case")
             rows = table()
-            release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=6, rule=rule, **GIVEN), seed=3)
+            release = sc.publish(
+                rows,
+                SCHEMA,
+                sc.Keys("query", keys=6, rule=rule, **GIVEN),
+                options=sc.PublishOptions(seed=3),
+            )
             known = truth(rows, ["query"])
             found = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
             assert len(found) > 5
@@ -101,7 +106,7 @@ def test_counts_are_near_the_truth_and_saved(tmp_path_factory, subtests):
                 assert estimate.interval(1 - 1e-9) == (min(low, estimate.value), math.inf)
             saved = sc.open(release.save(tmp_path / "release", insecure=True))
             assert repr(saved.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == repr(found)
-            assert repr(saved.top(3)) == repr(release.top(3))
+            assert repr(saved.keys.top(3)) == repr(release.keys.top(3))
             assert "query 1" in release.schema.names or release.schema["query"].open
 
 
@@ -113,7 +118,12 @@ def test_auto_takes_counts_for_few_keys_and_sums_for_many():
 
 def test_questions():
     rows = table()
-    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, rule="optimal", **GIVEN), seed=3)
+    release = sc.publish(
+        rows,
+        SCHEMA,
+        sc.Keys("query", keys=2, rule="optimal", **GIVEN),
+        options=sc.PublishOptions(seed=3),
+    )
     groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
     one = release.answer("SELECT COUNT(*) FROM t WHERE query = 'query 1'")
     assert one.value == groups["query 1"].value
@@ -148,7 +158,12 @@ def test_answers_are_about_all_rows_of_the_table(rule, subtests):
     flat = [(f"P{n}", each) for n, own in enumerate(lists) for each in own]
     who, query = map(list, zip(*flat, strict=True))
     rows = pa.table({"who": who, "query": query, "url": query, "sex": ["f"] * len(who)})
-    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, rule=rule, **GIVEN), seed=3)
+    release = sc.publish(
+        rows,
+        SCHEMA,
+        sc.Keys("query", keys=2, rule=rule, **GIVEN),
+        options=sc.PublishOptions(seed=3),
+    )
     for amount, truth in (("COUNT(*)", 3300), ("SUM(2)", 6600), ("SUM(-1)", -3300)):
         with subtests.test(amount=amount):
             found = release.answer(f"SELECT {amount} FROM t WHERE query = 'rain'")
@@ -166,7 +181,9 @@ def test_without_a_person_every_row_is_counted_and_the_interval_ends():
     rows = pa.table({"who": [1] * 900, "query": ["rain"] * 900, "url": [""] * 900})
     rows = rows.append_column("sex", pa.array(["f"] * 900))
     given = {**GIVEN, "person": None}
-    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=1, **given), seed=3)
+    release = sc.publish(
+        rows, SCHEMA, sc.Keys("query", keys=1, **given), options=sc.PublishOptions(seed=3)
+    )
     found = release.answer("SELECT COUNT(*) FROM t WHERE query = 'rain'")
     low, high = found.interval(1 - 1e-9)
     assert low <= 900 <= high < 1000
@@ -174,9 +191,11 @@ def test_without_a_person_every_row_is_counted_and_the_interval_ends():
 
 
 def test_top_ranks_by_counts_with_intervals_for_all_together():
-    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    release = sc.publish(
+        table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), options=sc.PublishOptions(seed=3)
+    )
     groups = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
-    top = release.top(4)
+    top = release.keys.top(4)
     values = sorted((each.value for _, each in groups), reverse=True)
     assert [each.value for _, each in top] == values[:4]
     for key, each in top:
@@ -184,17 +203,22 @@ def test_top_ranks_by_counts_with_intervals_for_all_together():
         assert each.interval(0.95) == groups[key].interval(1 - 0.05 / many)
         assert each.noise_interval(0.95) == groups[key].noise_interval(1 - 0.05 / many)
     with pytest.raises(sc.ParameterError, match="'k' parameter of top"):
-        release.top(0)
+        release.keys.top(0)
     with pytest.raises(sc.ParameterError, match="'length' parameter of top"):
-        release.top(2, length=2)
+        release.keys.top(2, length=2)
     histogram = sc.Histogram(["sex"], epsilon=1, neighbours="replace")
-    other = sc.publish(table(), SCHEMA, histogram, seed=1)
-    with pytest.raises(sc.ParameterError, match="has no 'top'"):
-        other.top(1)
+    other = sc.publish(table(), SCHEMA, histogram, options=sc.PublishOptions(seed=1))
+    with pytest.raises(sc.ParameterError, match="has no 'keys': a release by keys has"):
+        other.keys.top(1)
 
 
 def test_names_without_counts():
-    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=2, counts=False, **GIVEN), seed=3)
+    release = sc.publish(
+        table(),
+        SCHEMA,
+        sc.Keys("query", keys=2, counts=False, **GIVEN),
+        options=sc.PublishOptions(seed=3),
+    )
     assert pq.read_schema(release.folder / "keys.parquet").names == ["query"]
     with pytest.raises(sc.QueryError, match="without counts"):
         release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
@@ -206,7 +230,7 @@ def test_two_levels(rule, epsilon):
     rows = table()
     given = {**GIVEN, "rule": rule, "epsilon": epsilon}
     mechanism = sc.Keys("url", within="query", keys=6, **given)
-    release = sc.publish(rows, SCHEMA, mechanism, seed=3)
+    release = sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=3))
     first = release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
     second = release.answer("SELECT query, url, COUNT(*) FROM t GROUP BY query, url")
     queries, pairs = truth(rows, ["query"]), truth(rows, ["query", "url"])
@@ -218,14 +242,14 @@ def test_two_levels(rule, epsilon):
             assert low <= known[key] <= high
     asked = "SELECT COUNT(*) FROM t WHERE query = 'query 1' AND url = 'site 1.org'"
     assert release.answer(asked).value == second["query 1", "site 1.org"].value
-    assert [len(key) for key, _ in release.top(2, length=2)] == [2, 2]
-    assert [len(key) for key, _ in release.top(2)] == [1, 1]
+    assert [len(key) for key, _ in release.keys.top(2, length=2)] == [2, 2]
+    assert [len(key) for key, _ in release.keys.top(2)] == [1, 1]
 
 
 def test_a_key_of_two_levels_may_fail_at_either():
     """A tenth of the miss is for keys that were not published, half of it for each level."""
     mechanism = sc.Keys("url", within="query", keys=1, **GIVEN)
-    release = sc.publish(table(), SCHEMA, mechanism, seed=3)
+    release = sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=3))
     first, second = release.evidence.design.levels
     asked = "SELECT COUNT(*) FROM t WHERE query = 'nobody asked this'"
     assert release.answer(asked).noise_interval(0.95)[1] == first.most_unseen(0.005)
@@ -236,7 +260,9 @@ def test_a_key_of_two_levels_may_fail_at_either():
 
 def test_a_listed_column_beside_an_open_one():
     rows = table()
-    release = sc.publish(rows, SCHEMA, sc.Keys(["query", "sex"], keys=1, **GIVEN), seed=3)
+    release = sc.publish(
+        rows, SCHEMA, sc.Keys(["query", "sex"], keys=1, **GIVEN), options=sc.PublishOptions(seed=3)
+    )
     found = release.answer("SELECT query, sex, COUNT(*) FROM t GROUP BY query, sex")
     assert len(found) > 3
     absent = release.answer("SELECT COUNT(*) FROM t WHERE query = 'nobody asked this'")
@@ -273,12 +299,17 @@ def test_clicks_of_named_pairs(most, clicks):
     columns = {"query": ["rain"] * 800, "url": links * 200, "sex": ["f"] * 800}
     rows = pa.table({"who": np.repeat(np.arange(200), 4), **columns})
     given = {**GIVEN, "epsilon": 50}
-    pairs = sc.publish(rows, SCHEMA, sc.Keys("url", within="query", keys=2, **given), seed=1)
+    pairs = sc.publish(
+        rows,
+        SCHEMA,
+        sc.Keys("url", within="query", keys=2, **given),
+        options=sc.PublishOptions(seed=1),
+    )
     people = pairs.answer("SELECT query, url, COUNT(*) FROM t GROUP BY query, url")
     assert abs(people["rain", "a.org"].value - 200) < 5
     given.pop("delta")
     counts = sc.Histogram(["query", "url"], contribution=most, **given)
-    release = sc.publish(rows, pairs.closed(SCHEMA), counts, seed=1)
+    release = sc.publish(rows, pairs.closed(SCHEMA), counts, options=sc.PublishOptions(seed=1))
     found = release.answer("SELECT COUNT(*) FROM t WHERE query = 'rain' AND url = 'a.org'")
     assert abs(found.value - clicks) < 5  # of two rows, the first two
     total = release.answer("SELECT COUNT(*) FROM t")
@@ -286,7 +317,9 @@ def test_clicks_of_named_pairs(most, clicks):
 
 
 def test_closing():
-    release = sc.publish(table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    release = sc.publish(
+        table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), options=sc.PublishOptions(seed=3)
+    )
     assert release.closed(SCHEMA, other="query 1")["query"].domain.other == "query 1_2"
     with pytest.raises(sc.SchemaError, match="no open category whose values this release names"):
         release.closed(SCHEMA.select(["who", "url"]))
@@ -296,20 +329,29 @@ def test_closing():
 
 def test_a_release_without_keys():
     few = table().slice(0, 3)
-    release = sc.publish(few, SCHEMA, sc.Keys("query", keys=1, **GIVEN), seed=3)
+    release = sc.publish(
+        few, SCHEMA, sc.Keys("query", keys=1, **GIVEN), options=sc.PublishOptions(seed=3)
+    )
     assert any("No key has enough people" in remark for remark in release.remarks)
     assert len(release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == 0
-    assert len(release.top(3)) == 0
+    assert len(release.keys.top(3)) == 0
     assert release.answer("SELECT COUNT(*) FROM t WHERE query = 'a'").value == 0
     with pytest.raises(sc.SchemaError, match="closes nothing"):
         release.closed(SCHEMA)
-    empty = sc.publish(few.slice(0, 0), SCHEMA, sc.Keys("query", keys=3, **GIVEN), seed=3)
+    empty = sc.publish(
+        few.slice(0, 0),
+        SCHEMA,
+        sc.Keys("query", keys=3, **GIVEN),
+        options=sc.PublishOptions(seed=3),
+    )
     assert len(empty.answer("SELECT query, COUNT(*) FROM t GROUP BY query")) == 0
 
 
 def test_nothing_else_of_the_table_is_written(tmp_path):
     rows = table(300)
-    release = sc.publish(rows, SCHEMA, sc.Keys("query", keys=3, **GIVEN), seed=3)
+    release = sc.publish(
+        rows, SCHEMA, sc.Keys("query", keys=3, **GIVEN), options=sc.PublishOptions(seed=3)
+    )
     folder = release.save(tmp_path / "release", insecure=True)
     named = set(pq.read_table(folder / "keys.parquet")["query"].to_pylist())
     hidden = set(rows["query"].to_pylist()) - named
@@ -323,22 +365,34 @@ def test_values_that_cannot_be_published_and_rows_of_nobody():
     rows = pa.table({"who": ["a", "b", None], "query": ["x", "y\x1b[2J", "x"]})
     schema = SCHEMA.select(["who", "query"])
     with pytest.raises(sc.DomainError, match=r"'query', row 2: the value is no text") as error:
-        sc.publish(rows, schema, sc.Keys("query", keys=1, **GIVEN), seed=1)
+        sc.publish(
+            rows, schema, sc.Keys("query", keys=1, **GIVEN), options=sc.PublishOptions(seed=1)
+        )
     assert "y" not in str(error.value).replace("query", "").replace("Keys", "").split()
     with pytest.raises(sc.DomainError, match="no identifier"):
-        sc.publish(rows.slice(2), schema, sc.Keys("query", keys=1, **GIVEN), seed=1)
+        sc.publish(
+            rows.slice(2),
+            schema,
+            sc.Keys("query", keys=1, **GIVEN),
+            options=sc.PublishOptions(seed=1),
+        )
     release = sc.publish(
-        rows, schema, sc.Keys("query", keys=1, **GIVEN), outside="drop", seed=1, reveal=True
+        rows,
+        schema,
+        sc.Keys("query", keys=1, **GIVEN),
+        options=sc.PublishOptions(outside="drop", seed=1, reveal=True),
     )
     assert any("'query'" in remark for remark in release.remarks)
 
 
 def test_who_may_be_a_key():
     with pytest.raises(sc.SchemaError, match="make it a category with open = true"):
-        sc.publish(table(9), SCHEMA, sc.Keys("who", keys=1, **GIVEN), seed=1)
+        sc.publish(
+            table(9), SCHEMA, sc.Keys("who", keys=1, **GIVEN), options=sc.PublishOptions(seed=1)
+        )
     mechanism = sc.Keys("query", keys=1, **{**GIVEN, "person": "sex"})
     with pytest.raises(sc.ParameterError, match="'person' parameter"):
-        sc.publish(table(9), SCHEMA, mechanism, seed=1)
+        sc.publish(table(9), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
 
 
 # --- the choice of keys --------------------------------------------------------------------------
@@ -393,7 +447,10 @@ def test_two_processes_publish_what_one_does(tmp_path):
     path = tmp_path / "queries.parquet"
     pq.write_table(table(500), path)
     mechanism = sc.Keys("query", keys=3, **GIVEN)
-    one, two = (sc.publish(path, SCHEMA, mechanism, seed=1, jobs=jobs) for jobs in (1, 2))
+    one, two = (
+        sc.publish(path, SCHEMA, mechanism, options=sc.PublishOptions(seed=1, jobs=jobs))
+        for jobs in (1, 2)
+    )
     files = [(each.folder / "keys.parquet").read_bytes() for each in (one, two)]
     assert files[0] == files[1]
 
@@ -478,12 +535,12 @@ def test_sips_names_more_keys_than_one_round():
     named = {}
     for rule in ("gaussian", "sips", "zealous"):
         mechanism = sc.Keys("query", keys=4, rule=rule, counts=False, **GIVEN)
-        release = sc.publish(rows, SCHEMA, mechanism, seed=2)
+        release = sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=2))
         named[rule] = pq.read_metadata(release.folder / "keys.parquet").num_rows
     assert named["sips"] > named["gaussian"] > named["zealous"] > 0
     for counts in (True, False):  # without counts in rounds
         mechanism = sc.Keys("query", keys=1, counts=counts, **GIVEN)
-        release = sc.publish(rows, SCHEMA, mechanism, seed=2)
+        release = sc.publish(rows, SCHEMA, mechanism, options=sc.PublishOptions(seed=2))
         named[counts] = pq.read_metadata(release.folder / "keys.parquet").num_rows
     assert named[False] > named[True] > 0
 

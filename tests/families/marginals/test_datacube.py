@@ -98,7 +98,7 @@ def test_unbiased_with_the_stated_variance() -> None:
 def test_every_question_about_the_cube_is_answered() -> None:
     domain = schema(health=3)
     mechanism = sc.Datacube(domain.names, epsilon=1, neighbours="replace")
-    release = sc.publish(people(2000, domain), domain, mechanism, seed=1)
+    release = sc.publish(people(2000, domain), domain, mechanism, options=sc.PublishOptions(seed=1))
     parts = {"age": "age < 4", "sex": "sex = 'f'", "job": "job <> 'cook'", "health": "health > 0"}
     for size in range(5):
         for names in itertools.combinations(domain.names, size):

@@ -150,7 +150,7 @@ def test_sixteen_disabilities(shared_data: Path) -> None:
         [sc.Attribute(name, "quasi", sc.IntegerRange(0, 1)) for name in rows.column_names]
     )
     mechanism = sc.Fourier(domain.names, ways=3, epsilon=1, neighbours="add_remove")
-    release = sc.publish(rows, domain, mechanism, seed=1)
+    release = sc.publish(rows, domain, mechanism, options=sc.PublishOptions(seed=1))
     assert release.evidence.design.numbers == 697
     columns = np.stack([rows[name].to_numpy() for name in domain.names])
     error = release.answer(
@@ -159,6 +159,6 @@ def test_sixteen_disabilities(shared_data: Path) -> None:
     worst = 0.0
     for chosen in itertools.combinations(range(16), 3):
         truth = np.bincount(columns[list(chosen)].T @ [4, 2, 1], minlength=8)
-        table = release.marginal([domain.names[place] for place in chosen])
+        table = release.marginals.marginal([domain.names[place] for place in chosen])
         worst = max(worst, float(np.abs(table["count"].to_numpy() - truth).max()))
     assert worst < 6 * error

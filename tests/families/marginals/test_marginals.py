@@ -161,7 +161,9 @@ def test_unbiased_with_the_stated_variance_and_coverage(delta: float | None) -> 
 def test_pairs_and_averages_from_all_tables() -> None:
     domain = schema(health=4)
     rows = people(20_000, domain)
-    release = sc.publish(rows, domain, _marginals(domain, epsilon=2, delta=1e-9), seed=1)
+    release = sc.publish(
+        rows, domain, _marginals(domain, epsilon=2, delta=1e-9), options=sc.PublishOptions(seed=1)
+    )
     frame = rows.to_pandas()
     truth = frame[frame.job == "nurse"].age.mean()
     low, high = release.answer("SELECT AVG(age) FROM t WHERE job = 'nurse'").interval(0.999999)
@@ -202,7 +204,7 @@ def test_a_hundred_attributes() -> None:
     domain = sc.Schema([sc.Attribute(f"q{i}", "quasi", sc.IntegerRange(0, 1)) for i in range(100)])
     rows = people(500, domain)
     mechanism = sc.Marginals(domain.names, ways=2, epsilon=1, delta=1e-6, neighbours="add_remove")
-    release = sc.publish(rows, domain, mechanism, seed=1)
+    release = sc.publish(rows, domain, mechanism, options=sc.PublishOptions(seed=1))
     found = release.answer("SELECT COUNT(*) FROM t WHERE q17 = 0 AND q83 = 1")
     low, high = found.interval(0.999999)
     frame = rows.to_pandas()
@@ -216,7 +218,9 @@ def test_lists_of_sets_with_weights() -> None:
         mechanism = _marginals(
             schema(), ways=None, sets=[["job", "age"], ["sex"]], weights=weights, delta=1e-6
         )
-        release = sc.publish(people(100, schema()), schema(), mechanism, seed=1)
+        release = sc.publish(
+            people(100, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1)
+        )
         with pytest.raises(sc.QueryError, match="ties age, sex together"):
             release.answer("SELECT COUNT(*) FROM t WHERE age = 3 AND sex = 'f'")
         return [
@@ -283,7 +287,7 @@ def test_attributes_of_one_value(delta: float | None) -> None:
         mechanism = sc.Marginals(
             names, ways=len(names), epsilon=5, delta=delta, neighbours="add_remove"
         )
-        release = sc.publish(rows, domain, mechanism, seed=1)
+        release = sc.publish(rows, domain, mechanism, options=sc.PublishOptions(seed=1))
         found = release.answer("SELECT COUNT(*) FROM t WHERE a = 0")
         low, high = found.interval(0.999999)
         assert low <= 60 <= high

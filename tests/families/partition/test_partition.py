@@ -41,7 +41,7 @@ def _published(release: sc.Release) -> list[dict]:
 
 def test_worked_example() -> None:
     mechanism = sc.Partition(rho1="1/3", rho2="2/3")
-    release = sc.publish(_table(WORKED), DOMAIN, mechanism, seed=1)
+    release = sc.publish(_table(WORKED), DOMAIN, mechanism, options=sc.PublishOptions(seed=1))
     [channel] = release.evidence.channels
     assert (channel.attributes, channel.column) == (("job",), "part")
     assert channel.domains == ((0, 1, 2, 3, 4, 5), (3, 5, 6, 7, 8, 9))
@@ -73,7 +73,12 @@ def test_a_rare_value_that_a_sub_table_has_more_often_is_warned_of(rare: int, wa
     names neither the value nor a number of the table.
     """
     counts = [1_000] * 6 + [rare] * 4
-    release = sc.publish(_table(counts), DOMAIN, sc.Partition(rho1="1/4", rho2="2/3"), seed=1)
+    release = sc.publish(
+        _table(counts),
+        DOMAIN,
+        sc.Partition(rho1="1/4", rho2="2/3"),
+        options=sc.PublishOptions(seed=1),
+    )
     assert release.manifest.report["sub-tables"] > 1
     found = [remark for remark in release.remarks if remark.startswith("Some rare value")]
     assert len(found) == warned
@@ -84,7 +89,9 @@ def test_a_rare_value_that_a_sub_table_has_more_often_is_warned_of(rare: int, wa
 
 def test_other_columns_are_as_they_were() -> None:
     private = _table(WORKED)
-    release = sc.publish(private, DOMAIN, sc.Partition(rho1="1/3", rho2="2/3"), seed=1)
+    release = sc.publish(
+        private, DOMAIN, sc.Partition(rho1="1/3", rho2="2/3"), options=sc.PublishOptions(seed=1)
+    )
     names = ("age", "sex")
     before = Counter(tuple(row[name] for name in names) for row in private.to_pylist())
     assert before == Counter(tuple(row[name] for name in names) for row in _published(release))
@@ -122,7 +129,9 @@ def test_a_skewed_attribute_falls_back_to_uniform_perturbation() -> None:
     domain = schema(jobs=[f"job {number}" for number in range(14)])
     jobs = [f"job {number}" for number, count in enumerate(counts) for _ in range(count)]
     table = pa.table({"age": [1] * len(jobs), "sex": ["f"] * len(jobs), "job": jobs})
-    release = sc.publish(table, domain, sc.Partition(rho1="1/30", rho2=0.25), seed=1)
+    release = sc.publish(
+        table, domain, sc.Partition(rho1="1/30", rho2=0.25), options=sc.PublishOptions(seed=1)
+    )
     assert release.manifest.report["fell back to uniform"]
     assert release.evidence.channels[0].domains == (tuple(range(14)),)
     assert "this is uniform perturbation" in release.remarks[0]
@@ -184,7 +193,9 @@ def test_several_sensitive_attributes_are_one_value() -> None:
     """The interval of a count over both misses the truth with probability 1e-6."""
     domain = schema(health=4)
     private = people(4000, domain)
-    release = sc.publish(private, domain, sc.Partition(rho1=0.2, rho2=0.5), seed=1)
+    release = sc.publish(
+        private, domain, sc.Partition(rho1=0.2, rho2=0.5), options=sc.PublishOptions(seed=1)
+    )
     [channel] = release.evidence.channels
     assert channel.attributes == ("job", "health")
     assert set().union(*channel.domains) <= set(range(20))
@@ -203,7 +214,9 @@ def test_a_column_named_part_stays() -> None:
     domain = sc.Schema([sc.Attribute("Part_2", "identifier"), part, *DOMAIN], sc.Unit())
     private = _table(WORKED).append_column("part", pa.array([1] * 42))
     private = private.append_column("Part_2", pa.array(["nobody"] * 42))
-    release = sc.publish(private, domain, sc.Partition(rho1="1/3", rho2="2/3"), seed=1)
+    release = sc.publish(
+        private, domain, sc.Partition(rho1="1/3", rho2="2/3"), options=sc.PublishOptions(seed=1)
+    )
     assert release.evidence.columns == ("part", "age", "sex", "job", "part_3")
     assert {row["part"] for row in _published(release)} == {1}
     assert {row["part_3"] for row in _published(release)} == {0, 1}
@@ -213,7 +226,12 @@ def test_a_promise_that_binds_nothing(subtests: pytest.Subtests) -> None:
     """No rows, or no value as rare as ρ1: one part with the whole domain and the γ of (ρ1, ρ2)."""
     for counts in [[], [1], [500], [10, 10, 10]]:
         with subtests.test(counts=counts):
-            release = sc.publish(_table(counts), DOMAIN, sc.Partition(rho1=0.2, rho2=0.5), seed=1)
+            release = sc.publish(
+                _table(counts),
+                DOMAIN,
+                sc.Partition(rho1=0.2, rho2=0.5),
+                options=sc.PublishOptions(seed=1),
+            )
             [channel] = release.evidence.channels
             assert channel.domains == (tuple(range(10)),)
             assert channel.rows == (sum(counts),)
@@ -226,7 +244,7 @@ def test_a_promise_that_binds_nothing(subtests: pytest.Subtests) -> None:
 def test_plain_publishes_what_the_promise_does_not_bind() -> None:
     mechanism = sc.Partition(rho1=0.2, rho2=0.5, plain=True)
     private = _table([10, 10, 10])
-    release = sc.publish(private, DOMAIN, mechanism, seed=1)
+    release = sc.publish(private, DOMAIN, mechanism, options=sc.PublishOptions(seed=1))
     assert release.evidence.channels[0].keeps == (1,)
     assert Counter(row["job"] for row in _published(release)) == {"x1": 10, "x2": 10, "x3": 10}
     [promise] = release.guarantees
@@ -242,7 +260,10 @@ def test_plain_publishes_what_the_promise_does_not_bind() -> None:
 def test_frequent_values_ride_along() -> None:
     """Values above ρ1 are spread over the parts, and perturbed, but not covered."""
     release = sc.publish(
-        _table([400, 30, 25, 20, 20, 10, 10, 5]), DOMAIN, sc.Partition(rho1=0.1, rho2=0.2), seed=1
+        _table([400, 30, 25, 20, 20, 10, 10, 5]),
+        DOMAIN,
+        sc.Partition(rho1=0.1, rho2=0.2),
+        options=sc.PublishOptions(seed=1),
     )
     assert all(0 in domain for domain in release.evidence.channels[0].domains)
     assert any("is not covered" in limit for limit in release.guarantees[0].limits)
@@ -253,10 +274,12 @@ def test_rows_that_are_dropped_are_not_counted() -> None:
     private[0]["age"] = 77
     table = pa.Table.from_pylist(private)
     mechanism = sc.Partition(rho1="1/3", rho2="2/3")
-    release = sc.publish(table, DOMAIN, mechanism, outside="drop", seed=1)
+    release = sc.publish(
+        table, DOMAIN, mechanism, options=sc.PublishOptions(outside="drop", seed=1)
+    )
     assert sum(release.evidence.channels[0].rows) == 41 == len(_published(release))
     with pytest.raises(sc.DomainError):
-        sc.publish(table, DOMAIN, mechanism, seed=1)
+        sc.publish(table, DOMAIN, mechanism, options=sc.PublishOptions(seed=1))
 
 
 @pytest.mark.parametrize("later", [[12, 8, 6], [*WORKED, 1], [11, 9, *WORKED[2:]], [0] * 9 + [42]])
@@ -313,7 +336,10 @@ def test_answers_are_unbiased_over_releases() -> None:
     """
     private = _table([10 * count for count in WORKED])
     mechanism = sc.Partition(rho1="1/3", rho2="2/3")
-    releases = [sc.publish(private, DOMAIN, mechanism, seed=seed) for seed in range(40)]
+    releases = [
+        sc.publish(private, DOMAIN, mechanism, options=sc.PublishOptions(seed=seed))
+        for seed in range(40)
+    ]
     answers = np.array(
         [[answer.value for answer in release.answer_many(list(QUESTIONS))] for release in releases]
     )

@@ -101,7 +101,9 @@ def test_views_that_show_all_true_tuples_are_refuted():
         )
     )
     rows = pa.table({"who": np.arange(10), "job": np.arange(10) % 3})
-    release = sc.publish(rows, schema, sc.AlphaBeta(alpha=0.5, beta=0.25), seed=1)
+    release = sc.publish(
+        rows, schema, sc.AlphaBeta(alpha=0.5, beta=0.25), options=sc.PublishOptions(seed=1)
+    )
     assert next(claims(release)).verdict == "exact"
     law = replace(release.evidence.presence, keep=Fraction(1))
     evidence = replace(release.evidence, presence=law)
@@ -129,7 +131,9 @@ def test_the_split_of_a_table_against_bayes_rule(counts):
     one row: the share of a value in the part, and then its channel.
     """
     rho1, rho2 = Fraction(3, 10), Fraction(6, 10)
-    release = sc.publish(table(counts), JOBS, sc.Partition(rho1=0.3, rho2=0.6), seed=1)
+    release = sc.publish(
+        table(counts), JOBS, sc.Partition(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
+    )
     parts = Parts.of(release)
     true = split(dict(enumerate(counts)), rho1, rho2)
     assert [part.keep for part in true] == list(parts.channel.keeps)
@@ -165,7 +169,9 @@ def test_channels_alone_never_make_the_promise_of_a_split_exact():
     promised: too few rows are shown to refute that, and nothing is computed that would prove it.
     """
     counts = [24, 24, 24, 24, 24, 24]
-    release = sc.publish(table(counts), JOBS, OfFewerRows(rho1=0.3, rho2=0.6), seed=1)
+    release = sc.publish(
+        table(counts), JOBS, OfFewerRows(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
+    )
     parts = Parts.of(release)
     ends = [
         posterior_at_most(Fraction(24, rows), gamma)
@@ -192,7 +198,9 @@ def test_rows_that_show_more_than_is_promised_are_refuted():
     enough that the value has less than the 30 % of which the promise speaks.
     """
     counts = [12000, 7200, 7200, 7200, 7200, 7200]
-    release = sc.publish(table(counts), JOBS, ForEqualShares(rho1=0.3, rho2=0.6), seed=1)
+    release = sc.publish(
+        table(counts), JOBS, ForEqualShares(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
+    )
     found = next(claims(release))
     assert (found.check, found.verdict) == ("shown rows", "refuted")
     assert 0.6 < found.numbers["found"] <= 0.715
@@ -202,7 +210,9 @@ def test_rows_that_show_more_than_is_promised_are_refuted():
 def test_channels_that_no_split_has_are_judged_by_what_every_table_allows():
     """A share of 0.3 ends at 0.6, for all that is known: within a promise of 0.6, not of 0.5."""
     counts = [10, 10, 10, 10, 10, 11]
-    release = sc.publish(table(counts), JOBS, sc.Partition(rho1=0.3, rho2=0.6), seed=1)
+    release = sc.publish(
+        table(counts), JOBS, sc.Partition(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
+    )
     channel = replace(release.evidence.channels[0], keeps=(Fraction(1, 5),))
     evidence = replace(release.evidence, channels=(channel,))
     for claimed, verdict in ((0.6, "exact"), (0.45, "stands")):
@@ -214,7 +224,10 @@ def test_channels_that_no_split_has_are_judged_by_what_every_table_allows():
 
 def test_a_table_as_it_is_has_nothing_to_compute():
     release = sc.publish(
-        table([5, 5, 0, 0, 0, 0]), JOBS, sc.Partition(rho1=0.3, rho2=0.6, plain=True), seed=1
+        table([5, 5, 0, 0, 0, 0]),
+        JOBS,
+        sc.Partition(rho1=0.3, rho2=0.6, plain=True),
+        options=sc.PublishOptions(seed=1),
     )
     assert Parts.of(release) is None
     assert [each.verdict for each in claims(release)] == ["noted"]

@@ -149,7 +149,9 @@ def test_what_is_published_follows_the_law(size: int, health: int) -> None:
     rows = 100_000
     row = {"age": [1], "sex": ["f"], "job": ["nurse"]} | ({"health": [2]} if health else {})
     private = pa.table({name: pa.array(value * rows) for name, value in row.items()})
-    release = sc.publish(private, domain, sc.Subset(epsilon=1, size=size), seed=3)
+    release = sc.publish(
+        private, domain, sc.Subset(epsilon=1, size=size), options=sc.PublishOptions(seed=3)
+    )
     [channel] = release.evidence.channels
     published = pq.read_table(release.folder / "records.parquet")
     assert published.column_names[:2] == ["age", "sex"]
@@ -212,7 +214,12 @@ def test_several_attributes_are_one_value() -> None:
 
 
 def test_the_report_is_made_of_what_is_published() -> None:
-    release = sc.publish(people(50, schema()), schema(), sc.Subset(epsilon=1, size=2), seed=1)
+    release = sc.publish(
+        people(50, schema()),
+        schema(),
+        sc.Subset(epsilon=1, size=2),
+        options=sc.PublishOptions(seed=1),
+    )
     [channel] = release.evidence.channels
     report = release.manifest.report
     assert report["values in a set"] == 2

@@ -67,14 +67,14 @@ def test_the_channel_has_exactly_the_promised_ratio(subtests: pytest.Subtests) -
             assert max(ratios) == gamma
 
 
-@pytest.mark.parametrize("several", ["each", "compound"])
+@pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("parameters", [{"epsilon": 1}, {"gamma": 4}, {"rho1": 0.2, "rho2": 0.4}])
-def test_several_attributes_keep_the_promise_together(several: str, parameters: dict) -> None:
+def test_several_attributes_keep_the_promise_together(joint: bool, parameters: dict) -> None:
     """Enumerate all pairs of sensitive tuples and outputs: the largest ratio is at most the
     promise.
     """
     domain = schema(jobs=("a", "b", "c"), health=2)
-    mechanism = sc.Uniform(**parameters, several=several)
+    mechanism = sc.Uniform(**parameters, joint=joint)
     promised = {"epsilon": E_BELOW, "gamma": Fraction(4)}.get(
         next(iter(parameters)), Fraction(8, 3)
     )
@@ -82,7 +82,7 @@ def test_several_attributes_keep_the_promise_together(several: str, parameters: 
     channels = mechanism.channels(domain)
 
     def probability(true: tuple[int, int], shown: tuple[int, int]) -> Fraction:
-        if several == "compound":
+        if joint:
             keep = channels[0].keep
             return (1 - keep) / 6 + (keep if true == shown else 0)
         product = Fraction(1)
@@ -107,8 +107,8 @@ def test_keep_is_the_probability_itself() -> None:
     assert sc.Uniform(keep="1/3").channels(_sized(4))[0].keep == Fraction(1, 3)
 
 
-@pytest.mark.parametrize(("several", "health"), [("each", 0), ("each", 3), ("compound", 3)])
-def test_what_is_published_follows_the_channel(several: str, health: int) -> None:
+@pytest.mark.parametrize(("joint", "health"), [(False, 0), (False, 3), (True, 3)])
+def test_what_is_published_follows_the_channel(joint: bool, health: int) -> None:
     """Chi-square of the published values of 200,000 equal rows, false alarm 1e-6; the same test
     rejects a channel whose retention is 5 % off, and in the product of two attributes any
     dependence of that size.
@@ -117,8 +117,8 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
     rows = 200_000
     row = {"age": [1], "sex": ["f"], "job": ["nurse"]} | ({"health": [2]} if health else {})
     private = pa.table({name: pa.array(value * rows) for name, value in row.items()})
-    mechanism = sc.Uniform(epsilon=2, several=several)
-    release = sc.publish(private, domain, mechanism, seed=5)
+    mechanism = sc.Uniform(epsilon=2, joint=joint)
+    release = sc.publish(private, domain, mechanism, options=sc.PublishOptions(seed=5))
     published = pq.read_table(release.folder / "records.parquet")
     names = [attribute.name for attribute in domain.sensitive]
     sizes = [domain[name].size for name in names]
@@ -150,7 +150,7 @@ def test_what_is_published_follows_the_channel(several: str, health: int) -> Non
 def test_the_file_is_an_ordinary_table_in_an_order_that_says_nothing() -> None:
     domain = schema()
     private = people(2000, domain)
-    release = sc.publish(private, domain, sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(private, domain, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     published = pq.read_table(release.folder / "records.parquet")
     kinds = {"age": pa.int64(), "sex": pa.string(), "job": pa.string()}
     fields = [pa.field(name, kind, nullable=False) for name, kind in kinds.items()]
@@ -181,7 +181,7 @@ def test_missing_values_are_values_like_any_other() -> None:
     job = sc.Attribute("job", "sensitive", sc.Category(("cook", "nurse")), missing=True)
     domain = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 3)), job])
     private = pa.table({"age": [0, 1, 2, 3] * 500, "job": ["cook", None, "nurse", None] * 500})
-    release = sc.publish(private, domain, sc.Uniform(epsilon=3), seed=2)
+    release = sc.publish(private, domain, sc.Uniform(epsilon=3), options=sc.PublishOptions(seed=2))
     missing = release.answer("SELECT COUNT(*) FROM t WHERE job IS NULL")
     low, high = missing.interval(0.999999)
     assert low <= 1000 <= high
@@ -219,7 +219,10 @@ def test_rows_left_out_are_said_in_promises_and_answers() -> None:
     private = people(50, schema()).to_pylist()
     private[3]["job"] = "astronaut"
     release = sc.publish(
-        pa.Table.from_pylist(private), schema(), sc.Uniform(epsilon=1), outside="drop"
+        pa.Table.from_pylist(private),
+        schema(),
+        sc.Uniform(epsilon=1),
+        options=sc.PublishOptions(outside="drop"),
     )
     assert all("It is not protected" in promise.limits[0] for promise in release.guarantees)
     assert any("left out" in note for note in release.answer("SELECT COUNT(*) FROM t").notes)
@@ -239,7 +242,7 @@ def test_score_intervals_end_at_what_the_number_of_rows_allows(subtests: pytest.
         ]
     )
     private = pa.table({"x": [*range(10)] * 4, "y": [*range(10)] * 4})
-    release = sc.publish(private, domain, sc.Uniform(keep=0.02), seed=3)
+    release = sc.publish(private, domain, sc.Uniform(keep=0.02), options=sc.PublishOptions(seed=3))
     for question, least, most in [
         ("SELECT COUNT(*) FROM t WHERE x < y", 0.0, 40.0),
         ("SELECT SUM(y) FROM t WHERE x < 5", 0.0, 180.0),

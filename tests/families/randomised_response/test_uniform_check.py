@@ -27,17 +27,26 @@ def table() -> pa.Table:
     return pa.table({"who": who, "job": [JOBS[each] for each in jobs], "ill": jobs % 2 == 0})
 
 
-@pytest.mark.parametrize("several", ["compound", "each"])
-def test_rows_that_went_through_their_channel_stand(several):
+@pytest.mark.parametrize("joint", [True, False])
+def test_rows_that_went_through_their_channel_stand(joint):
     """Wrong with a probability of 1e-4 at most for each channel; the seed is fixed."""
-    mechanism = sc.Uniform(epsilon=1, several=several)
-    found = list(shown_value_findings(sc.publish(table(), SCHEMA, mechanism, seed=1)))
-    assert [each.verdict for each in found] == ["stands"] * (1 if several == "compound" else 2)
+    mechanism = sc.Uniform(epsilon=1, joint=joint)
+    found = list(
+        shown_value_findings(
+            sc.publish(table(), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
+        )
+    )
+    assert [each.verdict for each in found] == ["stands"] * (1 if joint else 2)
 
 
 def test_true_rows_with_the_channel_of_others_are_refuted():
     """The channel shows every combination in 169 rows or more on average; some are in none."""
-    release = sc.publish(table(), SCHEMA, sc.Uniform(epsilon=1, several="compound"), seed=1)
+    release = sc.publish(
+        table(),
+        SCHEMA,
+        sc.Uniform(epsilon=1, joint=True),
+        options=sc.PublishOptions(seed=1),
+    )
     file = release.folder / release.evidence.file
     shape = pq.read_schema(file)
     pq.write_table(table().select(shape.names).cast(shape), file)
@@ -47,5 +56,5 @@ def test_true_rows_with_the_channel_of_others_are_refuted():
 
 
 def test_releases_without_such_a_channel_have_nothing_to_look_at():
-    release = sc.publish(table(), SCHEMA, sc.Aroma(k=5), seed=1)
+    release = sc.publish(table(), SCHEMA, sc.Aroma(k=5), options=sc.PublishOptions(seed=1))
     assert list(shown_value_findings(release)) == []

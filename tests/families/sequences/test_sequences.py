@@ -14,6 +14,7 @@ import pytest
 import scumble as sc
 from scumble.families.sequences.read.models import onto_simplex
 from scumble.families.sequences.read.reader import StringsReader
+from scumble.public.views import SequenceView, list_view
 
 VALUES = "abc"
 SCHEMA = sc.Schema.loads(
@@ -40,7 +41,9 @@ def table(sequences: list[str]) -> pa.Table:
 
 def publish(sequences: list[str], seed: int | None = 1, **more) -> sc.Release:
     given = {"length": 6, "epsilon": 1, "neighbours": "add_remove"} | more
-    return sc.publish(table(sequences), SCHEMA, sc.Sequences("x", **given), seed=seed)
+    return sc.publish(
+        table(sequences), SCHEMA, sc.Sequences("x", **given), options=sc.PublishOptions(seed=seed)
+    )
 
 
 def listed(string: str) -> str:
@@ -141,14 +144,14 @@ def test_next_uses_the_longest_context_that_is_known() -> None:
         for place in range(2, len(symbols)):
             pairs[symbols[place - 2 : place], symbols[place]] += 1
     after = {symbol: count for (before, symbol), count in pairs.items() if before == "ab"}
-    found = release.next(["a", "b"])
+    found = release.sequences.next(["a", "b"])
     shares = dict(zip(found["next"].to_pylist(), found["probability"].to_pylist(), strict=True))
     for symbol, count in after.items():
         share = shares[None if symbol == "$" else symbol]
         assert share == pytest.approx(count / sum(after.values()), abs=0.02)
     assert sum(shares.values()) == pytest.approx(1)
     assert found["probability"].to_pylist() == sorted(shares.values(), reverse=True)
-    unknown = release.next(["c", "c", "c", "a", "b"])
+    unknown = release.sequences.next(["c", "c", "c", "a", "b"])
     assert unknown.schema.metadata[b"context"].startswith(b"[")
 
 
@@ -158,14 +161,14 @@ def test_top_finds_what_is_most_frequent(model: str) -> None:
     release = publish(sequences, epsilon=20, model=model, weigh="symbol")
     truth = {s: occurrences(sequences, s, 6, False) for s in STRINGS if len(s) == 2}
     best = sorted(truth, key=lambda string: -truth[string])[:3]
-    found = release.top(3, length=2)
+    found = release.sequences.top(3, length=2)
     assert ["".join(key[0]) for key, _ in found] == best
     assert [estimate.value for _, estimate in found] == sorted(
         (estimate.value for _, estimate in found), reverse=True
     )
     assert found.to_arrow()["x"].type == pa.list_(pa.string())
     assert "intervals hold for all together" in repr(found)
-    assert len(release.top(5)) == 5
+    assert len(release.sequences.top(5)) == 5
 
 
 @pytest.mark.slow
@@ -181,7 +184,7 @@ def test_intervals_of_top_hold_together(model: str) -> None:
     for seed in range(100):
         release = publish(sequences, epsilon=1, model=model, depth=3, weigh="symbol", seed=seed)
         wrong = False
-        for key, estimate in release.top(4):
+        for key, estimate in release.sequences.top(4):
             string = "".join(key[0])
             if string not in truth:
                 truth[string] = occurrences(sequences, string, 6, False)
@@ -274,27 +277,32 @@ def test_other_questions_are_refused(subtests: pytest.Subtests) -> None:
 def test_verbs_refuse_what_they_cannot_tell() -> None:
     prefixes = publish(["ab"] * 99, model="prefix")
     with pytest.raises(sc.ParameterError, match="publish with the model suffix"):
-        prefixes.next(["a"])
+        prefixes.sequences.next(["a"])
     with pytest.raises(sc.QueryError, match="no occurrences inside"):
         asked(prefixes, "a")
     with pytest.raises(sc.QueryError, match="at most 6 symbols"):
         prefixes.answer(f"SELECT COUNT(*) FROM t WHERE x[1:7] = {listed('aaaaaaa')}")
     release = publish(["ab"] * 99)
     with pytest.raises(sc.ParameterError, match="values of 'x'"):
-        release.next(["z"])
+        release.sequences.next(["z"])
     with pytest.raises(sc.ParameterError, match="a list of values"):
-        release.next("ab")
+        release.sequences.next("ab")
     with pytest.raises(sc.ParameterError, match="'k' parameter"):
-        release.top(0)
+        release.sequences.top(0)
     people = sc.Schema.loads('[attributes.a]\nrole = "quasi"\ntype = "boolean"\n')
     other = sc.publish(
         pa.table({"a": [True]}),
         people,
         sc.Histogram(["a"], epsilon=1, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
-    with pytest.raises(sc.ParameterError, match="releases of lists or keys"):
-        other.top(3)
+    with pytest.raises(sc.ParameterError, match="release by sequences or trajectories has"):
+        other.sequences.top(3)
+    with pytest.raises(
+        sc.ParameterError, match="baskets, diffpart, sequences, trajectories or keys"
+    ):
+        list_view(other)
+    assert isinstance(list_view(release), SequenceView)
 
 
 def test_sets_and_large_alphabets_are_refused() -> None:
@@ -308,7 +316,7 @@ def test_sets_and_large_alphabets_are_refused() -> None:
     with pytest.raises(sc.SchemaError, match="9000 values; a suffix tree counts pairs"):
         sc.publish(rows, wide, sc.Sequences("x", length=3, epsilon=1, neighbours="replace"))
     grams = sc.Sequences("x", length=3, model="grams", epsilon=5, neighbours="add_remove")
-    found = sc.publish(rows, wide, grams, seed=1)
+    found = sc.publish(rows, wide, grams, options=sc.PublishOptions(seed=1))
     estimate = found.answer("SELECT SUM(occurrences(x, [7, 7])) FROM t")
     assert abs(estimate.value - 100) < 30
 
@@ -334,7 +342,7 @@ def test_only_the_first_rows_of_a_person_are_counted() -> None:
     mechanism = sc.Sequences(
         "x", length=2, weigh="symbol", epsilon=50, neighbours="add_remove", person="who"
     )
-    release = sc.publish(rows, schema, mechanism, seed=1)
+    release = sc.publish(rows, schema, mechanism, options=sc.PublishOptions(seed=1))
     assert asked(release, "a").value == pytest.approx(2, abs=2)
 
 
@@ -343,6 +351,6 @@ def test_reader_reads_a_root_that_was_not_split() -> None:
     reader = release._reader_with("next")
     assert isinstance(reader, StringsReader)
     assert reader.design.contexts == 0
-    assert len(release.next(["a", "b"])) == 4
+    assert len(release.sequences.next(["a", "b"])) == 4
     assert math.isfinite(asked(release, "a").stderr)
     assert math.isinf(asked(release, "ab").stderr)

@@ -83,7 +83,12 @@ def test_long_rows_make_the_same_trips() -> None:
     long = pa.Table.from_pylist(rows[::-1])
     mechanism = sc.Trajectories("lon", "lat", length=8, epsilon=100, neighbours="add_remove")
     points = SCHEMA.select(["lon", "lat"])
-    release = sc.publish(long, points, mechanism, basket="trip id", order="time", seed=1)
+    release = sc.publish(
+        sc.Table(long, basket="trip id", order="time"),
+        points,
+        mechanism,
+        options=sc.PublishOptions(seed=1),
+    )
     trips = [trip for trip in _trips(table) if trip]
     for length in range(1, 6):
         found = release.answer(f"SELECT COUNT(*) FROM t WHERE length(trip) = {length}")
@@ -107,7 +112,7 @@ def test_every_part_is_the_mechanism_that_it_is_called(tmp_path) -> None:
 
     table = _walks(500)
     mechanism = sc.Trajectories("lon", "lat", length=8, epsilon=1, neighbours="add_remove")
-    release = sc.publish(table, SCHEMA, mechanism, seed=5)
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=5))
     cells = pa.table({"trip": _trips(table)}, pa.schema({"trip": pa.list_(pa.string())}))
     schema = trip_schema(SCHEMA, "lon", "lat", 8)
     given = {"neighbours": "add_remove"}
@@ -155,7 +160,7 @@ def test_points_outside_of_the_grid_are_never_a_reason_to_move_it() -> None:
 def test_questions_go_to_the_part_that_knows() -> None:
     table = _walks(4000)
     mechanism = sc.Trajectories("lon", "lat", length=8, epsilon=50, neighbours="add_remove")
-    release = sc.publish(table, SCHEMA, mechanism, seed=2)
+    release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=2))
     trips = _trips(table)
     pair = sum(1 for trip in trips if trip and (trip[0], trip[-1]) == ("x0y1", "x1y1"))
     asked = {
@@ -171,8 +176,8 @@ def test_questions_go_to_the_part_that_knows() -> None:
         assert release.answer(question).value == pytest.approx(truth, rel=0.02), question
     together = release.answer_many(list(asked))
     assert [each.value for each in together] == [release.answer(q).value for q in asked]
-    assert release.next(["x0y1"]).num_rows == 7
-    assert len(list(release.top(3))) == 3
+    assert release.sequences.next(["x0y1"]).num_rows == 7
+    assert len(list(release.sequences.top(3))) == 3
     with pytest.raises(sc.QueryError, match=r"No part of this release has first\(trip\), length"):
         release.answer("SELECT COUNT(*) FROM t WHERE first(trip) = 'x0y1' AND length(trip) = 2")
 

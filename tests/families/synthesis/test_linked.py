@@ -60,16 +60,23 @@ def _tables(number=3000):
 
 
 def _published(
-    seed=1, *, visits=VISITS, tables=None, epsilon=5, children=("ward", "days", "age"), **changed
+    seed=1,
+    *,
+    visits=VISITS,
+    tables=None,
+    epsilon=5,
+    children=("ward", "days", "age"),
+    how=None,
+    **changed,
 ):
     given = {"epsilon": epsilon, "delta": 1e-6, "neighbours": "add_remove", "contribution": 3}
     rows_of_people, rows_of_visits = tables or _tables()
-    return sc.publish(
+    return sc.publish_linked(
         {"people": rows_of_people, "visits": rows_of_visits},
         {"people": PEOPLE, "visits": visits},
         sc.Synthesis(["age", "sex"], **given),
         children=None if children is None else {"visits": list(children)},
-        seed=seed,
+        options=sc.PublishOptions(seed=seed, **how or {}),
         **{"keys": {"people": "id", "visits": "person"}, **changed},
     )
 
@@ -169,7 +176,7 @@ def test_an_empty_table_is_published_like_any_other(tmp_path, subtests):
     )
     for number, (tables, outside) in enumerate(cases):
         with subtests.test(number=number):
-            release = _published(tables=tables, epsilon=1, outside=outside)
+            release = _published(tables=tables, epsilon=1, how={"outside": outside})
             place = release.save(tmp_path / f"{number}", insecure=True)
             opened = sc.open(place)
             for name in ("people", "visits"):
@@ -244,23 +251,25 @@ def test_refusals():
         _published(children=("ward", "height"))
     with pytest.raises(ParameterError, match="one of people, visits"):
         _published()["doctors"]
-    for given in ({"sample": 0.5}, {"part": "x"}, {"basket": "id"}, {"order": "id"}, {"engine": 1}):
+    for given in ({"sample": 0.5}, {"engine": 1}, {"part": "x"}, {"basket": "id"}, {"order": "id"}):
         [name] = given
+        of_all = name in ("sample", "engine")
+        tables = (people, visits if of_all else sc.Table(visits, **given))
         with pytest.raises(ParameterError, match=f"Several tables are published without {name}: "):
-            _published(**given)
-    with pytest.raises(ParameterError, match="'table' parameter of publish must be a dict by the"):
-        _published(table={"doctors": "t"})
-    with pytest.raises(ParameterError, match="must be a text for one table"):
-        sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), table={"people": "t"})
+            _published(tables=tables, how=given if of_all else None)
+    with pytest.raises(ParameterError, match="must be one table; publish_linked takes several"):
+        sc.publish({"people": people}, PEOPLE, sc.Uniform(epsilon=1))
     with pytest.raises(ParameterError, match="a Synthesis for several tables"):
-        sc.publish({"people": people}, {"people": PEOPLE}, sc.Uniform(epsilon=1), keys={})
-    with pytest.raises(ParameterError, match="give a dict of them by name"):
-        sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), keys={"people": "id"})
+        sc.publish_linked({"people": people}, {"people": PEOPLE}, sc.Uniform(epsilon=1), keys={})
+    with pytest.raises(ParameterError, match="must be a dict of tables by name, the people first"):
+        sc.publish_linked(people, PEOPLE, sc.Uniform(epsilon=1), keys={"people": "id"})
+    with pytest.raises(ParameterError, match=r"'options' parameter .* must be PublishOptions"):
+        sc.publish(people, PEOPLE, sc.Uniform(epsilon=1), options={"seed": 1})
     plan = sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove")
     with pytest.raises(ParameterError, match="two tables or more"):
-        sc.publish({"people": people}, {"people": PEOPLE}, plan, keys={"people": "id"})
-    with pytest.raises(ParameterError, match="'schema' parameter"):
-        sc.publish({"people": people, "visits": visits}, PEOPLE, plan, keys={"people": "id"})
+        sc.publish_linked({"people": people}, {"people": PEOPLE}, plan, keys={"people": "id"})
+    with pytest.raises(ParameterError, match="'schemas' parameter"):
+        sc.publish_linked({"people": people, "visits": visits}, PEOPLE, plan, keys={"people": "id"})
 
 
 def test_without_children_all_columns_are_published():
@@ -272,13 +281,13 @@ def test_without_children_all_columns_are_published():
 def test_columns_that_are_not_published_are_not_read():
     people, visits = _tables(300)
     broken = people.set_column(2, "sex", pa.array(["not in the domain"] * 300))
-    release = sc.publish(
+    release = sc.publish_linked(
         {"people": broken, "visits": visits.drop_columns(["days"])},
         {"people": PEOPLE, "visits": VISITS},
         sc.Synthesis(["age"], epsilon=5, delta=1e-6, neighbours="add_remove", contribution=3),
         keys={"people": "id", "visits": "person"},
         children={"visits": ["ward"]},
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     rows = release.rows(20, seed=1)
     assert [each.column_names for each in rows.values()] == [["id", "age"], ["person", "ward"]]
@@ -368,16 +377,19 @@ def test_values_outside_are_left_out_before_tables_are_joined():
     more = (pa.concat_tables([people, stray]), pa.concat_tables([visits, own, wrong]))
     with pytest.raises(DomainError, match=r"Table 'people': Column 'age', row 201: the value is"):
         _published(tables=more)
-    dropped, clean = _published(tables=more, outside="drop"), _published(tables=(people, visits))
+    dropped, clean = (
+        _published(tables=more, how={"outside": "drop"}),
+        _published(tables=(people, visits)),
+    )
     assert dropped.rows(200, seed=1) == clean.rows(200, seed=1)
     assert "'age' outside its domain were left out" in dropped["people"].remarks[0]
     assert dropped["people"].manifest.outside == "drop"
     nobody = people.set_column(0, "id", pa.array([None, *people["id"].to_pylist()[1:]]))
     with pytest.raises(ParameterError, match="never missing"):
         _published(tables=(nobody, visits))
-    _published(tables=(nobody, visits), outside="drop")
+    _published(tables=(nobody, visits), how={"outside": "drop"})
     with pytest.raises(DomainError, match="write missing = true"):
-        _published(tables=more, outside="missing")
+        _published(tables=more, how={"outside": "missing"})
 
 
 def test_tables_of_one_file_and_processes(tmp_path):
@@ -386,9 +398,9 @@ def test_tables_of_one_file_and_processes(tmp_path):
         connection.execute("CREATE TABLE a AS FROM people")
         connection.execute("CREATE TABLE b AS FROM visits")
     path = tmp_path / "hospital.duckdb"
-    named = {"table": {"people": "a", "visits": "b"}}
+    named = sc.Table(path, table="a"), sc.Table(path, table="b")
     read = []
-    release = _published(tables=(path, path), **named, jobs=2, progress=read.append)
+    release = _published(tables=named, how={"jobs": 2, "progress": read.append})
     assert release.rows(50, seed=1) == _published(tables=(people, visits)).rows(50, seed=1)
     assert max(read) == visits.num_rows
 
@@ -415,7 +427,7 @@ def test_several_tables_in_postgresql(postgresql):
     with pytest.raises(ReleaseError, match="fixed seed"):
         _published(1, tables=_tables(10), to=postgresql.table("seeded"))
     with pytest.raises(ReleaseError, match="cannot be kept in table"):
-        sc.publish(
+        sc.publish_linked(
             {"people": _tables(10)[0], "my visits": _tables(10)[1]},
             {"people": PEOPLE, "my visits": VISITS},
             sc.Synthesis(["age"], epsilon=1, delta=1e-6, neighbours="add_remove"),

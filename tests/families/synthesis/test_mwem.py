@@ -101,10 +101,15 @@ def test_measured_counts_have_the_law_of_their_noise(tmp_path):
 
 
 def test_the_number_of_rows_is_measured_or_known():
-    added = sc.publish(people(300, schema()), schema(), mwem(), seed=1)
+    added = sc.publish(people(300, schema()), schema(), mwem(), options=sc.PublishOptions(seed=1))
     assert added.evidence.rows is None
     assert added.answer("SELECT COUNT(*) FROM t").stderr == pytest.approx(28.28, rel=0.01)
-    replaced = sc.publish(people(300, schema()), schema(), mwem(neighbours="replace"), seed=1)
+    replaced = sc.publish(
+        people(300, schema()),
+        schema(),
+        mwem(neighbours="replace"),
+        options=sc.PublishOptions(seed=1),
+    )
     assert replaced.answer("SELECT COUNT(*) FROM t").law == Exact()
     # With the number of rows, a measured count also tells the others.
     assert replaced.evidence.rows == 300
@@ -121,7 +126,7 @@ def test_the_number_of_rows_is_measured_or_known():
 
 
 def test_the_model_has_no_interval(tmp_path):
-    release = sc.publish(people(300, schema()), schema(), mwem(), seed=1)
+    release = sc.publish(people(300, schema()), schema(), mwem(), options=sc.PublishOptions(seed=1))
     found = release.answer("SELECT COUNT(*) FROM t WHERE age = 3 AND sex = 'f'")
     assert isinstance(found.law, Unknown)
     assert found.method.startswith("model")
@@ -139,7 +144,12 @@ def test_the_model_has_no_interval(tmp_path):
 def test_a_count_is_read_from_its_first_measurement():
     """One question, measured in every round: later numbers only move the model."""
     query = ["SELECT COUNT(*) FROM t WHERE age < 5"]
-    release = sc.publish(people(300, schema()), schema(), mwem(queries=query, rounds=4), seed=1)
+    release = sc.publish(
+        people(300, schema()),
+        schema(),
+        mwem(queries=query, rounds=4),
+        options=sc.PublishOptions(seed=1),
+    )
     total, first, *others = pq.read_table(release.folder / "sums.parquet")["noisy"].to_pylist()
     assert len(others) == 3
     assert len({first, *others}) > 1
@@ -157,6 +167,9 @@ def test_the_model_fits_what_was_measured():
 
 def test_more_rounds_than_counts_and_few_people():
     release = sc.publish(
-        pa.table({"age": [1], "sex": ["f"], "job": ["cook"]}), schema(), mwem(rounds=20), seed=1
+        pa.table({"age": [1], "sex": ["f"], "job": ["cook"]}),
+        schema(),
+        mwem(rounds=20),
+        options=sc.PublishOptions(seed=1),
     )
     assert release.answer("SELECT COUNT(*) FROM t WHERE age < 5").stderr > 0

@@ -235,7 +235,7 @@ def test_answers_from_measured_tables_are_unbiased_and_their_intervals_hold():
     cut = 0
     for seed in range(80):
         method = sc.Synthesis(list("abcd"), epsilon=2, delta=1e-3, neighbours="add_remove", extra=2)
-        release = sc.publish(people, SCHEMA, method, seed=seed)
+        release = sc.publish(people, SCHEMA, method, options=sc.PublishOptions(seed=seed))
         held = [set(table.places) for table in release.evidence.design.tables]
         for text in QUESTIONS:
             asked = {"abcd".index(word) for word in text.split() if word in "abcd"}
@@ -329,7 +329,7 @@ def _reader(design, numbers):
 
 def test_what_no_table_holds_is_a_model_without_an_interval(tmp_path):
     method = sc.Synthesis(list("abcd"), epsilon=5, delta=1e-6, neighbours="replace", extra=0)
-    release = sc.publish(_people(), SCHEMA, method, seed=1)
+    release = sc.publish(_people(), SCHEMA, method, options=sc.PublishOptions(seed=1))
     asked = "SELECT COUNT(*) FROM t WHERE a = 'y' AND b = 'y' AND c = 'y'"
     found = release.answer(asked)
     assert found.method == "model: counted in synthetic rows"
@@ -341,10 +341,10 @@ def test_what_no_table_holds_is_a_model_without_an_interval(tmp_path):
     assert (
         release.answer(asked).value
         == found.value
-        == release.rows(seed=0).num_rows
+        == release.synthetic.rows(seed=0).num_rows
         - sum(
             not (row["a"] == row["b"] == row["c"] == "y")
-            for row in release.rows(seed=0).to_pylist()
+            for row in release.synthetic.rows(seed=0).to_pylist()
         )
     )
     groups = release.answer("SELECT a, b, c, AVG(d) FROM t GROUP BY a, b, c")
@@ -371,7 +371,9 @@ def test_a_workload_keeps_choices_inside_its_sets():
         extra=4,
         workload=[["a", "b", "c"]],
     )
-    design = sc.publish(_people(), SCHEMA, method, seed=1).evidence.design
+    design = sc.publish(
+        _people(), SCHEMA, method, options=sc.PublishOptions(seed=1)
+    ).evidence.design
     further = [table.places for table in design.tables[4 + 3 :]]
     assert further
     assert {place for places in further for place in places} <= {0, 1, 2}
@@ -383,10 +385,10 @@ def test_one_attribute_spends_everything_on_its_counts():
         _people(),
         SCHEMA,
         sc.Synthesis(["d"], epsilon=1, delta=1e-6, neighbours="replace"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     assert len(release.evidence.design.tables) == 1
-    assert release.rows(50, seed=1).num_rows == 50
+    assert release.synthetic.rows(50, seed=1).num_rows == 50
     assert release.answer("SELECT COUNT(*) FROM t").value == 400
 
 
@@ -459,7 +461,7 @@ def test_distances_on_real_tables(shared_data, name, two, three):
 
     table, schema = real_table(name, shared_data)
     method = sc.Synthesis(list(schema.names), epsilon=1, delta=1e-9, neighbours="add_remove")
-    release = sc.publish(table, schema, method, seed=1)
-    found = distances(table, release.rows(seed=1), schema)
+    release = sc.publish(table, schema, method, options=sc.PublishOptions(seed=1))
+    found = distances(table, release.synthetic.rows(seed=1), schema)
     assert found[2] <= two
     assert found[3] <= three

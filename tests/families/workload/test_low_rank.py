@@ -131,7 +131,7 @@ def test_a_release_with_low_rank_sums():
     rival = low_rank_error(WORKLOADS["one-way (16, 2)"], starts=3)
     assert forecast.rmse <= (1 + ONE_CELL) * math.sqrt(2 * rival / 18)
     table = pa.table({"a": np.arange(320) % 16, "b": ["x"] * 100 + ["y"] * 220})
-    release = sc.publish(table, schema, mechanism, seed=1)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
     found = release.answer("SELECT COUNT(*) FROM t WHERE b = 'x'")
     assert abs(found.value - 100) < 6 * found.stderr
     assert found.stderr == pytest.approx(forecast.stderrs[16], rel=1e-6)
@@ -243,4 +243,4 @@ def _released(names, *, delta=None, neighbours, contribution=1):
         contribution=contribution,
     )
     table = pa.table({"a": np.arange(50) % 8, "b": ["x"] * 20 + ["y"] * 30})
-    return sc.publish(table, schema, mechanism, seed=1), mechanism
+    return sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1)), mechanism

@@ -50,7 +50,7 @@ def test_the_noise_is_the_least_that_keeps_the_promise(subtests: pytest.Subtests
         with subtests.test(delta=delta, neighbours=neighbours, contribution=contribution):
             mechanism = _line(neighbours=neighbours, contribution=contribution, delta=delta)
             people_ = pa.table({"a": [1, 2, 3]})
-            release = sc.publish(people_, LINE, mechanism, seed=1)
+            release = sc.publish(people_, LINE, mechanism, options=sc.PublishOptions(seed=1))
             table = Sandbox(LINE, view=release.folder / "sums.parquet").rows("SELECT * FROM view")
             strategy, _ = from_table(table, 24)
             matrix = strategy.matrix.toarray()
@@ -112,7 +112,9 @@ def test_a_workload_that_tells_nothing_apart(delta: float | None) -> None:
         noise = mechanism._plan(LINE).law.variance ** 0.5
         assert forecast.rmse == pytest.approx(total * noise)
         assert forecast.bound <= forecast.rmse
-        release = sc.publish(pa.table({"a": [1, 2, 3]}), LINE, mechanism, seed=1)
+        release = sc.publish(
+            pa.table({"a": [1, 2, 3]}), LINE, mechanism, options=sc.PublishOptions(seed=1)
+        )
         assert release.answer("SELECT COUNT(*) FROM t").stderr == pytest.approx(noise)
 
 
@@ -149,7 +151,7 @@ def test_questions_beyond_the_workload_are_refused_with_the_nearest() -> None:
         ["age", "sex", "job"], queries=asked, epsilon=50, neighbours="add_remove"
     )
     table = people(2000, schema())
-    release = sc.publish(table, schema(), mechanism, seed=1)
+    release = sc.publish(table, schema(), mechanism, options=sc.PublishOptions(seed=1))
     ages = table["age"].to_pylist()
     for condition, truth in (
         ("age < 5", sum(age < 5 for age in ages)),
@@ -192,7 +194,7 @@ def test_conditions_over_several_blocks() -> None:
         ["age", "sex", "job"], queries=queries, epsilon=90, neighbours="add_remove"
     )
     table = people(3000, schema())
-    release = sc.publish(table, schema(), mechanism, seed=1)
+    release = sc.publish(table, schema(), mechanism, options=sc.PublishOptions(seed=1))
     rows = table.to_pylist()
     asked = "SELECT COUNT(*) FROM t WHERE (age < 3 AND sex = 'f') OR (age > 7 AND job = 'cook')"
     truth = sum(

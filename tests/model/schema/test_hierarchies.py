@@ -205,7 +205,7 @@ def test_level_in_sql_over_every_type() -> None:
     rng = np.random.default_rng(1)
     codes = {a.name: rng.integers(0, a.size, 300) for a in schema}
     table = pa.table({n: schema[n].decode(c.astype(schema[n].code_type)) for n, c in codes.items()})
-    release = sc.publish(table, schema, sc.Uniform(epsilon=5), seed=1)
+    release = sc.publish(table, schema, sc.Uniform(epsilon=5), options=sc.PublishOptions(seed=1))
     for name, level in [("work", 1), ("age", 1), ("age", 2), ("weight", 1), ("day", 1), ("day", 2)]:
         found = release.answer(
             f"SELECT level({name}, {level}), COUNT(*) FROM t GROUP BY level({name}, {level})"

@@ -81,11 +81,13 @@ ROWS = pa.table({"who": ["a", "b"], "query": ["x", "y"], "age": [1, 2]})
 )
 def test_other_mechanisms_name_keys(make):
     with pytest.raises(sc.SchemaError, match="only Keys names them"):
-        sc.publish(ROWS, sc.Schema.loads(TEXT), make(), seed=1)
+        sc.publish(ROWS, sc.Schema.loads(TEXT), make(), options=sc.PublishOptions(seed=1))
 
 
 def test_publishers_leave_it_out_and_say_so():
-    release = sc.publish(ROWS, sc.Schema.loads(TEXT), sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(
+        ROWS, sc.Schema.loads(TEXT), sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+    )
     assert "query" not in release.schema.names
     assert any("only Keys publishes" in remark for remark in release.remarks)
 

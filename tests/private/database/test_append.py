@@ -74,20 +74,20 @@ def test_the_law_is_that_of_the_sum_of_independent_noises(db):
     assert answer.interval(0.9) == law.interval(answer.value, 0.9)
     values = [number.value for number in given(db._journal.place)[-3:]]
     assert answer.value == sum(values)
-    assert db.cost(count(4, 5))["stderr"] == law.stderr
+    assert db.preview(count(4, 5)).stderr == law.stderr
 
 
 def test_a_repeat_after_an_append_is_paid_for_in_the_new_batch_alone(db, tmp_path):
     before = db.answer(count(0, 2))
     assert before.status == "repeated"
     db.append(SECOND)
-    assert db.cost(count(0, 2))["new numbers"] == 1
+    assert db.preview(count(0, 2)).charged == 1
     answer = db.answer(count(0, 2))
     assert (answer.status, answer.numbers) == ("answered", 2)
     *_, new = given(tmp_path / "db")
     assert new.batch == 2
     assert answer.value == before.value + new.value
-    assert db.status()["used in each batch"] == [4, 1]
+    assert db.status().used_in_batches == (4, 1)
     again = db.answer(count(0, 2))
     assert (again.status, again.value) == ("repeated", answer.value)
     assert len(given(tmp_path / "db")) == 5
@@ -132,10 +132,10 @@ def test_what_one_batch_cannot_answer_is_refused_and_charged_nowhere(db, tmp_pat
     ]
     for sql, manner, sentence in refused:
         with pytest.raises(sc.PromiseError, match=sentence):
-            db.answer(sql, **manner)
-        assert sentence in db.cost(sql, **manner)["reason"]
+            db.answer(sql, options=sc.AskOptions(**manner))
+        assert sentence in db.preview(sql, options=sc.AskOptions(**manner)).reason
     assert len(given(tmp_path / "db")) == before
-    assert db.status()["used in each batch"] == [4, 0]
+    assert db.status().used_in_batches == (4, 0)
 
 
 def test_nothing_known_about_one_batch_and_noise_about_another(tmp_path):
@@ -172,14 +172,14 @@ def test_more_batches_than_a_question_may_have_relaxed_boxes(tmp_path, monkeypat
 def test_quotas_are_for_every_batch(tmp_path):
     with database(tmp_path / "db", FIRST, quotas={"anna": 1, "ben": 2}) as db:
         for high in (0, 1):
-            db.answer(count(0, high), analyst="anna")
+            db.answer(count(0, high), options=sc.AskOptions(analyst="anna"))
         with pytest.raises(sc.PromiseError):
-            db.answer(count(0, 3), analyst="anna", relax="refuse")
+            db.answer(count(0, 3), options=sc.AskOptions(analyst="anna", relax="refuse"))
         db.append(SECOND)
-        assert db.status()["analysts"] == {"anna": 2, "ben": 0}
-        assert db.answer(count(0, 1), analyst="anna").numbers == 2
+        assert db.status().analysts == {"anna": 2, "ben": 0}
+        assert db.answer(count(0, 1), options=sc.AskOptions(analyst="anna")).numbers == 2
         with pytest.raises(sc.ParameterError, match="'analyst'"):
-            db.answer(count(0, 1), analyst="carl")
+            db.answer(count(0, 1), options=sc.AskOptions(analyst="carl"))
 
 
 @pytest.mark.parametrize("tracker", ["exact", "histogram", "disjoint"])
@@ -189,19 +189,19 @@ def test_every_tracker_counts_by_batch(tmp_path, tracker):
         db.append(SECOND)
         for high in (2, 3, 4):
             db.answer(count(0, high))
-        used = db.status()["used in each batch"]
-        assert max(used) == db.status()["used"] == most_popular(tmp_path / "db")
-        assert used == ([1, 1] if tracker == "disjoint" else [4, 3])
+        used = db.status().used_in_batches
+        assert max(used) == db.status().used == most_popular(tmp_path / "db")
+        assert used == ((1, 1) if tracker == "disjoint" else (4, 3))
 
 
 def test_status_history_and_pictures(db, tmp_path):
     db.append(SECOND, key="november")
     db.answer(count(0, 4))
-    assert db.status()["batches"] == 2
-    assert db.status()["used"] == 4
+    assert db.status().batches == 2
+    assert db.status().used == 4
     added = db.history()[-2]
-    assert (added["status"], added["batch"], added["key"]) == ("added", 2, "november")
-    assert [entry["number"] for entry in db.history()] == list(range(2, 8))
+    assert (added.status, added.batch, added.key) == ("added", 2, "november")
+    assert [entry.number for entry in db.history()] == list(range(2, 8))
     curves = db.plot().axes[0].lines
     assert [list(curve.get_ydata()) for curve in curves] == [[0, 1, 1], [0, 1]]
     [image] = db.plot("age", "sex").axes[0].images
@@ -290,7 +290,7 @@ def test_a_key_adds_rows_once(db, tmp_path):
         db.append(THIRD, key="question")
     with pytest.raises(sc.ParameterError, match="'key'"):
         db.answer(count(4, 5), key="november")
-    assert db.status()["batches"] == 2
+    assert db.status().batches == 2
     assert db.append(SECOND) == 3  # without a key nobody knows that it is a retry
     db.close()
     with reopened(tmp_path / "db", SECOND, SECOND) as again:
@@ -305,7 +305,7 @@ def test_rows_that_do_not_fit_leave_nothing(db):
         db.append(FIRST.select(["age"]))
     with pytest.raises(sc.ScumbleError, match="key"):
         db.append(SECOND, key="\n")
-    assert db.status()["batches"] == 1
+    assert db.status().batches == 1
     assert db.answer("SELECT COUNT(*) FROM t").value == 40
 
 

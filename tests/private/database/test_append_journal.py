@@ -54,7 +54,7 @@ def test_a_kill_leaves_no_batch_or_a_whole_one(killed, step):
     folder = killed[step]
     with DatabaseInspection(folder) as reading:
         assert reading.verify() == []
-        assert reading.status()["batches"] == (2 if step in WHOLE else 1)
+        assert reading.status().batches == (2 if step in WHOLE else 1)
     if step not in WHOLE:
         with sc.Database.open(folder, TABLE) as db:
             assert db.answer(LOW).status == "repeated"
@@ -104,9 +104,11 @@ def test_threads_ask_while_rows_are_added(tmp_path):
             found = list(threads.map(work, range(24)))
         assert sorted(-each for each in found if each < 0) == [2, 3, 4, 5]
         asked = [(f"SELECT COUNT(*) FROM t WHERE n <= {n}") for n in range(24) if n % 6]
-        assert all(db.answer(sql, relax="compound").numbers >= 5 for sql in asked)
+        assert all(
+            db.answer(sql, options=sc.AskOptions(relax="compound")).numbers >= 5 for sql in asked
+        )
         assert db.verify() == []
-        used = db.status()["used in each batch"]
+        used = db.status().used_in_batches
         assert max(used) <= LIMIT
     numbers = [(each.batch, each.kind, each.box.tobytes()) for each in given(folder)]
     assert len(set(numbers)) == len(numbers)
@@ -126,7 +128,7 @@ def test_a_failure_leaves_the_state_right(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="torn"):
             db.append(MORE)
         monkeypatch.setattr(DatabaseState, "learn", learn)
-        assert db.status()["batches"] == 1
+        assert db.status().batches == 1
         assert db.answer(LOW).status == "repeated"
         assert db.append(MORE) == 2
         assert db.answer(LOW).numbers == 2

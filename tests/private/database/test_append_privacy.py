@@ -181,13 +181,13 @@ def fates(db: sc.Database, sequence, seed: int, *, repeat: bool = False) -> list
             seen.append(db.append(random_rows(seed + place, 5 + place)))
             continue
         try:
-            estimates = listed(db.answer(sql, **manner))
+            estimates = listed(db.answer(sql, options=sc.AskOptions(**manner)))
         except sc.PromiseError as refusal:
             seen.append(str(refusal))
         else:
             seen.append([(e.status, e.answered, e.distance, e.numbers) for e in estimates])
             if repeat:
-                again = listed(db.answer(sql, **manner))
+                again = listed(db.answer(sql, options=sc.AskOptions(**manner)))
                 assert [str(e.value) for e in again] == [str(e.value) for e in estimates]
                 assert [e.interval() for e in again] == [e.interval() for e in estimates]
     return seen
@@ -206,15 +206,15 @@ def keeps_the_promise(folder, sequence, tracker: str, other: int) -> None:
         with database(folder / "one", random_rows(7, 40), tracker=tracker, **OPTIONS) as db:
             decided = fates(db, sequence, 100, repeat=True)
             status = db.status()
-            assert status["used"] >= most_popular(folder / "one")
+            assert status.used >= most_popular(folder / "one")
             assert db.verify() == []
         with database(
             folder / "two", random_rows(other, 40), tracker=tracker, seed=other, **OPTIONS
         ) as db:
             assert fates(db, sequence, other) == decided
-            assert db.status()["used in each batch"] == status["used in each batch"]
+            assert db.status().used_in_batches == status.used_in_batches
         assert most_popular(folder / "one") <= LIMIT
-        assert exact_loss(given(folder / "one"), status["batches"]) <= EPSILON
+        assert exact_loss(given(folder / "one"), status.batches) <= EPSILON
         assert bought(folder / "one") == bought(folder / "two")
     finally:
         shutil.rmtree(folder)

@@ -39,7 +39,7 @@ def test_a_cut_bin_is_refused(database: sc.Database, sql: str) -> None:
     with pytest.raises(sc.QueryError, match="where in a bin or period of 'pay'"):
         database.answer(sql)
     with pytest.raises(sc.QueryError, match="Compare with the edges of bins"):
-        database.cost(sql)
+        database.preview(sql)
     assert database.status() == before
 
 

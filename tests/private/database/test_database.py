@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.private.database.plan import AnswerKeywords, AnswerOptions
 from scumble.private.journal.journal import Journal
 from tests.support.database.small_database import (
     SCHEMA,
@@ -63,7 +62,7 @@ def test_the_number_of_rows_is_public_and_free(db, tmp_path):
     for sql in ("SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE age >= 0"):
         answer = db.answer(sql)
         assert (answer.value, answer.stderr, answer.status) == (40, 0, "answered")
-    assert db.cost("SELECT COUNT(*) FROM t")["new numbers"] == 0
+    assert db.preview("SELECT COUNT(*) FROM t").charged == 0
     assert given(tmp_path / "db") == []
 
 
@@ -73,7 +72,7 @@ def test_the_number_of_rows_is_not_public_where_rows_are_dropped(tmp_path):
     rows = some_people().select(["age"])
     with database(tmp_path / "db", rows, schema=schema, outside="drop") as db:
         assert db.answer("SELECT COUNT(*) FROM t").stderr > 0
-        assert db.status()["used"] == 1
+        assert db.status().used == 1
     with database(tmp_path / "other", rows, schema=schema, outside="drop") as db:
         for number in range(4):
             db.answer(f"SELECT SUM(age + {number}) FROM t")
@@ -94,7 +93,7 @@ def test_groups_are_disjoint_and_cost_one_unit(db):
     answers = db.answer("SELECT age, sex, COUNT(*) FROM t WHERE age <> 2 GROUP BY age, sex")
     assert len(answers) == 10
     assert {estimate.status for _, estimate in answers} == {"answered"}
-    assert db.status()["used"] == 1
+    assert db.status().used == 1
     again = db.answer("SELECT COUNT(*) FROM t WHERE age = 4 AND sex = 'f'")
     assert (again.status, again.value) == ("repeated", answers[4, "f"].value)
 
@@ -107,7 +106,7 @@ def test_a_union_is_the_sum_of_disjoint_boxes(db):
     assert {part.status for part in parts} == {"repeated"}
     assert sum(part.value for part in parts) == answer.value
     assert answer.stderr == pytest.approx(math.sqrt(len(parts)) * parts[0].stderr)
-    assert db.status()["used"] == 1
+    assert db.status().used == 1
 
 
 def test_sums_and_averages(tmp_path):
@@ -121,7 +120,7 @@ def test_sums_and_averages(tmp_path):
         assert average.value == total.value / db.answer(count(0, 5, "f")).value
         low, high = average.interval()
         assert low <= average.value <= high
-        assert db.status()["used"] == 2
+        assert db.status().used == 2
         assert len(given(tmp_path / "db")) == 2
         everybody = db.answer("SELECT AVG(age) FROM t")  # the count is known
         assert everybody.numbers == 1
@@ -153,7 +152,7 @@ def test_an_average_is_of_the_same_rows_or_refused(db, tmp_path):
     assert db.answer("SELECT SUM(age) FROM t WHERE age = 3").status == "answered"
     with pytest.raises(sc.PromiseError):
         db.answer("SELECT SUM(age + 1) FROM t WHERE age = 3")
-    assert db.status()["used"] == most_popular(tmp_path / "db") == 4
+    assert db.status().used == most_popular(tmp_path / "db") == 4
 
 
 def test_status_and_history(db):
@@ -161,9 +160,9 @@ def test_status_and_history(db):
     db.answer(count(0, 2))
     db.answer(count(1, 2), key="k")
     facts = db.status()
-    assert facts["most answers for one point"] == 4
-    assert (facts["used"], facts["answered"], facts["numbers given out"]) == (2, 2, 2)
-    assert [entry["sql"] for entry in db.history()] == [count(0, 2), count(1, 2)]
+    assert facts.limit == 4
+    assert (facts.used, facts.answered, facts.numbers) == (2, 2, 2)
+    assert [entry.sql for entry in db.history()] == [count(0, 2), count(1, 2)]
     assert db.verify() == []
 
 
@@ -177,79 +176,94 @@ def sizes(folder) -> list[tuple[str, int]]:
 
 
 def test_a_repeat_with_a_new_key_stores_the_number_of_the_first_entry(db, tmp_path):
-    first = db.reply(GROUPS, key="k0", analyst="ada")
-    free = repr(db.answer(GROUPS, analyst="ada"))
+    first = db.ask(GROUPS, key="k0", options=sc.AskOptions(analyst="ada"))
+    free = repr(db.answer(GROUPS, options=sc.AskOptions(analyst="ada")))
     for number in range(1, 4):
-        again = db.reply(GROUPS, key=f"k{number}", analyst="ada")
-        assert (repr(again.answer), again.status, again.new) == (free, "repeated", 0)
+        again = db.ask(GROUPS, key=f"k{number}", options=sc.AskOptions(analyst="ada"))
+        assert (repr(again.estimate), again.status, again.charged) == (free, "repeated", 0)
     [(_, whole), *others] = sizes(tmp_path / "db")
     assert whole > 1000
     assert [kind for kind, _ in others] == ["repeat"] * 3
     assert max(size for _, size in others) < 100
-    assert db.status()["repeated"] == 3
-    assert [event["sql"] for event in db.history()] == [GROUPS] * 4
-    assert [event["new numbers"] for event in db.history()] == [first.new, 0, 0, 0]
+    assert db.status().repeated == 3
+    assert [event.sql for event in db.history()] == [GROUPS] * 4
+    assert [event.charged for event in db.history()] == [first.charged, 0, 0, 0]
     with sc.Database.open(tmp_path / "db", some_people(), seed=1) as other:
-        again = other.reply(GROUPS, key="k2", analyst="ada")
-        assert (repr(again.answer), again.status, again.new) == (free, "repeated", 0)
-        assert other.reply(GROUPS, key="k0", analyst="ada").new == first.new
+        again = other.ask(GROUPS, key="k2", options=sc.AskOptions(analyst="ada"))
+        assert (repr(again.estimate), again.status, again.charged) == (free, "repeated", 0)
+        assert (
+            other.ask(GROUPS, key="k0", options=sc.AskOptions(analyst="ada")).charged
+            == first.charged
+        )
         for sql, analyst in ((count(1, 2), "ada"), (GROUPS, "bob")):
             with pytest.raises(sc.ParameterError, match="another question, analyst, side table"):
-                other.answer(sql, key="k2", analyst=analyst)
+                other.answer(sql, key="k2", options=sc.AskOptions(analyst=analyst))
         assert other.verify() == []
     assert len(sizes(tmp_path / "db")) == 4
 
 
 def test_only_an_answer_that_is_the_same_is_referred_to(db, tmp_path):
     """Another analyst, other options and other rows make an entry of their own, once."""
-    db.answer(GROUPS, key="k0", analyst="ada")
-    db.answer(GROUPS, key="k1", analyst="bob")
-    db.answer(GROUPS, key="k2", analyst="bob", relax="compound")
-    db.answer(GROUPS, key="k3", analyst="bob")
+    db.answer(GROUPS, key="k0", options=sc.AskOptions(analyst="ada"))
+    db.answer(GROUPS, key="k1", options=sc.AskOptions(analyst="bob"))
+    db.answer(GROUPS, key="k2", options=sc.AskOptions(analyst="bob", relax="compound"))
+    db.answer(GROUPS, key="k3", options=sc.AskOptions(analyst="bob"))
     db.append(some_people(rows=5), key="more")
-    more = db.reply(GROUPS, key="k4", analyst="bob")
-    db.answer(GROUPS, key="k5", analyst="bob")
-    assert more.new > 0
+    more = db.ask(GROUPS, key="k4", options=sc.AskOptions(analyst="bob"))
+    db.answer(GROUPS, key="k5", options=sc.AskOptions(analyst="bob"))
+    assert more.charged > 0
     kinds = [kind for kind, _ in sizes(tmp_path / "db")]
     assert kinds == ["answer", "answer", "answer", "repeat", "append", "answer", "repeat"]
-    assert db.reply(GROUPS, key="k3", analyst="bob").new == 0  # about the rows of its time
+    assert (
+        db.ask(GROUPS, key="k3", options=sc.AskOptions(analyst="bob")).charged == 0
+    )  # about the rows of its time
     assert db.verify() == []
 
 
 def test_an_analyst_may_write_so_much_into_the_journal(db, tmp_path):
     with sc.Database.open(tmp_path / "db", some_people(), seed=1, journal_bytes=5000) as limited:
-        limited.answer(GROUPS, key="k", analyst="ada")
+        limited.answer(GROUPS, key="k", options=sc.AskOptions(analyst="ada"))
         while sum(size + 300 for _, size in sizes(tmp_path / "db")) < 5000:
-            limited.answer(GROUPS, key=secrets.token_hex(4), analyst="ada")
+            limited.answer(GROUPS, key=secrets.token_hex(4), options=sc.AskOptions(analyst="ada"))
         with pytest.raises(sc.PromiseError, match="holds 5,000 bytes of this analyst"):
-            limited.answer(GROUPS, key="one more", analyst="ada")
+            limited.answer(GROUPS, key="one more", options=sc.AskOptions(analyst="ada"))
         written = len(sizes(tmp_path / "db"))
         assert 2 < written < 50
-        used = limited.status()["used"]
+        used = limited.status().used
         for options in ({}, {"key": "new"}):
             with pytest.raises(sc.PromiseError, match=r"one may write.* Nothing was charged"):
-                limited.answer("SELECT SUM(age) FROM t", analyst="ada", **options)
-        assert limited.cost("SELECT SUM(age) FROM t", analyst="ada")["status"] == "refused"
-        assert limited.status()["used"] == used
-        assert limited.reply(GROUPS, analyst="ada").status == "repeated"  # it writes nothing
-        assert limited.reply(GROUPS, key="k", analyst="ada").new > 0
+                limited.answer(
+                    "SELECT SUM(age) FROM t", options=sc.AskOptions(analyst="ada"), **options
+                )
+        assert (
+            limited.preview("SELECT SUM(age) FROM t", options=sc.AskOptions(analyst="ada")).status
+            == "refused"
+        )
+        assert limited.status().used == used
+        assert (
+            limited.ask(GROUPS, options=sc.AskOptions(analyst="ada")).status == "repeated"
+        )  # it writes nothing
+        assert limited.ask(GROUPS, key="k", options=sc.AskOptions(analyst="ada")).charged > 0
         assert len(sizes(tmp_path / "db")) == written
-        assert limited.answer("SELECT SUM(age) FROM t", analyst="bob").status == "answered"
+        assert (
+            limited.answer("SELECT SUM(age) FROM t", options=sc.AskOptions(analyst="bob")).status
+            == "answered"
+        )
 
 
 def test_cost_tells_and_charges_nothing(db, tmp_path):
     sql = count(0, 2)
-    told = db.cost(sql)
+    told = db.preview(sql)
     answer = db.answer(sql)
-    assert (told["status"], told["stderr"], told["new numbers"]) == ("answered", answer.stderr, 1)
-    assert db.cost(sql)["status"] == "repeated"
-    assert db.cost("SELECT AVG(age) FROM t WHERE sex = 'f'")["stderr"] > 0
+    assert (told.status, told.stderr, told.charged) == ("answered", answer.stderr, 1)
+    assert db.preview(sql).status == "repeated"
+    assert db.preview("SELECT AVG(age) FROM t WHERE sex = 'f'").stderr > 0
     for more in range(3):
         db.answer(f"SELECT SUM(age ** {3 + more}) FROM t WHERE age < 3")
-    told = db.cost(count(1, 2))
-    assert told["status"] == "relaxed"
-    assert db.cost(count(1, 2), relax="refuse")["status"] == "refused"
-    assert "cannot be answered" in db.cost("SELECT SUM(age) FROM t WHERE age = 1")["reason"]
+    told = db.preview(count(1, 2))
+    assert told.status == "relaxed"
+    assert db.preview(count(1, 2), options=sc.AskOptions(relax="refuse")).status == "refused"
+    assert "cannot be answered" in db.preview("SELECT SUM(age) FROM t WHERE age = 1").reason
     assert len(given(tmp_path / "db")) == len(db.history()) == 4
 
 
@@ -267,13 +281,13 @@ def test_what_would_be_used_is_what_is_used_then(tmp_path, tracker):
     ]
     with database(tmp_path / "db", noise=8, tracker=tracker) as db:
         for place, sql in enumerate(questions):
-            before, told = db.status(), db.used_after(sql)
+            before, told = db.status(), db.preview(sql).used_after
             assert db.status() == before
             try:
                 db.answer(sql)
             except sc.PromiseError:
-                assert told == before["used"]
-            used = db.status()["used"]
+                assert told == before.used
+            used = db.status().used
             assert used <= told if tracker == "histogram" else used == told  # a bound there
             if place == 4:
                 db.append(some_people(25, 5))
@@ -321,17 +335,23 @@ def test_a_closed_database_says_so(tmp_path):
 
 def test_all_verbs_show_the_same_keyword_arguments(subtests):
     """In `help`, to editors and to type checkers; one that does not exist is a TypeError."""
-    for verb in ["answer", "cost", "reply", "used_after", "prepare"]:
+    for verb in ["ask", "answer", "preview", "prepare"]:
         with subtests.test(verb=verb):
             shown = signature(getattr(sc.Database, verb)).parameters
-            fields = signature(AnswerOptions).parameters
-            assert list(AnswerKeywords.__annotations__) == list(fields)
-            assert {name: shown[name].default for name in fields} == {
-                name: each.default for name, each in fields.items()
-            }
-            assert set(shown) - set(fields) <= {"self", "sql", "key"}
+            assert set(shown) - {"key"} == {"self", "sql", "tables", "options"}
+            assert shown["options"].default == sc.AskOptions()
 
 
-def test_an_unknown_keyword_argument_is_refused(db):
-    with pytest.raises(sc.ParameterError, match=r"relaks.*Did you mean relax"):
-        db.answer(count(1, 3), relaks="refuse")
+def test_options_are_options(db):
+    with pytest.raises(sc.ParameterError, match=r"'options' .* must be AskOptions"):
+        db.ask(count(1, 3), options={"relax": "refuse"})
+
+
+def test_an_answer_says_what_it_cost(db):
+    first, again = db.ask(count(0, 2)), db.ask(count(0, 2))
+    assert (first.status, first.charged, first.remaining) == ("answered", 1, 3)
+    assert (again.status, again.charged, again.remaining) == ("repeated", 0, 3)
+    assert again.estimate.value == first.estimate.value == db.number(count(0, 2)).value
+    assert len(db.groups(GROUPS)) == 12
+    with pytest.raises(sc.QueryError, match=r"one number by group: ask by groups\(sql\)"):
+        db.table(GROUPS)

@@ -60,7 +60,7 @@ def check(folder: Path, told: dict[str, str]) -> None:
     """The ledger is whole and holds what left, at most one answer more, and no point too often."""
     with DatabaseInspection(folder) as reading:
         assert reading.verify() == []
-        keys = [entry["key"] for entry in reading.history()]
+        keys = [entry.key for entry in reading.history()]
         status = reading.status()
     paid = {key for key, value in told.items() if value != "refused"}
     assert len(set(keys)) == len(keys)
@@ -72,7 +72,7 @@ def check(folder: Path, told: dict[str, str]) -> None:
         [(low, high)] = number.box.tolist()
         changes[low] += 1
         changes[high + 1] -= 1
-    assert max(accumulate(changes)) == status["used"] <= LIMIT
+    assert max(accumulate(changes)) == status.used <= LIMIT
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from threading import Barrier
 import pytest
 
 import scumble as sc
+from scumble.private.database.results import Cost
 from scumble.private.database.state import DatabaseState
 from scumble.private.journal.journal import Turn
 from tests.support.database.database_child import OPTIONS, SCHEMA, TABLE
@@ -22,7 +23,7 @@ LIMIT = 15
 
 def asked(db: sc.Database, sql: str) -> bool:
     try:
-        return db.answer(sql, relax="refuse").status == "answered"
+        return db.answer(sql, options=sc.AskOptions(relax="refuse")).status == "answered"
     except sc.PromiseError:
         return False
 
@@ -39,7 +40,7 @@ def test_two_hundred_at_once_with_room_for_fifteen(tmp_path):
         with ThreadPoolExecutor(200) as threads:
             answered = list(threads.map(work, range(200)))
         assert sum(answered) == LIMIT
-        assert db.status()["used"] == LIMIT
+        assert db.status().used == LIMIT
         assert db.verify() == []
     assert len(given(tmp_path / "db")) == LIMIT
 
@@ -48,19 +49,23 @@ def test_questions_that_are_asked_together_get_what_each_would_get(tmp_path):
     """One turn for all: refusals and errors are of their own question, and repeats are free."""
     texts = [f"SELECT COUNT(*) FROM t WHERE n <= {number}" for number in range(20)]
     with sc.Database.create(tmp_path / "db", TABLE, SCHEMA, **OPTIONS) as db:
-        prepared = [db.prepare(text, relax="refuse") for text in [texts[0], *texts]]
+        prepared = [
+            db.prepare(text, options=sc.AskOptions(relax="refuse")) for text in [texts[0], *texts]
+        ]
         wrong = [db.prepare(texts[0], key="k"), db.prepare(texts[1], key="k")]
-        costs = db.cost_all(prepared[:1])
-        found = db.reply_all([*prepared, *wrong])
-        assert costs == [{**db.cost(texts[0]), "status": "answered", "new numbers": 1}]
+        costs = db.preview_all(prepared[:1])
+        found = db.ask_all([*prepared, *wrong])
+        assert costs == [
+            Cost("answered", 1, costs[0].stderr, answered="n = 0", used=0, limit=LIMIT)
+        ]
         replies, last = found[: LIMIT + 1], found[LIMIT + 1 : 21]
-        assert [each.new for each in replies] == [1, 0, *[1] * (LIMIT - 1)]
+        assert [each.charged for each in replies] == [1, 0, *[1] * (LIMIT - 1)]
         assert all(isinstance(each, sc.PromiseError) for each in last)
-        assert found[21].answer.value == replies[0].answer.value
+        assert found[21].estimate.value == replies[0].estimate.value
         assert isinstance(found[22], sc.ParameterError)
         for text, each in zip(texts, replies[1:], strict=False):
-            assert db.answer(text).value == each.answer.value
-        assert db.status()["used"] == LIMIT
+            assert db.answer(text).value == each.estimate.value
+        assert db.status().used == LIMIT
         assert db.prepare("SELECT n, COUNT(*) FROM t GROUP BY n") is None
         assert db.prepare("SELECT COUNT(*) FROM t WHERE wrong = 1") is None
         assert db.verify() == []
@@ -82,7 +87,7 @@ def test_processes_share_one_promise(tmp_path):
         here = sum(asked(db, f"SELECT COUNT(*) FROM t WHERE n <= {900 + n}") for n in range(10))
         told = [child.communicate()[0].split() for child in children]
         assert here + sum(int(answered) for answered, _ in told) == len(given(folder)) == LIMIT
-        assert db.status()["used"] == LIMIT
+        assert db.status().used == LIMIT
         assert db.verify() == []
 
 
@@ -123,16 +128,21 @@ def test_ten_thousand_retries(tmp_path):
 
 def test_a_key_is_for_one_question_of_one_analyst(tmp_path):
     with database(tmp_path / "db", quotas={"ada": 2, "bob": 2}) as db:
-        first = db.answer(count(0, 2), key="k", analyst="ada")
-        assert db.answer(count(0, 2), key="k", analyst="ada").value == first.value
+        first = db.answer(count(0, 2), key="k", options=sc.AskOptions(analyst="ada"))
+        assert (
+            db.answer(count(0, 2), key="k", options=sc.AskOptions(analyst="ada")).value
+            == first.value
+        )
         with pytest.raises(sc.ParameterError, match="another question, analyst"):
-            db.answer(count(0, 3), key="k", analyst="ada")
+            db.answer(count(0, 3), key="k", options=sc.AskOptions(analyst="ada"))
         with pytest.raises(sc.ParameterError, match="another question, analyst"):
-            db.answer(count(0, 2), key="k", analyst="bob")
+            db.answer(count(0, 2), key="k", options=sc.AskOptions(analyst="bob"))
         assert len(db.history()) == 1
-        again = db.answer(count(0, 2), key="other", analyst="bob")  # what ada got is no secret
+        again = db.answer(
+            count(0, 2), key="other", options=sc.AskOptions(analyst="bob")
+        )  # what ada got is no secret
         assert (again.status, again.value) == ("repeated", first.value)
-        assert db.status()["analysts"] == {"ada": 1, "bob": 0}
+        assert db.status().analysts == {"ada": 1, "bob": 0}
 
 
 def test_quotas_below_the_promise(tmp_path):
@@ -140,22 +150,27 @@ def test_quotas_below_the_promise(tmp_path):
     quotas = {"ada": 1, "bob": 1, "eve": 2}
     with database(tmp_path / "db", quotas=quotas) as db:
         for ends in ((0, 3), (1, 3)):
-            assert db.answer(count(*ends), analyst="ada").status == "answered"
+            assert (
+                db.answer(count(*ends), options=sc.AskOptions(analyst="ada")).status == "answered"
+            )
         with pytest.raises(sc.PromiseError):
-            db.answer(count(2, 3), analyst="ada", relax="refuse")
-        relaxed = db.answer(count(1, 4), analyst="ada")
+            db.answer(count(2, 3), options=sc.AskOptions(analyst="ada", relax="refuse"))
+        relaxed = db.answer(count(1, 4), options=sc.AskOptions(analyst="ada"))
         assert (relaxed.status, relaxed.distance, relaxed.numbers) == ("relaxed", 0, 2)
         assert [number.box.tolist() for number in given(tmp_path / "db")][-1] == [[4, 4], [0, 1]]
-        assert db.status()["analysts"] == {"ada": 2, "bob": 0, "eve": 0}
-        assert db.answer(count(1, 4), analyst="bob").status == "answered"
+        assert db.status().analysts == {"ada": 2, "bob": 0, "eve": 0}
+        assert db.answer(count(1, 4), options=sc.AskOptions(analyst="bob")).status == "answered"
         for analyst in (None, "zoe"):
             with pytest.raises(sc.ParameterError, match="ada, bob, eve"):
-                db.answer(count(5, 5), analyst=analyst)
-        assert db.answer(count(2, 2), analyst="eve").status == "answered"
-        assert db.answer(count(2, 3), analyst="eve", relax="compound").status == "relaxed"
+                db.answer(count(5, 5), options=sc.AskOptions(analyst=analyst))
+        assert db.answer(count(2, 2), options=sc.AskOptions(analyst="eve")).status == "answered"
+        assert (
+            db.answer(count(2, 3), options=sc.AskOptions(analyst="eve", relax="compound")).status
+            == "relaxed"
+        )
     assert most_popular(tmp_path / "db") == 4
     with sc.Database.open(tmp_path / "db", some_people(), seed=1) as db:
-        assert db.status()["analysts"]["ada"] == 2
+        assert db.status().analysts["ada"] == 2
 
 
 def test_many_requests_of_one_commit(tmp_path):
@@ -203,6 +218,6 @@ def test_a_failure_after_the_decision_leaves_the_state_right(tmp_path, monkeypat
         with pytest.raises(sc.LedgerError, match="full"):
             db.answer(count(2, 3))
         monkeypatch.setattr(Turn, "append", append)
-        assert db.status()["used"] == most_popular(tmp_path / "db") == 2
+        assert db.status().used == most_popular(tmp_path / "db") == 2
         assert db.answer(count(2, 3)).status == "answered"
         assert db.verify() == []

@@ -45,14 +45,14 @@ def test_bad_questions(tmp_path, subtests):
     with database(tmp_path / "db") as db:
         for sql in BAD:
             with subtests.test(sql=sql):
-                for ask in (db.answer, db.cost):
+                for ask in (db.answer, db.preview):
                     with pytest.raises(sc.QueryError) as caught:
                         ask(sql)
                     first = str(caught.value).split("\n")[0]
                     assert BAD[sql] in first
                     assert len(first) < 300
                 assert db.history() == []
-                assert db.status()["used"] == 0
+                assert db.status().used == 0
 
 
 BAD_OPTIONS = [
@@ -75,8 +75,10 @@ def test_bad_parameters_of_an_answer(tmp_path, subtests):
     with database(tmp_path / "db") as db:
         for options in BAD_OPTIONS:
             with subtests.test(options=options):
+                key = options.get("key")
+                how = {name: each for name, each in options.items() if name != "key"}
                 with pytest.raises(sc.ParameterError):
-                    db.answer(count(0, 1), **options)
+                    db.answer(count(0, 1), key=key, options=sc.AskOptions(**how))
                 with pytest.raises(sc.ParameterError):
                     db.answer(None)
                 assert db.history() == []
@@ -168,7 +170,7 @@ def test_another_table_schema_or_promise_is_refused(tmp_path):
                 journal.expect({**journal.promise, "terms": {**terms, part: value}})
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
     with sc.Database.open(folder, shuffled, SCHEMA, seed=1) as db:  # the order is no content
-        assert db.status()["used"] == 0
+        assert db.status().used == 0
 
 
 def test_a_seed_is_for_databases_that_were_made_with_one(tmp_path):
@@ -179,7 +181,7 @@ def test_a_seed_is_for_databases_that_were_made_with_one(tmp_path):
     with pytest.raises(sc.ParameterError, match="only for these"):
         sc.Database.open(tmp_path / "db", table, seed=1)
     with sc.Database.open(tmp_path / "db", table) as db:
-        assert db.status()["used"] == 0
+        assert db.status().used == 0
 
 
 CANARY = 900_273_645

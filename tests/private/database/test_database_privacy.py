@@ -167,13 +167,13 @@ def fates(db: sc.Database, sequence, *, repeat: bool = False) -> list[object]:
     seen: list[object] = []
     for sql, manner in sequence:
         try:
-            estimates = listed(db.answer(sql, **manner))
+            estimates = listed(db.answer(sql, options=sc.AskOptions(**manner)))
         except sc.PromiseError as refusal:
             seen.append(str(refusal))
         else:
             seen.append([(e.status, e.answered, e.distance, e.numbers) for e in estimates])
             if repeat:
-                again = listed(db.answer(sql, **manner))
+                again = listed(db.answer(sql, options=sc.AskOptions(**manner)))
                 assert [str(e.value) for e in again] == [str(e.value) for e in estimates]
                 assert [e.interval() for e in again] == [e.interval() for e in estimates]
     return seen
@@ -189,7 +189,7 @@ def keeps_the_promise(folder: Path, sequence, tracker: str, other: int) -> None:
     try:
         with database(folder / "one", tracker=tracker, **OPTIONS) as db:
             decided = fates(db, sequence, repeat=True)
-            assert db.status()["used"] >= most_popular(folder / "one")
+            assert db.status().used >= most_popular(folder / "one")
             assert db.verify() == []
         with database(folder / "two", rows(data), tracker=tracker, seed=other, **OPTIONS) as db:
             assert fates(db, sequence) == decided
@@ -253,11 +253,11 @@ def test_questions_that_depend_on_answers(tmp_path, seed):
         for turn in range(30):
             middle = (low + high) // 2
             answer = db.answer(count(low, middle, "f" if turn % 3 else "fm"))
-            bought += answer.status == "relaxed" and db.history()[-1]["new numbers"]
+            bought += answer.status == "relaxed" and db.history()[-1].charged
             low, high = (low, middle) if answer.value > 5 else (middle + 1, high)
             if low >= high:
                 low, high = sorted((int(answer.value) % AGES, (turn * seed) % AGES))
-        assert db.status()["relaxed"]
+        assert db.status().relaxed
     assert most_popular(tmp_path / "db") == LIMIT
     assert 0 < exact_loss(given(tmp_path / "db")) <= EPSILON
 
@@ -296,7 +296,7 @@ def test_single_counts_have_noise_of_their_own(tmp_path):
     nothing = pa.table({"age": pa.array([], pa.int64())})
     with database(tmp_path / "db", nothing, schema=schema, noise=40) as db:
         asked = [db.prepare(f"SELECT COUNT(*) FROM t WHERE age = {age}") for age in range(600)]
-        db.reply_all([each for each in asked if each is not None])
+        db.ask_all([each for each in asked if each is not None])
     values = [number.value for number in given(tmp_path / "db")]
     assert len(values) == 600
     assert sum(one == other for one, other in pairwise(values)) <= 30

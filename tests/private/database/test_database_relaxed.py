@@ -37,7 +37,7 @@ def db(tmp_path):
 
 
 def test_a_relaxed_answer_says_what_it_is(db, tmp_path):
-    answer = db.answer(count(2, 3), relax="compound")
+    answer = db.answer(count(2, 3), options=sc.AskOptions(relax="compound"))
     assert answer.status == "relaxed"
     assert answer.answered == "age BETWEEN 1 AND 3"
     assert answer.distance == pytest.approx(1 / 5 / 2)
@@ -53,7 +53,7 @@ def test_a_relaxed_answer_says_what_it_is(db, tmp_path):
 
 def test_a_difference_of_answers_is_exact(db):
     """[0, 3] less [1, 3] is [0, 0], but that has room of its own; [0, 4] is [0, 3] and a patch."""
-    answer = db.answer(count(0, 4), relax="compound")
+    answer = db.answer(count(0, 4), options=sc.AskOptions(relax="compound"))
     assert (answer.status, answer.distance, answer.numbers) == ("relaxed", 0, 2)
     assert answer.counted_instead == ""
     assert OTHER not in answer.notes
@@ -85,24 +85,29 @@ def test_a_relaxed_answer_is_repeated_for_free(db, tmp_path):
 def test_too_far_is_a_refusal_that_names_the_nearest(db, tmp_path):
     before = given(tmp_path / "db")
     with pytest.raises(sc.PromiseError, match="WHERE age BETWEEN 1 AND 3, at a relaxation error"):
-        db.answer(count(2, 3), max_relaxation_error=0.05)
-    assert db.cost(count(2, 3), max_relaxation_error=0.05)["status"] == "refused"
-    assert db.answer(count(2, 3), max_relaxation_error=0.1).status == "relaxed"
+        db.answer(count(2, 3), options=sc.AskOptions(max_relaxation_error=0.05))
+    assert (
+        db.preview(count(2, 3), options=sc.AskOptions(max_relaxation_error=0.05)).status
+        == "refused"
+    )
+    assert (
+        db.answer(count(2, 3), options=sc.AskOptions(max_relaxation_error=0.1)).status == "relaxed"
+    )
     with pytest.raises(sc.PromiseError):
-        db.answer(count(2, 3), max_relaxation_error=0.05)
+        db.answer(count(2, 3), options=sc.AskOptions(max_relaxation_error=0.05))
     assert len(given(tmp_path / "db")) == len(before)
 
 
 def test_refused_in_advance(db, tmp_path):
     db.answer(count(2, 3))
     with pytest.raises(sc.PromiseError, match="relaxation is off"):
-        db.answer(count(2, 3), relax="refuse")
+        db.answer(count(2, 3), options=sc.AskOptions(relax="refuse"))
     with database(tmp_path / "never", relax=0) as strict:
         for low in range(4):
             strict.answer(count(low, 4))
         with pytest.raises(sc.PromiseError, match="relaxation is off"):
             strict.answer(count(3, 4, "f"))
-        assert strict.status()["used"] == 4
+        assert strict.status().used == 4
 
 
 def test_weights_decide_what_is_near(tmp_path):
@@ -112,10 +117,13 @@ def test_weights_decide_what_is_near(tmp_path):
         near = db.answer("SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 1 AND sex = 'm'")
         assert near.answered == "age BETWEEN 0 AND 2 AND sex = 'm'"
         light = db.answer(
-            "SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 1 AND sex = 'm'", weights={"age": 0}
+            "SELECT COUNT(*) FROM t WHERE age BETWEEN 0 AND 1 AND sex = 'm'",
+            options=sc.AskOptions(weights={"age": 0}),
         )
         assert (light.answered, light.distance) == (near.answered, 0)
-        assert db.cost(count(0, 1, "m"), weights={"age": 3})["distance"] == pytest.approx(0.3)
+        assert db.preview(
+            count(0, 1, "m"), options=sc.AskOptions(weights={"age": 3})
+        ).distance == pytest.approx(0.3)
 
 
 SOME_BOXES = [
@@ -140,21 +148,26 @@ def test_what_earlier_answers_add_up_to_is_answered_exactly(relax, tmp_path):
         folder, random = tmp_path / f"db{seed}", np.random.default_rng(seed)
         with database(folder, epsilon=1.5) as db:
             for place in random.integers(0, len(SOME_BOXES), 7):
-                if db.cost(count(*SOME_BOXES[place]), relax="refuse")["status"] == "answered":
+                if (
+                    db.preview(
+                        count(*SOME_BOXES[place]), options=sc.AskOptions(relax="refuse")
+                    ).status
+                    == "answered"
+                ):
                     db.answer(count(*SOME_BOXES[place]))
             past = np.array([[covers(each.box, p) for p in POINTS] for each in given(folder)], int)
             signs = np.array(list(product((-1, 0, 1), repeat=len(past))))
             for box in SOME_BOXES:
-                cost = db.cost(count(*box), relax=relax)
-                if cost["status"] != "relaxed":
+                cost = db.preview(count(*box), options=sc.AskOptions(relax=relax))
+                if cost.status != "relaxed":
                     continue
                 relaxed += 1
                 adds_up = (signs @ past == flags(*box)).all(axis=1)
                 if adds_up.any():
                     exact += 1
                     fewest = int(np.abs(signs[adds_up]).sum(axis=1).min())
-                    assert cost["distance"] == cost["new numbers"] == 0
-                    assert cost["stderr"] <= math.sqrt(fewest) * one * (1 + 1e-12)
+                    assert cost.distance == cost.charged == 0
+                    assert cost.stderr <= math.sqrt(fewest) * one * (1 + 1e-12)
     assert relaxed > 100
     assert exact > 10
 
@@ -186,14 +199,14 @@ def test_prefer_a_box_nearby(tmp_path):
     with database(tmp_path / "db", epsilon=1, relax=1) as db:
         for sql in (count(0, 1), count(2, 3), count(0, 4)):
             assert db.answer(sql).status == "answered"
-        near = db.answer(count(0, 3), prefer="near")
+        near = db.answer(count(0, 3), options=sc.AskOptions(prefer="near"))
         itself = db.answer(count(0, 3))
         assert near.distance > 0 == itself.distance
         assert itself.answered == "age BETWEEN 0 AND 3"
         assert itself.stderr == pytest.approx(math.sqrt(2) * near.stderr)
         assert itself.law == NoiseSum(DiscreteLaplace(Fraction(4)), [(w, 1) for w in _weights(db)])
-        assert db.answer(count(0, 3), prefer="exact").value == itself.value
-        compound = db.answer(count(0, 3), relax="compound", prefer="near")
+        assert db.answer(count(0, 3), options=sc.AskOptions(prefer="exact")).value == itself.value
+        compound = db.answer(count(0, 3), options=sc.AskOptions(relax="compound", prefer="near"))
         assert compound.distance == near.distance
 
 
@@ -208,10 +221,10 @@ def test_regression_beats_a_compound(tmp_path):
     with database(tmp_path / "db", epsilon=1) as db:
         for sql in (count(0, 2, "f"), count(0, 2, "m"), count(0, 2)):
             db.answer(sql)
-        compound = db.cost(count(0, 1), relax="compound")
-        combined = db.cost(count(0, 1), relax="regression")
-        assert combined["answered"] == compound["answered"]
-        assert combined["stderr"] == pytest.approx(compound["stderr"] * math.sqrt(2 / 3))
+        compound = db.preview(count(0, 1), options=sc.AskOptions(relax="compound"))
+        combined = db.preview(count(0, 1), options=sc.AskOptions(relax="regression"))
+        assert combined.answered == compound.answered
+        assert combined.stderr == pytest.approx(compound.stderr * math.sqrt(2 / 3))
 
 
 def test_boxes_that_overlap_after_relaxation_are_told(tmp_path):
@@ -252,7 +265,7 @@ def test_patches_that_a_question_needs_twice_are_given_out_once(tmp_path):
         db.answer("SELECT sex, COUNT(*) FROM t WHERE age <> 3 GROUP BY sex")
         boxes = [(n.kind, n.box.tobytes()) for n in given(tmp_path / "db")]
         assert len(set(boxes)) == len(boxes)
-        assert db.status()["used"] == most_popular(tmp_path / "db") == 2
+        assert db.status().used == most_popular(tmp_path / "db") == 2
 
 
 def test_a_table_of_groups_tells_the_status_of_each(db):
@@ -274,11 +287,14 @@ def test_boxes_are_relaxed_after_all_others_are_bought(tmp_path):
         with database(tmp_path / str(place), table, schema=schema, epsilon=0.5) as db:
             db.answer(f"SELECT SUM(n + 1) FROM t WHERE {taken}")
             sql = "SELECT n, COUNT(*) AS c, COUNT_IF(n < 9) AS d FROM t GROUP BY n"
-            first, again = db.reply(sql, relax="compound"), db.reply(sql, relax="compound")
-        assert first.new > 0
-        assert again.new == 0
+            first, again = (
+                db.ask(sql, options=sc.AskOptions(relax="compound")),
+                db.ask(sql, options=sc.AskOptions(relax="compound")),
+            )
+        assert first.charged > 0
+        assert again.charged == 0
         cells, repeated = (
-            [each for _, row in reply.answer.rows for each in row] for reply in (first, again)
+            [each for _, row in reply.estimate.rows for each in row] for reply in (first, again)
         )
         labels = {each.status_label for each in cells}
         assert "relaxed" in labels

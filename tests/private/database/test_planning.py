@@ -49,10 +49,9 @@ def test_nobody_waits_for_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         sc.Database.open(tmp_path / "db", TABLE, seed=2) as other,
     ):
         monkeypatch.setattr(plan.AnswerPlan, "groups", asked_meanwhile)
-        assert db.cost(BY_N)["new numbers"] == 2 * MANY - 1  # the sum where n is 0 is known
-        db.used_after(BY_N)
+        assert db.preview(BY_N).charged == 2 * MANY - 1  # the sum where n is 0 is known
         db.describe_result(BY_N)
-    assert inside == [False] * 3
+    assert inside == [False] * 2
 
 
 @contextmanager
@@ -86,8 +85,8 @@ def test_a_plan_is_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     options = {"epsilon": 0.5, "tracker": "histogram"}  # one answer for a point
     with asked_after_planning(tmp_path, monkeypatch, taken, **options) as db:
         with pytest.raises(sc.PromiseError):
-            db.answer(COUNTS, relax="refuse")
-        assert db.status()["used"] == 1
+            db.answer(COUNTS, options=sc.AskOptions(relax="refuse"))
+        assert db.status().used == 1
     assert len(given(tmp_path / "db")) == 1
 
 
@@ -99,12 +98,14 @@ def test_what_others_got_after_planning_is_repeated(
     """
     taken = "SELECT COUNT(*) FROM t WHERE n = 7"
     with asked_after_planning(tmp_path, monkeypatch, taken) as db:
-        reply = db.reply(COUNTS)
-        assert (reply.new, db.status()["used"]) == (MANY - 1, 1)
+        reply = db.ask(COUNTS)
+        assert (reply.charged, db.status().used) == (MANY - 1, 1)
     numbers = given(tmp_path / "db")
     values = {number.box[0, 0]: number.value for number in numbers}
     assert len(values) == len(numbers) == MANY
-    assert [estimate.value for _, estimate in reply.answer.rows] == [values[n] for n in range(MANY)]
+    assert [estimate.value for _, estimate in reply.estimate.rows] == [
+        values[n] for n in range(MANY)
+    ]
 
 
 @pytest.mark.parametrize(("others", "tries"), [(0, 1), (1, 2), (9, 4)])
@@ -136,10 +137,10 @@ def test_many_numbers_are_drawn_before_the_turn(
 
         monkeypatch.setattr(session.Session, "_planned_ahead", planned)
         monkeypatch.setattr(session.Session, "_new_answers", watched)
-        reply = db.reply(COUNTS)
-        assert (reply.new, db.status()["used"]) == (MANY, 1 + (others > 0))
+        reply = db.ask(COUNTS)
+        assert (reply.charged, db.status().used) == (MANY, 1 + (others > 0))
     assert locked == [False] * (tries - (others == 9)) + [True] * (others == 9)
-    assert [estimate.value for _, estimate in reply.answer.rows] == drawn[-1]
+    assert [estimate.value for _, estimate in reply.estimate.rows] == drawn[-1]
     numbers = [each for each in given(tmp_path / "db") if each.box[1].tolist() == [0, 1]]
     assert [each.value for each in numbers] == drawn[-1]
 
@@ -157,7 +158,7 @@ def test_a_refusal_is_planned_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         db.answer("SELECT COUNT(*) FROM t WHERE n < 7")
         monkeypatch.setattr(plan.AnswerPlan, "groups", watched)
         with pytest.raises(sc.PromiseError):
-            db.answer(COUNTS, relax="refuse")
+            db.answer(COUNTS, options=sc.AskOptions(relax="refuse"))
     assert locked == [False]
 
 
@@ -178,9 +179,9 @@ def test_what_others_get_while_it_is_planned_is_repeated(
 
     with database(tmp_path / "db", TABLE, schema=SCHEMA, epsilon=0.5) as db:
         monkeypatch.setattr(plan.AnswerPlan, "groups", asked_meanwhile)
-        reply = db.reply(COUNTS, relax=relax)
-        assert reply.new == 0
-        assert len(reply.answer.rows) == len(given(tmp_path / "db")) == MANY
+        reply = db.ask(COUNTS, options=sc.AskOptions(relax=relax))
+        assert reply.charged == 0
+        assert len(reply.estimate.rows) == len(given(tmp_path / "db")) == MANY
     assert locked == [False] * 3
 
 
@@ -198,7 +199,7 @@ def test_the_forecast_when_others_take_the_room(
 
     with database(tmp_path / "db", TABLE, schema=SCHEMA, epsilon=0.5) as db:
         monkeypatch.setattr(plan.AnswerPlan, "groups", taken_afterwards)
-        assert db.used_after(COUNTS) == 1
+        assert db.preview(COUNTS).used_after == 1
 
 
 def test_a_plan_made_ahead_is_the_plan_of_its_turn(tmp_path: Path) -> None:
@@ -243,7 +244,9 @@ def test_what_others_add_meanwhile_is_not_part_of_a_plan(tmp_path: Path) -> None
             now = state.snapshot()
         db.answer("SELECT COUNT(*) FROM t WHERE age < 3")
         for age, status in ((2, "repeated"), (3, "answered")):
-            with db._reading(f"SELECT COUNT(*) FROM t WHERE age < {age}", {}) as prepared:
+            with db._reading(
+                f"SELECT COUNT(*) FROM t WHERE age < {age}", None, sc.AskOptions()
+            ) as prepared:
                 planned = plan.AnswerPlan(now, prepared.request.options)
                 [group] = planned.groups(prepared.request.questions)
             assert [piece["status"] for piece in group["pieces"]] == [status]
@@ -266,7 +269,7 @@ def test_boxes_of_one_number_are_disjoint(tmp_path: Path, sql: str) -> None:
     """A plan relies on it: each point lies in one box of a number, over all groups."""
     with (
         database(tmp_path / "db", TABLE, schema=SCHEMA) as db,
-        db._reading(sql, {}) as prepared,
+        db._reading(sql, None, sc.AskOptions()) as prepared,
     ):
         questions = prepared.request.questions
     for question in questions:
@@ -300,10 +303,10 @@ def test_the_search_for_room_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     sql = f"SELECT sex, {', '.join(boxes)} FROM t GROUP BY sex"
     limit = int(popularity.max())
     with database(tmp_path / "db", TABLE, schema=SCHEMA, noise=limit) as db:
-        assert db.cost(sql, relax="refuse")["new numbers"] == 180
+        assert db.preview(sql, options=sc.AskOptions(relax="refuse")).charged == 180
         monkeypatch.setattr(plan, "_MOST_PARTS", 50)
         looked.clear()
-        assert db.cost(sql, relax="refuse")["status"] == "refused"
+        assert db.preview(sql, options=sc.AskOptions(relax="refuse")).status == "refused"
     assert len(looked) <= 180 + 50 + 1  # the last one is for the sentence of the refusal
 
 
@@ -311,5 +314,5 @@ def test_the_forecast_with_buckets(tmp_path: Path) -> None:
     """A forecast adds the planned answers to a copy of the buckets, and leaves these alone."""
     with database(tmp_path / "db", TABLE, schema=SCHEMA, tracker="histogram") as db:
         db.answer("SELECT COUNT(*) FROM t WHERE n < 9")
-        assert db.used_after("SELECT COUNT(*) FROM t WHERE n < 5") == 2
-        assert db.status()["used"] == 1
+        assert db.preview("SELECT COUNT(*) FROM t WHERE n < 5").used_after == 2
+        assert db.status().used == 1

@@ -18,21 +18,23 @@ LIMIT = 4  # answers for one point, of ε = 2 and noise 4
 
 def test_a_quota_is_an_entry_of_the_journal(tmp_path):
     with database(tmp_path / "db") as db:
-        db.answer(count(0, 3), analyst="ada")
+        db.answer(count(0, 3), options=sc.AskOptions(analyst="ada"))
         db.set_quota("ada", 0.5)  # one answer for each point, which is used
         with pytest.raises(sc.PromiseError, match="The analyst's quota is used up"):
-            db.answer(count(1, 3), analyst="ada", relax="refuse")
-        assert db.answer(count(4, 5), analyst="ada").status == "answered"
-        assert db.answer(count(1, 3), analyst="bob").status == "answered"  # has none
+            db.answer(count(1, 3), options=sc.AskOptions(analyst="ada", relax="refuse"))
+        assert db.answer(count(4, 5), options=sc.AskOptions(analyst="ada")).status == "answered"
+        assert (
+            db.answer(count(1, 3), options=sc.AskOptions(analyst="bob")).status == "answered"
+        )  # has none
         db.set_quota("ada", 1)
-        assert db.answer(count(2, 3), analyst="ada").status == "answered"
+        assert db.answer(count(2, 3), options=sc.AskOptions(analyst="ada")).status == "answered"
         db.set_quota("ada", None)
-        assert db.answer(count(3, 3), analyst="ada").status == "answered"
+        assert db.answer(count(3, 3), options=sc.AskOptions(analyst="ada")).status == "answered"
         seal, before = db.seal, db.status()
         assert db.verify() == []
-        kinds = [each["kind"] for each in db.chain()]
+        kinds = [each.kind for each in db.chain()]
         assert kinds.count("quota") == 3
-        assert [each["analyst"] for each in db.chain() if each["kind"] == "quota"] == ["ada"] * 3
+        assert [each.analyst for each in db.chain() if each.kind == "quota"] == ["ada"] * 3
         assert len(db.history()) == 5  # quotas are no questions
     with sc.Database.open(tmp_path / "db", some_people(), seed=1) as db:
         assert (db.seal, db.status()) == (seal, before)
@@ -41,7 +43,7 @@ def test_a_quota_is_an_entry_of_the_journal(tmp_path):
 def test_what_is_used_bounds_a_quota_from_below(tmp_path):
     with database(tmp_path / "db") as db:
         for ends in ((0, 3), (1, 3), (2, 3)):
-            db.answer(count(*ends), analyst="ada")
+            db.answer(count(*ends), options=sc.AskOptions(analyst="ada"))
         entries = len(db.chain())
         for part in (1.0, 0.1, 2.5, 0, -1, "much"):
             with pytest.raises(sc.ParameterError, match="epsilon"):
@@ -54,38 +56,38 @@ def test_what_is_used_bounds_a_quota_from_below(tmp_path):
         assert len(db.chain()) == entries
         db.set_quota("ada", 1.5)
         [ada] = db.usage()
-        assert (ada["used"], ada["most"], ada["numbers"], ada["answered"]) == (3, 3, 3, 3)
+        assert (ada.used, ada.limit, ada.numbers, ada.answered) == (3, 3, 3, 3)
         with pytest.raises(sc.PromiseError):
-            db.answer(count(3, 3), analyst="ada", relax="refuse")
+            db.answer(count(3, 3), options=sc.AskOptions(analyst="ada", relax="refuse"))
 
 
 def test_a_database_with_quotas_is_for_those_who_have_one(tmp_path):
     with database(tmp_path / "db", quotas={"ada": 1}) as db:
         with pytest.raises(sc.ParameterError, match="who have quotas"):
-            db.answer(count(0, 1), analyst="bob")
+            db.answer(count(0, 1), options=sc.AskOptions(analyst="bob"))
         db.set_quota("bob", 1)
-        assert db.answer(count(0, 1), analyst="bob").status == "answered"
+        assert db.answer(count(0, 1), options=sc.AskOptions(analyst="bob")).status == "answered"
         db.set_quota("bob", None)
         with pytest.raises(sc.ParameterError, match="who have quotas"):
-            db.answer(count(0, 2), analyst="bob")
+            db.answer(count(0, 2), options=sc.AskOptions(analyst="bob"))
 
 
 def test_a_relaxed_question_is_answered_when_the_quota_grows(tmp_path):
     with database(tmp_path / "db") as db:
         db.set_quota("ada", 0.5)
-        db.answer(count(0, 3), analyst="ada")
-        assert db.answer(count(0, 2), analyst="ada").status == "relaxed"
+        db.answer(count(0, 3), options=sc.AskOptions(analyst="ada"))
+        assert db.answer(count(0, 2), options=sc.AskOptions(analyst="ada")).status == "relaxed"
         db.set_quota("ada", 1)
-        assert db.answer(count(0, 2), analyst="ada").status == "answered"
+        assert db.answer(count(0, 2), options=sc.AskOptions(analyst="ada")).status == "answered"
 
 
 def test_quotas_hold_for_batches_that_come_later(tmp_path):
     with database(tmp_path / "db") as db:
         db.set_quota("ada", 0.5)
         db.append(some_people(seed=5))
-        db.answer(count(0, 2), analyst="ada")
+        db.answer(count(0, 2), options=sc.AskOptions(analyst="ada"))
         with pytest.raises(sc.PromiseError):
-            db.answer(count(0, 1), analyst="ada", relax="refuse")
+            db.answer(count(0, 1), options=sc.AskOptions(analyst="ada", relax="refuse"))
 
 
 @pytest.mark.parametrize("tracker", ["exact", "histogram"])
@@ -120,7 +122,9 @@ def test_decisions_are_those_of_counting_every_point(tmp_path, tracker):
                 whole[each] < 12 and counts[each] < quotas.get(name, np.inf) for each in points
             )
             if free or room:
-                status = db.answer(count(*ends), analyst=name, relax="refuse").status
+                status = db.answer(
+                    count(*ends), options=sc.AskOptions(analyst=name, relax="refuse")
+                ).status
                 assert status in ("answered", "repeated")
                 if not free:
                     answered += 1
@@ -130,7 +134,7 @@ def test_decisions_are_those_of_counting_every_point(tmp_path, tracker):
             else:
                 refused += 1
                 with pytest.raises(sc.PromiseError):
-                    db.answer(count(*ends), analyst=name, relax="refuse")
+                    db.answer(count(*ends), options=sc.AskOptions(analyst=name, relax="refuse"))
     assert answered > 20
     assert refused > 20
 
@@ -138,11 +142,11 @@ def test_decisions_are_those_of_counting_every_point(tmp_path, tracker):
 def test_a_quota_can_be_given_without_the_table_and_is_followed(tmp_path):
     """By another process, as `scumble db quota` does while a server runs."""
     with database(tmp_path / "db") as db:
-        db.answer(count(0, 3), analyst="ada")
+        db.answer(count(0, 3), options=sc.AskOptions(analyst="ada"))
         with DatabaseInspection(tmp_path / "db") as reading:
             reading.set_quota("ada", 0.5)
         with pytest.raises(sc.PromiseError):
-            db.answer(count(0, 2), analyst="ada", relax="refuse")
+            db.answer(count(0, 2), options=sc.AskOptions(analyst="ada", relax="refuse"))
 
 
 def test_an_entry_of_a_quota_that_was_changed_is_found(tmp_path):

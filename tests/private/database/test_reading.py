@@ -36,7 +36,7 @@ def test_reading_says_what_the_database_says(database, tmp_path):
     with DatabaseInspection(tmp_path / "db") as reading:
         assert reading.status() == database.status()
         assert reading.history() == database.history()
-        assert [entry["status"] for entry in reading.history()] == [
+        assert [entry.status for entry in reading.history()] == [
             "answered",
             "answered",
             "relaxed",
@@ -51,7 +51,7 @@ def test_reading_follows_a_database_that_goes_on(database, tmp_path):
     with DatabaseInspection(tmp_path / "db") as reading:
         for answered in (1, 2):
             ask(database, (20 + answered, 40))
-            assert reading.status()["answered"] == answered
+            assert reading.status().answered == answered
 
 
 def test_the_schema_is_known_to_the_folder(database, table, tmp_path):

@@ -84,20 +84,20 @@ def test_rewritings_have_one_value_and_one_charge(tmp_path: Path) -> None:
         texts[f"SELECT {number} FROM t WHERE {where}{ENDS[place % len(ENDS)]}"] = value
     assert len(texts) == 163
     with database(tmp_path / "db") as db:
-        first = db.reply("SELECT AVG(age) FROM t WHERE age < 4 AND sex = 'f'")
-        assert first.new == 2
+        first = db.ask("SELECT AVG(age) FROM t WHERE age < 4 AND sex = 'f'")
+        assert first.charged == 2
         total, count = (number.value for number in given(tmp_path / "db"))
         assert count > 0
         for sql, value in texts.items():
-            reply = db.reply(sql)
-            assert reply.new == 0, sql
-            [found] = [each for _, each in reply.answer] if _grouped(reply) else [reply.answer]
+            reply = db.ask(sql)
+            assert reply.charged == 0, sql
+            [found] = [each for _, each in reply.estimate] if _grouped(reply) else [reply.estimate]
             assert found.value == pytest.approx(value(total, count), rel=1e-12), sql
         assert len(db.history()) == 1
 
 
 def _grouped(reply: object) -> bool:
-    return isinstance(reply.answer, sc.Estimates)  # type: ignore[attr-defined]
+    return isinstance(reply.estimate, sc.Estimates)  # type: ignore[attr-defined]
 
 
 MIXED = sc.Schema(
@@ -181,9 +181,9 @@ def test_rewritings_with_missing_values_and_several_columns(tmp_path: Path, wher
         with database(tmp_path / str(place), table, **options) as db:
             value = db.answer(sql[first]).value
             for text in sql:
-                reply = db.reply(text)
-                assert reply.new == 0, text
-                assert reply.answer.value == value, text
+                reply = db.ask(text)
+                assert reply.charged == 0, text
+                assert reply.estimate.value == value, text
 
 
 def test_groups_stay_where_the_condition_inside_fails(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_groups_stay_where_the_condition_inside_fails(tmp_path: Path) -> None:
         found = db.answer(
             f"SELECT sex, SUM(CASE WHEN {inside} THEN 2 ELSE 0 END) FROM t GROUP BY 1"
         )
-        where = db.reply(f"SELECT COUNT(*) FROM t WHERE {inside}")
-        assert (where.new, 2 * where.answer.value) == (0, found["f"].value)
+        where = db.ask(f"SELECT COUNT(*) FROM t WHERE {inside}")
+        assert (where.charged, 2 * where.estimate.value) == (0, found["f"].value)
         assert (found["m"].value, found["m"].stderr) == (0, 0)
 
 
@@ -212,9 +212,9 @@ def test_sums_from_before_are_still_paid_for(
             before.setattr(Amounts, "codes", {})
             values = [str(db.answer(text)) for text in texts[:2]]
         assert given(tmp_path / "db")[0].box[1].tolist() == [0, 3]
-        replies = [db.reply(text.replace("age < 1", "age < 0")) for text in texts]
-    assert [reply.new for reply in replies] == [0, 0, 0]
-    assert values[0] == str(replies[0].answer).replace("repeated", "answered")
+        replies = [db.ask(text.replace("age < 1", "age < 0")) for text in texts]
+    assert [reply.charged for reply in replies] == [0, 0, 0]
+    assert values[0] == str(replies[0].estimate).replace("repeated", "answered")
 
 
 def test_the_first_text_decides_nothing(tmp_path: Path) -> None:
@@ -240,8 +240,8 @@ def test_groups_are_the_conditions_that_they_stand_for(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
         by_sex = db.answer(f"SELECT sex, COUNT(*) FROM t WHERE {where} GROUP BY sex")
         for sex in "fm":
-            reply = db.reply(f"SELECT COUNT(*) FROM t WHERE ({where}) AND sex = '{sex}'")
-            assert (reply.new, reply.answer.value) == (0, by_sex[sex].value)
+            reply = db.ask(f"SELECT COUNT(*) FROM t WHERE ({where}) AND sex = '{sex}'")
+            assert (reply.charged, reply.estimate.value) == (0, by_sex[sex].value)
 
 
 TWO = sc.Schema(
@@ -268,8 +268,8 @@ def test_sums_of_columns_add_up(tmp_path: Path) -> None:
             ("SUM(a + b)", row["both"].value),
             ("SUM(b - 3 * a)", row["b"].value - 3 * row["a"].value),
         ):
-            reply = db.reply(f"SELECT {sql} {where}")
-            assert (reply.new, reply.answer.value) == (0, value)
+            reply = db.ask(f"SELECT {sql} {where}")
+            assert (reply.charged, reply.estimate.value) == (0, value)
     with database(tmp_path / "other", ROWS, schema=TWO) as db:
         whole = db.answer(f"SELECT SUM(a + b) {where}")
         assert len(given(tmp_path / "other")) == 1
@@ -337,9 +337,9 @@ def test_squares_and_products_have_one_value_and_one_charge(tmp_path: Path, wher
             with database(tmp_path / f"{place} {number}", table, **options) as db:
                 value = _number(db.answer(first))
                 for text in same:
-                    reply = db.reply(text)
-                    assert reply.new == 0, (first, text)
-                    assert _number(reply.answer) == pytest.approx(value, rel=1e-9), (first, text)
+                    reply = db.ask(text)
+                    assert reply.charged == 0, (first, text)
+                    assert _number(reply.estimate) == pytest.approx(value, rel=1e-9), (first, text)
 
 
 def _number(answer: object) -> float:
@@ -405,12 +405,12 @@ def test_a_repeated_sum_of_squares_refers_to_the_first(tmp_path: Path) -> None:
     """Also where the number of rows is public and part of it."""
     sql = "SELECT SUM(age * age) FROM t"
     with database(tmp_path / "db") as db:
-        first = db.reply(sql, key="1")
-        again = [db.reply(sql, key=key) for key in ("2", "1", "2")]
-        assert first.new == 2
-        assert [each.answer.value for each in again] == [first.answer.value] * 3
-        assert [each.answer.status for each in again] == ["repeated", "answered", "repeated"]
-        assert [entry["kind"] for entry in db.chain()] == ["promise", "answer", "repeat"]
+        first = db.ask(sql, key="1")
+        again = [db.ask(sql, key=key) for key in ("2", "1", "2")]
+        assert first.charged == 2
+        assert [each.estimate.value for each in again] == [first.estimate.value] * 3
+        assert [each.estimate.status for each in again] == ["repeated", "answered", "repeated"]
+        assert [entry.kind for entry in db.chain()] == ["promise", "answer", "repeat"]
 
 
 def test_sums_of_squares_from_before_are_still_paid_for(
@@ -422,9 +422,9 @@ def test_sums_of_squares_from_before_are_still_paid_for(
         with monkeypatch.context() as before:
             before.setattr(amounts, "_columns", lambda *_: ((), False))
             values = [db.answer(text).value for text in texts]
-        replies = [db.reply(text) for text in texts]
-    assert [reply.new for reply in replies] == [0, 0]
-    assert [reply.answer.value for reply in replies] == values
+        replies = [db.ask(text) for text in texts]
+    assert [reply.charged for reply in replies] == [0, 0]
+    assert [reply.estimate.value for reply in replies] == values
     assert len(given(tmp_path / "db")) == 2
 
 

@@ -17,7 +17,7 @@ import pytest
 import scumble as sc
 from scumble.private.database import session
 from scumble.private.database.answers import EstimateBuilder
-from scumble.private.database.plan import AnswerOptions, BatchPlan
+from scumble.private.database.plan import AskOptions, BatchPlan
 from scumble.public.estimate import ALL
 from tests.public.sql.test_questions import (
     DEPTS,
@@ -74,7 +74,7 @@ def test_all_or_nothing(tmp_path: Path) -> None:
         before = given(tmp_path / "db")
         with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
             db.answer(BOTH)
-        assert db.cost(BOTH)["status"] == "refused"
+        assert db.preview(BOTH).status == "refused"
         assert len(given(tmp_path / "db")) == len(before)
         assert len(db.history()) == 3
         db.answer("SELECT COUNT(*) AS n, SUM(age) AS ages FROM t WHERE sex = 'm'")
@@ -83,11 +83,11 @@ def test_all_or_nothing(tmp_path: Path) -> None:
 
 def test_one_entry_and_free_repeats_of_the_whole_and_of_parts(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
-        told = db.cost(BOTH)
-        assert (told["status"], told["new numbers"]) == ("answered", 2)
-        assert set(told["parts"]) == {"n", "ages"}
+        told = db.preview(BOTH)
+        assert (told.status, told.charged) == ("answered", 2)
+        assert set(told.parts) == {"n", "ages"}
         first = db.answer(BOTH, key="k")
-        assert [entry["new numbers"] for entry in db.history()] == [2]
+        assert [entry.charged for entry in db.history()] == [2]
         for again in (db.answer(BOTH), db.answer(BOTH, key="k")):
             assert [again[name].value for name in ("n", "ages")] == [
                 first[name].value for name in ("n", "ages")
@@ -96,7 +96,7 @@ def test_one_entry_and_free_repeats_of_the_whole_and_of_parts(tmp_path: Path) ->
         assert db.answer("SELECT SUM(age) FROM t WHERE sex = 'f'").status == "repeated"
         mean = db.answer("SELECT AVG(age) FROM t WHERE sex = 'f'")
         assert (mean.status, mean.value) == ("repeated", first["ages"].value / first["n"].value)
-        assert db.cost(BOTH)["new numbers"] == 0
+        assert db.preview(BOTH).charged == 0
         assert len(given(tmp_path / "db")) == 2
         with pytest.raises(sc.ParameterError, match="key"):
             db.answer(BOTH.replace("'f'", "'m'"), key="k")
@@ -106,13 +106,13 @@ def test_chosen_groups_are_paid_for_with_the_others(tmp_path: Path) -> None:
     """LIMIT 1 of six groups: six numbers, and the interval has the level 1 - 0.05 / 6."""
     sql = "SELECT age, COUNT(*) AS n FROM t GROUP BY age ORDER BY n DESC LIMIT 1"
     with database(tmp_path / "db") as db:
-        assert db.cost(sql)["new numbers"] == 6
+        assert db.preview(sql).charged == 6
         answer = db.answer(sql)
         assert len(given(tmp_path / "db")) == 6
         assert (len(answer), answer.among) == (1, 6)
         [row] = answer.to_dicts()
         assert row["level"] == pytest.approx(1 - 0.05 / 6)
-        assert db.status()["used"] == 1
+        assert db.status().used == 1
         assert db.answer("SELECT MEDIAN(age) FROM t").status == "repeated"  # by the same counts
 
 
@@ -161,7 +161,7 @@ def test_side_tables_decide_what_a_sum_is(tmp_path: Path) -> None:
         assert db.answer(sql, tables=one, key="k").value == first.value
         with pytest.raises(sc.ParameterError, match="key"):
             db.answer(sql, tables=other, key="k")
-        assert db.cost(sql, tables=other)["status"] == "answered"
+        assert db.preview(sql, tables=other).status == "answered"
         assert db.answer(sql, tables=other).status == "answered"
         assert [number.times for number in given(tmp_path / "db")] == [3, 7]
         twice = {"r": pa.table({"age": [0, 0], "points": [1, 2]})}
@@ -192,7 +192,7 @@ def test_many_threads_get_all_or_nothing(tmp_path: Path) -> None:
         with ThreadPoolExecutor(12) as crew:
             found = list(crew.map(ask, range(1, 13)))
         assert sorted(found) == ["answered answered"] * 2 + ["refused"] * 10
-        assert [entry["new numbers"] for entry in db.history()] == [2, 2]
+        assert [entry.charged for entry in db.history()] == [2, 2]
         assert db.verify() == []
     assert most_popular(tmp_path / "db") == 4
 
@@ -252,9 +252,9 @@ def test_quantiles_with_conditions_that_compare_columns(tmp_path: Path, sql: str
         engine.register("t", table)
         options = {"epsilon": 2, "noise": 4, "seed": 1}
         with sc.Database.create(tmp_path / "db", table, schema, **options) as db:
-            told = db.cost(sql)
+            told = db.preview(sql)
             answer = db.answer(sql)
-        assert told["status"] == "answered"
+        assert told.status == "answered"
         same(answer, engine.execute(sql).fetchall(), sized=True)
     assert most_popular(tmp_path / "db") <= 1 + ("COUNT" in sql)
 
@@ -305,19 +305,21 @@ def test_a_relaxed_part_is_repeated_as_it_was(tmp_path: Path) -> None:
     quotas = {"one": 2.0, "other": 2.0}
     with database(tmp_path / "db", quotas=quotas) as db:
         for what in ("COUNT(*)", "SUM(1 + age * age)", "SUM(2 + age * age)"):
-            db.answer(f"SELECT {what} FROM t WHERE age = 0", analyst="one")
-        db.answer(count(0, 0, "f"), analyst="one")
-        first = db.answer(sql, analyst="one")
+            db.answer(f"SELECT {what} FROM t WHERE age = 0", options=sc.AskOptions(analyst="one"))
+        db.answer(count(0, 0, "f"), options=sc.AskOptions(analyst="one"))
+        first = db.answer(sql, options=sc.AskOptions(analyst="one"))
         assert [first[ALL, sex].status for sex in "fm"] == ["relaxed", "answered"]
         paid = len(given(tmp_path / "db"))
-        assert db.cost(sql, analyst="one")["new numbers"] == 0
-        again = db.answer(sql, analyst="one")
+        assert db.preview(sql, options=sc.AskOptions(analyst="one")).charged == 0
+        again = db.answer(sql, options=sc.AskOptions(analyst="one"))
         assert [each.value for _, each in again] == [each.value for _, each in first]
         twice = "COUNT(*) FILTER (WHERE sex = 'f'), COUNT(*) FILTER (WHERE sex < 'm')"
-        both = db.answer(f"SELECT {twice} FROM t", analyst="one")
+        both = db.answer(f"SELECT {twice} FROM t", options=sc.AskOptions(analyst="one"))
         assert {each.value for _, row in both.rows for each in row} == {first[ALL, "f"].value}
         assert len(given(tmp_path / "db")) == paid
-        assert db.answer(count(0, 5, "f"), analyst="other").status == "relaxed"
+        assert (
+            db.answer(count(0, 5, "f"), options=sc.AskOptions(analyst="other")).status == "relaxed"
+        )
     assert most_popular(tmp_path / "db") == 4
 
 
@@ -398,7 +400,7 @@ def test_room_is_found_where_planned_boxes_lie_apart(tmp_path: Path) -> None:
         "COUNT_IF(age BETWEEN 3 AND 4) AS c, COUNT_IF(age BETWEEN 2 AND 3) AS d FROM t"
     )
     with database(tmp_path / "db", noise=2) as db:  # two answers for each point
-        assert db.cost(sql)["new numbers"] == 4
+        assert db.preview(sql).charged == 4
         answer = db.answer(sql)
         assert [answer[name].status for name in "abcd"] == ["answered"] * 4
     assert most_popular(tmp_path / "db") == 2
@@ -414,7 +416,7 @@ def test_admits_is_exact(tmp_path: Path, subtests: pytest.Subtests) -> None:
                     low = draw.randrange(5)
                     db.answer(count(low, draw.randrange(low, 6), draw.choice("fm")))
                 with db._session.state() as state:
-                    plan = BatchPlan(state.snapshot(), 1, 0, AnswerOptions(), 50)
+                    plan = BatchPlan(state.snapshot(), 1, 0, AskOptions(), 50)
                 [batch], sizes = state.batches, state.space.sizes
                 counters = np.zeros(sizes, int)
                 for box in batch.boxes:

@@ -38,7 +38,7 @@ def test_totals_shares_and_names_are_made_of_the_same_counts(
         before = len(given(tmp_path / "db"))
         for sql in FREE:
             with subtests.test(sql):
-                assert db.cost(sql)["new numbers"] == 0
+                assert db.preview(sql).charged == 0
                 db.answer(sql)
                 assert len(given(tmp_path / "db")) == before
         shares = db.answer(FREE[0])
@@ -53,7 +53,7 @@ def test_totals_shares_and_names_are_made_of_the_same_counts(
 
 def test_quantiles_of_a_list_are_paid_for_once(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
-        assert db.cost("SELECT MEDIAN(age) FROM t")["new numbers"] == 6
+        assert db.preview("SELECT MEDIAN(age) FROM t").charged == 6
         answer = db.answer("SELECT quantile_cont(age, [0.25, 0.5, 0.75]) AS q FROM t")
         assert len(given(tmp_path / "db")) == 6
         assert answer["q_0.5"].value == db.answer("SELECT MEDIAN(age) FROM t").value
@@ -81,7 +81,7 @@ def test_a_share_is_refused_and_not_relaxed(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
         for low in range(4):
             db.answer(count(low, 3))
-        assert db.cost(sql)["status"] == "refused"
+        assert db.preview(sql).status == "refused"
         with pytest.raises(sc.PromiseError):
             db.answer(sql)
         assert len(given(tmp_path / "db")) == 4

@@ -29,6 +29,7 @@ from scumble.private.tables.rows import Rows
 from tests.support import faults
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import people, schema
+from tests.support.publishing import publish
 
 CASES = cases()
 PUBLISHERS = [name for name, case in CASES.items() if isinstance(case.make(), Publisher)]
@@ -62,7 +63,9 @@ def digest(release: sc.Release) -> dict[str, str]:
 
 def published(name: str, table, *, jobs: int, seed: int = 1) -> sc.Release:
     case = CASES[name]
-    return sc.publish(table, case.schema, case.make(), seed=seed, jobs=jobs)
+    return sc.publish(
+        table, case.schema, case.make(), options=sc.PublishOptions(seed=seed, jobs=jobs)
+    )
 
 
 def parquet(name: str, folder) -> str:
@@ -151,7 +154,12 @@ def _counted(function, called: list[int]):
 def test_small_work_starts_no_process(monkeypatch) -> None:
     with Workers(4) as alone:
         monkeypatch.setattr(workers, "Workers", lambda jobs: nullcontext(alone))
-        sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=4)
+        sc.publish(
+            people(400, schema()),
+            schema(),
+            sc.Uniform(epsilon=1),
+            options=sc.PublishOptions(jobs=4),
+        )
         assert not alone.processes()
 
 
@@ -189,7 +197,13 @@ def test_a_file_that_changes_between_the_passes(jobs: int, tmp_path, monkeypatch
     monkeypatch.setattr(partition_groups.Assignment, "shares", swapped)
     ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace")
     with pytest.raises(sc.SourceError, match="changed while it was read"):
-        sc.publish(path, schema(), CASES["partition"].make(), ledger=ledger, jobs=jobs)
+        sc.publish(
+            path,
+            schema(),
+            CASES["partition"].make(),
+            ledger=ledger,
+            options=sc.PublishOptions(jobs=jobs),
+        )
     assert [each["state"] for each in ledger.history()] == ["begun"], "noise may have been drawn"
 
 
@@ -210,11 +224,18 @@ def test_errors_name_the_first_row_that_is_wrong(jobs: int) -> None:
     jobs_[230] = jobs_[333] = "astronaut"
     wrong = table.set_column(2, "job", pa.array(jobs_))
     with pytest.raises(sc.DomainError, match="row 231:") as error:
-        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), jobs=jobs)
+        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(jobs=jobs))
     assert (error.value.column, error.value.row) == ("job", 231)
     with pytest.raises(sc.DomainError, match="astronaut"):
-        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), jobs=jobs, reveal=True)
-    told = sc.publish(wrong, schema(), sc.Uniform(epsilon=1), outside="drop", jobs=jobs)
+        sc.publish(
+            wrong,
+            schema(),
+            sc.Uniform(epsilon=1),
+            options=sc.PublishOptions(jobs=jobs, reveal=True),
+        )
+    told = sc.publish(
+        wrong, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(outside="drop", jobs=jobs)
+    )
     dropped, warning = told.remarks
     assert dropped == "Rows with a value of 'job' outside its domain were left out."
     assert "off by more than itself" in warning
@@ -229,8 +250,12 @@ def test_levels_and_records(levels: list[int]) -> None:
     recorded = sc.Aroma(k=7, identifier="id")
     found = []
     for jobs in (1, 2):
-        views = aroma.publish_levels(table, schema(), levels=levels, seed=1, jobs=jobs)
-        kept = sc.publish(numbered, sc.Schema(named), recorded, seed=1, jobs=jobs)
+        views = aroma.publish_levels(
+            table, schema(), levels=levels, options=sc.PublishOptions(seed=1, jobs=jobs)
+        )
+        kept = sc.publish(
+            numbered, sc.Schema(named), recorded, options=sc.PublishOptions(seed=1, jobs=jobs)
+        )
         files = [each.folder / "records.parquet" for each in (*views, kept)]
         found.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
     assert found[0] == found[1]
@@ -269,14 +294,19 @@ def test_other_sources(tmp_path_factory: pytest.TempPathFactory, subtests: pytes
                 limited,
             ):
                 found = [
-                    digest(sc.publish(path, named, mechanism, seed=1, jobs=jobs, **more))
+                    digest(publish(path, named, mechanism, seed=1, jobs=jobs, **more))
                     for jobs in (1, 2)
                 ]
                 assert found[0] == found[1]
             if kind != "part":
                 uniform = sc.Uniform(epsilon=1)
                 found = [
-                    digest(sc.publish(path, named, uniform, seed=1, jobs=jobs)) for jobs in (1, 2)
+                    digest(
+                        sc.publish(
+                            path, named, uniform, options=sc.PublishOptions(seed=1, jobs=jobs)
+                        )
+                    )
+                    for jobs in (1, 2)
                 ]
                 assert found[0] == found[1]
 
@@ -302,9 +332,7 @@ def test_units_without_rows(
                     tmp_path,
                     CASES[name].schema,
                     CASES[name].make(),
-                    outside="drop",
-                    seed=1,
-                    jobs=jobs,
+                    options=sc.PublishOptions(outside="drop", seed=1, jobs=jobs),
                 )
                 for jobs in (1, 2)
             ]
@@ -370,7 +398,9 @@ def test_republished_views() -> None:
     mechanism = sc.AlphaBeta(epsilon=2, views=2, duplicates="collapse")
     found = []
     for jobs in (1, 2):
-        first = sc.publish(people(400, schema()), schema(), mechanism, seed=1)
+        first = sc.publish(
+            people(400, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1)
+        )
         found.append(first.republish(people(400, schema()), seed=2, jobs=jobs))
     assert digest(found[0]) == digest(found[1])
     with pytest.raises(sc.ParameterError, match="jobs"):
@@ -379,14 +409,24 @@ def test_republished_views() -> None:
 
 def test_progress_counts_all_rows() -> None:
     seen: list[int] = []
-    sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=2, progress=seen.append)
+    sc.publish(
+        people(400, schema()),
+        schema(),
+        sc.Uniform(epsilon=1),
+        options=sc.PublishOptions(jobs=2, progress=seen.append),
+    )
     assert seen == [100, 200, 300, 400]
 
 
 def test_bad_numbers_of_jobs(subtests: pytest.Subtests) -> None:
     for jobs in [0, -1, 1.5, True, 10**6]:
         with subtests.test(jobs=jobs), pytest.raises(sc.ParameterError, match="jobs"):
-            sc.publish(people(4, schema()), schema(), sc.Uniform(epsilon=1), jobs=jobs)
+            sc.publish(
+                people(4, schema()),
+                schema(),
+                sc.Uniform(epsilon=1),
+                options=sc.PublishOptions(jobs=jobs),
+            )
 
 
 @pytest.mark.parametrize(("seconds", "pays"), [(0.0, False), (0.09, False), (0.11, True)])

@@ -40,8 +40,10 @@ def digest(release: sc.Release) -> list[str]:
 def test_two_processes_publish_what_one_does(path, subtests: pytest.Subtests) -> None:
     for name in MECHANISMS:
         with subtests.test(name=name):
-            local = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
-            pool = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1, jobs=2)
+            local = sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
+            pool = sc.publish(
+                path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1, jobs=2)
+            )
             assert digest(pool) == digest(local)
 
 
@@ -54,7 +56,7 @@ def test_lists_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> N
         "__init__",
         lambda self, *given: (asked.append(given[1]), made(self, *given))[1],
     )
-    sc.publish(path, SCHEMA, MECHANISMS["trajectories"], seed=1, jobs=2)
+    sc.publish(path, SCHEMA, MECHANISMS["trajectories"], options=sc.PublishOptions(seed=1, jobs=2))
     assert set(asked) == {("x", "y")}
 
 
@@ -67,9 +69,9 @@ def test_keys_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> No
     some = path.with_name("some.parquet")
     pq.write_table(table, some, row_group_size=100)
     mechanism = sc.Keys("query", keys=2, delta=1e-3, person="who", **GIVEN)
-    local = sc.publish(some, SCHEMA, mechanism, seed=1)
+    local = sc.publish(some, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     monkeypatch.setattr("scumble.private.engines.local.LocalEngine.keys", None)
-    pool = sc.publish(some, SCHEMA, mechanism, seed=1, jobs=2)
+    pool = sc.publish(some, SCHEMA, mechanism, options=sc.PublishOptions(seed=1, jobs=2))
     assert digest(pool) == digest(local)
 
 
@@ -77,21 +79,23 @@ def test_keys_are_read_in_the_units(path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_slices_of_a_batch_do_not_change_a_release(
     name: str, path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+    whole = sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
     monkeypatch.setattr("scumble.private.tables.rows._LIST_BYTES", 1)
     monkeypatch.setattr("scumble.private.tables.rows._LIST_ROWS", 7)
-    assert digest(sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)) == digest(whole)
+    assert digest(
+        sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
+    ) == digest(whole)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_lists_kept_in_a_file_or_read_again_do_not_change_a_release(
     name: str, path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_memory = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+    in_memory = sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
     monkeypatch.setattr("scumble.private.tables.list_spool.MEMORY", 100)
-    in_file = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+    in_file = sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
     monkeypatch.setattr("tempfile.TemporaryFile", _no_room)
-    read_again = sc.publish(path, SCHEMA, MECHANISMS[name], seed=1)
+    read_again = sc.publish(path, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
     assert digest(in_file) == digest(read_again) == digest(in_memory)
 
 

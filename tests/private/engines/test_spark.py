@@ -35,6 +35,7 @@ from tests.support import faults
 from tests.support import spark as clusters
 from tests.support.mechanisms.conformance_cases import cases
 from tests.support.people import people, schema
+from tests.support.publishing import publish
 
 # pyspark leaves sockets open, and has advice about pandas.
 pytestmark = [
@@ -155,7 +156,7 @@ def _sqlite(table: pa.Table, folder: Path) -> str:
 
 def published(name: str, table, seed: int = 1, **options) -> sc.Release:
     case = CASES[name]
-    return sc.publish(table, case.schema, case.make(), seed=seed, **options)
+    return publish(table, case.schema, case.make(), seed=seed, **options)
 
 
 def parquet(name: str, folder) -> Path:
@@ -195,7 +196,10 @@ def listed(name: str) -> tuple[pa.Table, sc.Schema, Mechanism]:
 def test_lists_and_keys(name: str, engine) -> None:
     """They are counted in the process that publishes."""
     given = listed(name)
-    local, found = (sc.publish(*given, seed=1, engine=each) for each in (None, engine))
+    local, found = (
+        sc.publish(*given, options=sc.PublishOptions(seed=1, engine=each))
+        for each in (None, engine)
+    )
     assert digest(found) == digest(local)
 
 
@@ -206,14 +210,14 @@ def test_persons_levels_and_records(engine, tmp_path) -> None:
     named = sc.Schema([sc.Attribute("id", "identifier"), *domain])
     limited = sc.Histogram(["age"], epsilon=1, neighbours="add_remove", person="id", contribution=1)
     given = stored("frame", table, tmp_path, engine.session)
-    assert digest(sc.publish(given, named, limited, seed=1, engine=engine)) == digest(
-        sc.publish(table, named, limited, seed=1)
-    )
+    assert digest(
+        sc.publish(given, named, limited, options=sc.PublishOptions(seed=1, engine=engine))
+    ) == digest(sc.publish(table, named, limited, options=sc.PublishOptions(seed=1)))
     views = [
-        sc.Aroma(k=7, several=several).publish_levels(
-            each, domain, levels=[3, 7], seed=1, engine=cluster
+        sc.Aroma(k=7, joint=joint).publish_levels(
+            each, domain, levels=[3, 7], options=sc.PublishOptions(seed=1, engine=cluster)
         )
-        for several in ("compound", "each")
+        for joint in (True, False)
         for each, cluster in ((table, None), (given, engine))
     ]
     compound, clustered, own, clustered_own = (list(map(digest, each)) for each in views)
@@ -230,14 +234,18 @@ def test_the_privacy_unit_is_asked_for_and_kept(engine, tmp_path) -> None:
     counts, rows = sc.Histogram(["age"], epsilon=50, neighbours="replace"), sc.Uniform(epsilon=1)
     for mechanism in (counts, rows):
         with pytest.raises(sc.SchemaError, match="what one row stands for"):
-            sc.publish(given, unstated, mechanism, engine=engine)
+            sc.publish(given, unstated, mechanism, options=sc.PublishOptions(engine=engine))
     five = unstated.with_unit("id", 5)
-    found = sc.publish(given, five, counts, seed=1, engine=engine)
-    assert digest(found) == digest(sc.publish(table, five, counts, seed=1))
+    found = sc.publish(given, five, counts, options=sc.PublishOptions(seed=1, engine=engine))
+    assert digest(found) == digest(
+        sc.publish(table, five, counts, options=sc.PublishOptions(seed=1))
+    )
     assert found.answer("SELECT COUNT(*) FROM t").value == pytest.approx(200, abs=30)
     with pytest.raises(sc.SourceError, match="more than 5 rows"):
-        sc.publish(given, five, rows, engine=engine)
-    ten = sc.publish(given, unstated.with_unit("id", 10), rows, seed=1, engine=engine)
+        sc.publish(given, five, rows, options=sc.PublishOptions(engine=engine))
+    ten = sc.publish(
+        given, unstated.with_unit("id", 10), rows, options=sc.PublishOptions(seed=1, engine=engine)
+    )
     assert "A person may have 10 rows here" in str(ten.guarantees[0])
 
 
@@ -247,7 +255,12 @@ def test_the_session_of_the_caller_stays_as_it_was(engine, session) -> None:
 
     name = "spark.sql.leafNodeDefaultParallelism"
     before = session.conf.get(name, None)
-    sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+    sc.publish(
+        people(400, schema()),
+        schema(),
+        sc.Uniform(epsilon=1),
+        options=sc.PublishOptions(engine=engine),
+    )
     assert session.conf.get(name, None) == before
     assert SparkSession.getActiveSession() is session
 
@@ -255,7 +268,9 @@ def test_the_session_of_the_caller_stays_as_it_was(engine, session) -> None:
 @pytest.mark.slow
 def test_answers_without_spark(engine, tmp_path) -> None:
     given = stored("frame", people(400, schema()), tmp_path, engine.session)
-    release = sc.publish(given, schema(), sc.Uniform(epsilon=1), engine=engine)
+    release = sc.publish(
+        given, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(engine=engine)
+    )
     release.save(tmp_path / "release")
     script = (
         "import sys, scumble as sc; "
@@ -272,7 +287,13 @@ def test_a_release_in_postgresql(engine, postgresql, tmp_path, cluster) -> None:
     """From Python and from the shell: the tasks of Spark write nothing there."""
     path, places = tmp_path / "people.parquet", [postgresql.table("view") for _ in range(2)]
     pq.write_table(people(400, schema()), path, row_group_size=50)
-    sc.publish(path, schema(), sc.Uniform(epsilon=1), engine=engine, to=places[0])
+    sc.publish(
+        path,
+        schema(),
+        sc.Uniform(epsilon=1),
+        options=sc.PublishOptions(engine=engine),
+        to=places[0],
+    )
     (tmp_path / "schema.toml").write_text(schema().dumps())
     words = ["publish", "uniform", "people.parquet", "-s", "schema.toml", "-e", "1"]
     words += ["--to", places[1], "--engine", "spark", "--master", cluster.master]
@@ -328,11 +349,16 @@ class TestFaults:
         mechanism = sc.Histogram(["age", "job"], epsilon=1, **given)
         path = tmp_path / "people.parquet"
         pq.write_table(table, path, row_group_size=50)
-        local = digest(sc.publish(path, named, mechanism, seed=1))
+        local = digest(sc.publish(path, named, mechanism, options=sc.PublishOptions(seed=1)))
         monkeypatch.setattr(pool, "IdentifiersJob", faults.FailsIdentifiers)
         monkeypatch.setattr(pool, "SurplusJob", faults.FailsSurplus)
         monkeypatch.setattr(LocalEngine, "count", None)  # the driver does not count
-        assert digest(sc.publish(path, named, mechanism, seed=1, engine=engine)) == local
+        assert (
+            digest(
+                sc.publish(path, named, mechanism, options=sc.PublishOptions(seed=1, engine=engine))
+            )
+            == local
+        )
 
     def test_waves_of_one_task(self, engine, tmp_path, monkeypatch) -> None:
         path = parquet("partition", tmp_path)
@@ -376,7 +402,13 @@ class TestFaults:
         write([*range(400)])
         monkeypatch.setattr(partition_groups.Assignment, "shares", swapped)
         with pytest.raises(sc.SourceError, match="changed while it was read"):
-            sc.publish(path, schema(), CASES["partition"].make(), ledger=ledger, engine=engine)
+            sc.publish(
+                path,
+                schema(),
+                CASES["partition"].make(),
+                ledger=ledger,
+                options=sc.PublishOptions(engine=engine),
+            )
         assert [each["state"] for each in ledger.history()] == ["begun"]
 
     def test_an_attempt_with_other_noise_is_not_accepted(
@@ -404,9 +436,11 @@ def test_one_worker_of_every_job_is_killed(
     path, marks = tmp_path / "people.parquet", tmp_path / "marks"
     pq.write_table(table, path, row_group_size=50)
     marks.mkdir()
-    local = digest(sc.publish(path, described, mechanism, seed=1))
+    local = digest(sc.publish(path, described, mechanism, options=sc.PublishOptions(seed=1)))
     faults.kill_once(monkeypatch, marks, victim)
-    found = digest(sc.publish(path, described, mechanism, seed=1, engine=engine))
+    found = digest(
+        sc.publish(path, described, mechanism, options=sc.PublishOptions(seed=1, engine=engine))
+    )
     killed = sorted(mark.name for mark in marks.iterdir())
     assert killed == KILLED.get((name, victim), killed) != []
     assert found == local
@@ -421,14 +455,26 @@ class TestMessages:
         wrong = tmp_path / "wrong.parquet"
         pq.write_table(table.set_column(2, "job", pa.array(jobs)), wrong, row_group_size=50)
         with pytest.raises(sc.DomainError, match="row 231:") as error:
-            sc.publish(wrong, schema(), sc.Uniform(epsilon=1), engine=engine)
+            sc.publish(
+                wrong, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(engine=engine)
+            )
         assert (error.value.column, error.value.row) == ("job", 231)
         with pytest.raises(sc.DomainError, match="zzastronautzz"):
-            sc.publish(wrong, schema(), sc.Uniform(epsilon=1), engine=engine, reveal=True)
+            sc.publish(
+                wrong,
+                schema(),
+                sc.Uniform(epsilon=1),
+                options=sc.PublishOptions(engine=engine, reveal=True),
+            )
         assert not _found(cluster.folder, [b"zzastronautzz"])
 
     def test_keys_are_in_no_file_of_the_cluster(self, engine, cluster) -> None:
-        sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), seed=5, engine=engine)
+        sc.publish(
+            people(400, schema()),
+            schema(),
+            sc.Uniform(epsilon=1),
+            options=sc.PublishOptions(seed=5, engine=engine),
+        )
         keys = [
             ReleaseKey(5).of_unit(str(unit), purpose)
             for unit in range(4)
@@ -441,7 +487,9 @@ class TestMessages:
             "SELECT cast(concat('zz', id) AS int) AS age, 'f' AS sex, 'cook' AS job FROM range(9)"
         )
         with pytest.raises(sc.SourceError, match="cannot be computed") as error:
-            sc.publish(frame, schema(), sc.Uniform(epsilon=1), engine=engine)
+            sc.publish(
+                frame, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(engine=engine)
+            )
         assert error.value.__context__ is None
 
     def test_other_versions_are_refused_before_the_charge(
@@ -451,7 +499,11 @@ class TestMessages:
         ledger = sc.Ledger.create(tmp_path / "ledger", epsilon=5, neighbours="replace")
         with pytest.raises(sc.ScumbleError, match=r"scumble 0\.0\.1 and a worker of the cluster"):
             sc.publish(
-                people(9, schema()), schema(), sc.Uniform(epsilon=1), ledger=ledger, engine=engine
+                people(9, schema()),
+                schema(),
+                sc.Uniform(epsilon=1),
+                ledger=ledger,
+                options=sc.PublishOptions(engine=engine),
             )
         assert not ledger.charges
 
@@ -461,7 +513,12 @@ class TestMessages:
 
         monkeypatch.setattr(spark_task, "Order", elsewhere)  # in the driver only
         with pytest.raises(sc.ScumbleError, match="cannot write to the folder"):
-            sc.publish(people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+            sc.publish(
+                people(9, schema()),
+                schema(),
+                sc.Uniform(epsilon=1),
+                options=sc.PublishOptions(engine=engine),
+            )
 
     def test_a_mechanism_that_workers_cannot_import(self, engine, monkeypatch) -> None:
         """One module is known here and not there, another is not even known here."""
@@ -471,7 +528,12 @@ class TestMessages:
                 monkeypatch.setitem(sys.modules, module, SimpleNamespace(Here=kind))
             monkeypatch.setattr(tasks, "MapJob", kind)
             with pytest.raises(sc.ParameterError, match="cannot be sent to a cluster"):
-                sc.publish(people(9, schema()), schema(), sc.Uniform(epsilon=1), engine=engine)
+                sc.publish(
+                    people(9, schema()),
+                    schema(),
+                    sc.Uniform(epsilon=1),
+                    options=sc.PublishOptions(engine=engine),
+                )
 
 
 def _found(folder: Path, words: list[bytes]) -> list[Path]:

@@ -48,7 +48,12 @@ def test_clusters_without_encryption_are_refused(subtests: pytest.Subtests) -> N
         with subtests.test(settings=settings, master=master, named=named):
             engine = sc.Spark(session(settings, master))
             with pytest.raises(sc.ParameterError, match="unencrypted") as error:
-                sc.publish("no such file", schema(), sc.Uniform(epsilon=1), engine=engine)
+                sc.publish(
+                    "no such file",
+                    schema(),
+                    sc.Uniform(epsilon=1),
+                    options=sc.PublishOptions(engine=engine),
+                )
             assert all(each in str(error.value) for each in named)
             assert ("network.crypto" in str(error.value)) == any("crypto" in each for each in named)
             assert "insecure_cluster=True" in str(error.value)
@@ -68,9 +73,14 @@ def test_what_is_no_session() -> None:
 def test_options_that_do_not_go_together() -> None:
     table, mechanism = people(9, schema()), sc.Uniform(epsilon=1)
     with pytest.raises(sc.ParameterError, match="'engine' parameter of publish"):
-        sc.publish(table, schema(), mechanism, engine="spark")
+        sc.publish(table, schema(), mechanism, options=sc.PublishOptions(engine="spark"))
     with pytest.raises(sc.ParameterError, match="leave it out with engine"):
-        sc.publish(table, schema(), mechanism, engine=sc.Spark(session(ENCRYPTED)), jobs=2)
+        sc.publish(
+            table,
+            schema(),
+            mechanism,
+            options=sc.PublishOptions(engine=sc.Spark(session(ENCRYPTED)), jobs=2),
+        )
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
     with pytest.raises(sc.SourceError, match=r"give engine, Spark\(session\)"):
         sc.publish(frame, schema(), mechanism)

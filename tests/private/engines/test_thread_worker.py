@@ -57,7 +57,7 @@ def digest(release: sc.Release) -> dict[str, str]:
 
 def published(name: str, table, *, jobs: int) -> sc.Release:
     case = CASES[name]
-    return sc.publish(table, case.schema, case.make(), seed=1, jobs=jobs)
+    return sc.publish(table, case.schema, case.make(), options=sc.PublishOptions(seed=1, jobs=jobs))
 
 
 @pytest.mark.parametrize("fault", [None, "Fails"])
@@ -90,7 +90,7 @@ def test_the_first_error_is_raised(given) -> None:
     jobs[30] = jobs[333] = "astronaut"
     wrong = table.set_column(2, "job", pa.array(jobs))
     with pytest.raises(sc.DomainError, match="row 31:") as error:
-        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), jobs=2)
+        sc.publish(wrong, schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(jobs=2))
     assert (error.value.column, error.value.row) == ("job", 31)
     assert 0 in given
 
@@ -129,7 +129,12 @@ def test_a_thread_takes_the_place_of_one_process(given, monkeypatch) -> None:
         with Workers(jobs) as found:
             monkeypatch.setattr(found, "start", lambda: started.append(1) or found.start_thread())
             monkeypatch.setattr(workers, "Workers", lambda _, own=found: nullcontext(own))
-            sc.publish(people(400, schema()), schema(), sc.Uniform(epsilon=1), jobs=jobs)
+            sc.publish(
+                people(400, schema()),
+                schema(),
+                sc.Uniform(epsilon=1),
+                options=sc.PublishOptions(jobs=jobs),
+            )
         assert bool(started) == (jobs == 3)
 
 

@@ -215,11 +215,14 @@ def test_a_database_and_a_ledger_live_there(postgresql):
     ledger = sc.Ledger.create(owners, epsilon=2, neighbours="replace")
     question = "SELECT COUNT(*) FROM t WHERE age < 4"
     with sc.Database.create(place, table, domain, epsilon=1, noise=20, ledger=owners) as database:
-        first = database.answer(question, key="one", analyst="ann")
+        first = database.answer(question, key="one", options=sc.AskOptions(analyst="ann"))
         seal = database.seal
     with sc.Database.open(place, table) as again:
-        assert again.answer(question, key="one", analyst="ann").value == first.value
-        assert again.status()["answered"] == 1
+        assert (
+            again.answer(question, key="one", options=sc.AskOptions(analyst="ann")).value
+            == first.value
+        )
+        assert again.status().answered == 1
         assert again.verify(seal) == []
     with pytest.raises(sc.LedgerError, match="differs in the content of the table"):
         sc.Database.open(place, table.slice(1))

@@ -17,7 +17,7 @@ from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.relational import Address, DatabaseError
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.journal import sqlite_store
-from tests.support import people
+from tests.support import people, publishing
 from tests.support.postgres import LosesReply, Server
 
 CHILD = "tests.support.database.publishing_child"
@@ -30,7 +30,7 @@ def histogram(epsilon: float, neighbours: str = "replace") -> sc.Histogram:
 
 
 def publish(ledger, mechanism=None, table=TABLE, schema=SCHEMA, **how) -> sc.Release:
-    return sc.publish(table, schema, mechanism or histogram(0.1), ledger=ledger, **how)
+    return publishing.publish(table, schema, mechanism or histogram(0.1), ledger=ledger, **how)
 
 
 def run(*arguments: object) -> list[list[str]]:
@@ -122,7 +122,9 @@ def test_a_table_that_is_gone_once_noise_was_drawn_stays_charged(tmp_path: Path)
     ledger = sc.Ledger.create(tmp_path / "ledger", neighbours="replace", delta=1e-5)
     mechanism = sc.Synthesis(["age", "job"], epsilon=1, delta=1e-6, neighbours="replace")
     with pytest.raises(sc.SourceError):
-        sc.publish(path, SCHEMA, mechanism, ledger=ledger, progress=remove)
+        sc.publish(
+            path, SCHEMA, mechanism, ledger=ledger, options=sc.PublishOptions(progress=remove)
+        )
     assert [each.state for each in ledger.charges] == ["begun"]
 
 

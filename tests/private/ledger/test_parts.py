@@ -28,7 +28,7 @@ def bill(loss: str, part: str | None = None) -> Bill:
 
 def publish(ledger: sc.Ledger, epsilon: float, part: object = None) -> sc.Release:
     mechanism = sc.Histogram(["job"], epsilon=epsilon, neighbours="add_remove")
-    return sc.publish(TABLE, SCHEMA, mechanism, ledger=ledger, part=part)
+    return sc.publish(sc.Table(TABLE, part=part), SCHEMA, mechanism, ledger=ledger)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_parts_that_are_told_apart_in_another_way_may_share_people(tmp_path: Pat
         job = Attribute("job", "sensitive", Category(("cook", "clerk")))
         schema = sc.Schema((Attribute("age", "quasi", Bins(edges)), job))
         mechanism = sc.Histogram(["job"], epsilon=1, neighbours="add_remove")
-        sc.publish(table, schema, mechanism, ledger=ledger, part=age)
+        sc.publish(sc.Table(table, part=age), schema, mechanism, ledger=ledger)
 
     published((0, 10, 20), 3)
     with pytest.raises(sc.PromiseError, match="a person could be in both"):

@@ -68,12 +68,15 @@ def test_errors_against_frapp(adult: tuple[pa.Table, sc.Schema]) -> None:
     distinct = table.group_by(NAMES).aggregate([])
     assert distinct.num_rows == 19_502
     view = sc.publish(
-        table, schema, sc.AlphaBeta(alpha=0.5 - NOISE, beta=NOISE, duplicates="collapse"), seed=1
+        table,
+        schema,
+        sc.AlphaBeta(alpha=0.5 - NOISE, beta=NOISE, duplicates="collapse"),
+        options=sc.PublishOptions(seed=1),
     )
     shown = counts(pq.read_table(view.folder / "tuples.parquet"), schema)
     ours = np.abs((shown - NOISE * wanted) / (0.5 - NOISE) - counts(distinct, schema))
     frapp = sc.Frapp(reading="published", k=10, gamma=0.2)
-    bag = sc.publish(table, schema, frapp, seed=1)
+    bag = sc.publish(table, schema, frapp, options=sc.PublishOptions(seed=1))
     shown = counts(pq.read_table(bag.folder / "tuples.parquet"), schema)
     keep = float(bag.evidence.presence.keep)
     expected = table.num_rows * (1 - keep) * wanted / schema.size()

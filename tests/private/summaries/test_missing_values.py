@@ -26,8 +26,8 @@ from tests.support.mechanisms.region_tables import spent_on_counts as spent
 METHODS = {
     "quadtree": (sc.Quadtree, {"height": 2}),
     "quadtree gaussian": (sc.Quadtree, {"delta": 1e-6}),
-    "kdtree": (sc.Kdtree, {"height": 3}),
-    "kdtree mean": (sc.Kdtree, {"split": "noisy_mean", "cuts": 2}),
+    "kdtree": (sc.KdTree, {"height": 3}),
+    "kdtree mean": (sc.KdTree, {"split": "noisy_mean", "cuts": 2}),
     "privtree": (sc.PrivTree, {}),
     "grid": (sc.Grid, {}),
     "uniform grid": (sc.Grid, {"adaptive": False}),
@@ -86,7 +86,7 @@ def test_missing_values_are_counted_without_a_spread(subtests: pytest.Subtests) 
                 table,
                 _schema(64),
                 method(["a"], epsilon=1, neighbours="add_remove", **given),
-                seed=2,
+                options=sc.PublishOptions(seed=2),
             )
             found = release.answer("SELECT COUNT(*) FROM t WHERE a IS NULL")
             low, high = found.interval(1 - 1e-6)

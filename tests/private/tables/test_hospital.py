@@ -103,7 +103,7 @@ def test_a_value_that_is_spelled_otherwise_lies_outside(people, schema, tmp_path
     with pytest.raises(DomainError, match="row 7") as caught:
         sc.publish(path, schema, method)
     assert lines[7].split(";")[1] not in str(caught.value)
-    sc.publish(path, schema, method, outside="drop")
+    sc.publish(path, schema, method, options=sc.PublishOptions(outside="drop"))
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])

@@ -156,7 +156,12 @@ def test_rows_of_single_items_are_lists(order) -> None:
     assert schema["visit"].role == schema["who"].role == "identifier"
     assert [each.name for each in schema] == ["visit", "who", "page", "shop"]
     lengths = sc.Histogram("length(page)", epsilon=100, neighbours="add_remove")
-    release = sc.publish(table, schema, lengths, basket="visit", order=order, seed=1)
+    release = sc.publish(
+        sc.Table(table, basket="visit", order=order),
+        schema,
+        lengths,
+        options=sc.PublishOptions(seed=1),
+    )
     longest = 3 if order else 2
     assert release.answer(f"SELECT COUNT(*) FROM t WHERE length(page) = {longest}").value > 0.9
 

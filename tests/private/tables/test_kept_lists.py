@@ -163,7 +163,7 @@ def _published(
     monkeypatch.setattr(Rows, "begin_lists", counted)
     gc.disable()  # files are closed without a search for cycles
     try:
-        return sc.publish(table, SCHEMA, MECHANISMS[name], seed=1)
+        return sc.publish(table, SCHEMA, MECHANISMS[name], options=sc.PublishOptions(seed=1))
     finally:
         gc.enable()
 

@@ -13,6 +13,7 @@ import pytest
 import scumble as sc
 from scumble.private.tables.basket_grouping import LongRows
 from scumble.private.tables.open import open_source
+from tests.support.publishing import publish
 
 ROWS = [("t1", "b", 2, "x"), ("t2", "a", 1, "y"), ("t1", "a", 10, "x"), ("t1", "c", 1, "x")]
 NAMES = ["basket", "item", "place", "shop"]
@@ -70,7 +71,12 @@ def test_many_baskets_against_a_dictionary() -> None:
 
 def test_publish_groups_by_basket() -> None:
     mechanism = sc.Histogram(["first(item)"], epsilon=90, neighbours="add_remove")
-    release = sc.publish(table(ROWS), SCHEMA, mechanism, seed=1, basket="basket", order="place")
+    release = sc.publish(
+        sc.Table(table(ROWS), basket="basket", order="place"),
+        SCHEMA,
+        mechanism,
+        options=sc.PublishOptions(seed=1),
+    )
     found = {
         row["first(item)"]: round(row["value"])
         for row in release.answer("SELECT first(item), COUNT(*) FROM t GROUP BY 1")
@@ -91,7 +97,7 @@ def test_publish_groups_by_basket() -> None:
 def test_refusals(options, words) -> None:
     mechanism = sc.Histogram(["first(item)"], epsilon=1, neighbours="add_remove")
     with pytest.raises(sc.ScumbleError, match=words):
-        sc.publish(table(ROWS), SCHEMA, mechanism, **options)
+        publish(table(ROWS), SCHEMA, mechanism, **options)
 
 
 def test_a_row_without_a_basket_is_refused() -> None:
@@ -107,7 +113,12 @@ def test_a_basket_of_two_persons_is_refused(who) -> None:
 
     def publish(table: pa.Table, **more) -> None:
         mechanism = sc.Histogram(["first(item)"], **given, **more)
-        sc.publish(table, sc.Schema.loads(text).with_unit(), mechanism, seed=1, basket="basket")
+        sc.publish(
+            sc.Table(table, basket="basket"),
+            sc.Schema.loads(text).with_unit(),
+            mechanism,
+            options=sc.PublishOptions(seed=1),
+        )
 
     with pytest.raises(sc.SourceError, match="a basket whose rows differ in 'who'"):
         publish(rows, person="who")
@@ -125,11 +136,9 @@ def test_names_that_grouping_cannot_tell_apart_are_refused(names) -> None:
     rows = pa.table({basket: [1, 1], order: [2, 1], "item": ["a", "b"]})
     with pytest.raises(sc.SourceError, match="names differ in case only"):
         sc.publish(
-            rows,
+            sc.Table(rows, basket=basket, order=order),
             SCHEMA,
             sc.Histogram(["first(item)"], epsilon=1, neighbours="add_remove"),
-            basket=basket,
-            order=order,
         )
 
 
@@ -153,7 +162,7 @@ def test_who_has_any_item_is_said_not_to_be_hidden() -> None:
 
     def limits(source, neighbours: str, **options) -> str:
         given = {"length": 3, "epsilon": 1, "neighbours": neighbours}
-        release = sc.publish(source, SCHEMA, sc.Sequences("item", **given), **options)
+        release = publish(source, SCHEMA, sc.Sequences("item", **given), **options)
         return " ".join(release.guarantees[0].limits)
 
     said = "whether somebody has any item is not hidden"
@@ -162,5 +171,10 @@ def test_who_has_any_item_is_said_not_to_be_hidden() -> None:
     assert said not in limits(lists, "replace")
     counts = sc.Histogram(["shop"], epsilon=1, neighbours="replace")
     for sample in (None, 0.5):
-        rows = sc.publish(table(ROWS), SCHEMA, counts, basket="basket", sample=sample)
+        rows = sc.publish(
+            sc.Table(table(ROWS), basket="basket"),
+            SCHEMA,
+            counts,
+            options=sc.PublishOptions(sample=sample),
+        )
         assert said in " ".join(rows.guarantees[0].limits)

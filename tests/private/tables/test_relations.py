@@ -61,13 +61,26 @@ MECHANISMS = [
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
 def test_releases_are_those_of_the_same_rows(mechanism, address, file) -> None:
     table, domain = people(400, schema()), schema()
-    expected = digest(sc.publish(table, domain, mechanism, seed=1))
-    named = digest(sc.publish(address, domain, mechanism, table="people", seed=1))
+    expected = digest(sc.publish(table, domain, mechanism, options=sc.PublishOptions(seed=1)))
+    named = digest(
+        sc.publish(
+            sc.Table(address, table="people"), domain, mechanism, options=sc.PublishOptions(seed=1)
+        )
+    )
     asked = "SELECT * FROM people -- all of them"
-    queried = digest(sc.publish(address, domain, mechanism, query=asked, seed=1, jobs=2))
+    queried = digest(
+        sc.publish(
+            sc.Table(address, query=asked),
+            domain,
+            mechanism,
+            options=sc.PublishOptions(seed=1, jobs=2),
+        )
+    )
     sqlalchemy = address.replace("postgresql:", "postgresql+psycopg:")
-    driver = digest(sc.publish(sqlalchemy, domain, mechanism, seed=1))
-    lite = digest(sc.publish(f"sqlite:///{file}", domain, mechanism, seed=1))
+    driver = digest(sc.publish(sqlalchemy, domain, mechanism, options=sc.PublishOptions(seed=1)))
+    lite = digest(
+        sc.publish(f"sqlite:///{file}", domain, mechanism, options=sc.PublishOptions(seed=1))
+    )
     assert named == queried == driver == lite == expected
 
 
@@ -99,12 +112,21 @@ def test_rows_that_are_updated_between_the_passes(jobs, postgresql, address, mon
 
     monkeypatch.setattr(sources, "UNIT_ROWS", 100)
     monkeypatch.setattr(partition_groups.Assignment, "shares", updating)
-    found = sc.publish(address, schema(), mechanism, table="people", seed=1, jobs=jobs)
+    found = sc.publish(
+        sc.Table(address, table="people"),
+        schema(),
+        mechanism,
+        options=sc.PublishOptions(seed=1, jobs=jobs),
+    )
     assert updated, "there are two passes, and a change between them"
     monkeypatch.setattr(partition_groups.Assignment, "shares", shares)
-    expected = digest(sc.publish(people(400, schema()), schema(), mechanism, seed=1))
+    expected = digest(
+        sc.publish(people(400, schema()), schema(), mechanism, options=sc.PublishOptions(seed=1))
+    )
     assert digest(found) == expected
-    now = sc.publish(address, schema(), mechanism, table="people", seed=1)
+    now = sc.publish(
+        sc.Table(address, table="people"), schema(), mechanism, options=sc.PublishOptions(seed=1)
+    )
     assert now.evidence.rows < 400, "the next release sees the change"
 
 

@@ -149,7 +149,7 @@ def people() -> pa.Table:
 @pytest.fixture(scope="module")
 def rows(people: pa.Table) -> sc.Release:
     """All columns of the questions but s are published unperturbed, so bounds have no noise."""
-    return sc.publish(people, SCHEMA, sc.Uniform(epsilon=40), seed=1)
+    return sc.publish(people, SCHEMA, sc.Uniform(epsilon=40), options=sc.PublishOptions(seed=1))
 
 
 def test_counts_have_the_extremes_as_bounds(
@@ -206,7 +206,7 @@ def test_averages_have_the_extremes_as_bounds(sql: str) -> None:
             "s": [0, 1, 0, 1],
         }
     )
-    release = sc.publish(table, SCHEMA, sc.Uniform(epsilon=40), seed=1)
+    release = sc.publish(table, SCHEMA, sc.Uniform(epsilon=40), options=sc.PublishOptions(seed=1))
     places = [_places_of_age(age) for age in ages]
     head, _, where = sql.partition(" WHERE ")
     amount = head[head.index("(") + 1 : head.rindex(")")]
@@ -288,7 +288,7 @@ MECHANISMS: dict[str, Callable[[], sc.Mechanism]] = {
     **{
         name: (lambda name=name: getattr(sc, name)(NAMES, **DP))
         for name in (
-            "Histogram", "Hierarchy", "Wavelet", "Datacube", "Quadtree", "Kdtree", "PrivTree",
+            "Histogram", "Hierarchy", "Wavelet", "Datacube", "Quadtree", "KdTree", "PrivTree",
             "Grid", "Mosaic", "Sparse",
         )
     },
@@ -328,7 +328,9 @@ def test_coverage_at_the_ends_of_bins(name: str) -> None:
         people = _adversarial(seed)
         source = people if "wage" in " ".join(questions) else people.drop_columns(["wage"])
         schema = SMALL if source is people else SMALL.select(NAMES)
-        release = sc.publish(source, schema, MECHANISMS[name](), seed=seed)
+        release = sc.publish(
+            source, schema, MECHANISMS[name](), options=sc.PublishOptions(seed=seed)
+        )
         own = []
         for question in questions:
             found = duckdb.sql(f"SELECT {question.replace('FROM t', 'FROM people')}").fetchall()
@@ -390,7 +392,7 @@ def test_an_amount_is_written_once_for_all_its_sums(
     """An amount by bin is long, and the time of a statement is that of its text."""
     if kind == "sparse":
         mechanism = sc.Sparse(["age", "sex"], epsilon=1, neighbours="add_remove")
-        rows = sc.publish(_people(2000, 4), SCHEMA, mechanism, seed=1)
+        rows = sc.publish(_people(2000, 4), SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
     statements: list[str] = []
     run = Sandbox.rows
     monkeypatch.setattr(Sandbox, "rows", lambda self, sql: statements.append(sql) or run(self, sql))
@@ -418,7 +420,9 @@ def test_versions_of_conditions_are_kept_by_domain(
 
     def asked(schema: sc.Schema, questions: list[str]) -> tuple[list[object], bool]:
         """Return the answers, and whether DuckDB evaluated an expression over a domain."""
-        release = sc.publish(people, schema, sc.Uniform(epsilon=1), seed=1)
+        release = sc.publish(
+            people, schema, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
+        )
         statements.clear()
         given = release.answer_many(questions)
         evaluated = any(f'"{sandbox._CELLS}"' in sql for sql in statements)

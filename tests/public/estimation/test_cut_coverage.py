@@ -180,7 +180,7 @@ def _misses(case: Case, kind: str, releases: int) -> list[str]:
     some = [place for place, truth in enumerate(truths) if truth is not None]  # not of no rows
     hits, cut = np.zeros(len(questions)), 0
     for seed in range(releases):
-        release = sc.publish(table, schema, mechanism(names), seed=seed)
+        release = sc.publish(table, schema, mechanism(names), options=sc.PublishOptions(seed=seed))
         for place in some:
             answer = release.answer(f"SELECT {questions[place]}")
             low, high = answer.interval(LEVEL)

@@ -87,7 +87,9 @@ INEXACT: dict[str, Callable[[], Any]] = {
 
 @cache
 def release(kind: str) -> sc.Release:
-    return sc.publish(people(), SCHEMA, (MAKERS | INEXACT)[kind](), seed=3)
+    return sc.publish(
+        people(), SCHEMA, (MAKERS | INEXACT)[kind](), options=sc.PublishOptions(seed=3)
+    )
 
 
 def asked(kind: str, sql: str) -> Any:

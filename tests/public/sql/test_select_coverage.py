@@ -69,7 +69,9 @@ def test_intervals_of_a_select_hold(kind: str, runs: int) -> None:
     sql = f"SELECT {', '.join(ITEMS)} FROM t"
     held = np.zeros(len(ITEMS))
     for seed in range(runs):
-        release = sc.publish(people(), SCHEMA, MECHANISMS[kind](), seed=seed)
+        release = sc.publish(
+            people(), SCHEMA, MECHANISMS[kind](), options=sc.PublishOptions(seed=seed)
+        )
         [(_, row)] = release.answer(sql).rows
         for place, (estimate, true) in enumerate(zip(row, truth(sql)[0], strict=True)):
             low, high = estimate.interval(0.95)
@@ -85,7 +87,9 @@ def test_intervals_of_the_largest_groups_hold(kind: str, runs: int) -> None:
     every = dict(truth("SELECT dept, COUNT_IF(pay > 2) FROM t GROUP BY dept"))
     held = 0
     for seed in range(runs):
-        release = sc.publish(people(), SCHEMA, MECHANISMS[kind](), seed=seed)
+        release = sc.publish(
+            people(), SCHEMA, MECHANISMS[kind](), options=sc.PublishOptions(seed=seed)
+        )
         for row in release.answer(sql).to_dicts(0.95):
             assert row["level"] == pytest.approx(1 - 0.05 * 2 / 8)
             held += row["low"] - 1e-9 <= every[row["dept"]] <= row["high"] + 1e-9

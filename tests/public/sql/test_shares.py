@@ -39,7 +39,9 @@ def test_intervals_of_shares_and_lists_of_quantiles_hold(kind: str, runs: int) -
     held = np.zeros((len(expected), 2))
     held_quantiles = np.zeros(len(quantiles))
     for seed in range(runs):
-        release = sc.publish(people(), SCHEMA, MECHANISMS[kind](), seed=seed)
+        release = sc.publish(
+            people(), SCHEMA, MECHANISMS[kind](), options=sc.PublishOptions(seed=seed)
+        )
         for place, ((key,), row) in enumerate(release.answer(SHARES).rows):
             held[place] += [_has(*pair) for pair in zip(row, expected[key], strict=True)]
         [(_, row)] = release.answer(QUANTILES).rows
@@ -115,7 +117,7 @@ def _true(names: list[str], where: str) -> dict[tuple[Any, ...], float]:
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_a_share_has_the_joint_law_of_group_and_total(kind: str) -> None:
     """Its standard error is that of N(group) - share · N, and not the sum of the two."""
-    release = sc.publish(people(), SCHEMA, MECHANISMS[kind](), seed=2)
+    release = sc.publish(people(), SCHEMA, MECHANISMS[kind](), options=sc.PublishOptions(seed=2))
     share = release.answer("SELECT COUNT_IF(pay > 1) / (SELECT COUNT(*) FROM t) AS x FROM t")
     assert isinstance(share, sc.Estimate)
     value = share.value
@@ -128,7 +130,9 @@ def test_a_share_has_the_joint_law_of_group_and_total(kind: str) -> None:
 
 
 def test_a_list_of_quantiles_is_one_column_each() -> None:
-    release = sc.publish(people(), SCHEMA, MECHANISMS["histogram"](), seed=1)
+    release = sc.publish(
+        people(), SCHEMA, MECHANISMS["histogram"](), options=sc.PublishOptions(seed=1)
+    )
     answer = release.answer(
         'SELECT quantile_cont(pay, [0.25, 0.5]) AS q, COUNT(*) AS n FROM t ORDER BY "q_0.5"'
     )
@@ -146,7 +150,10 @@ def test_a_list_of_quantiles_is_one_column_each() -> None:
 def test_the_most_frequent_value_and_those_that_cannot_be_excluded() -> None:
     """The note names every value whose interval at 1 - α/G reaches the largest lower limit."""
     release = sc.publish(
-        people(), SCHEMA, sc.Histogram(["dept", "pay"], epsilon=1, neighbours="replace"), seed=4
+        people(),
+        SCHEMA,
+        sc.Histogram(["dept", "pay"], epsilon=1, neighbours="replace"),
+        options=sc.PublishOptions(seed=4),
     )
     answer = release.answer("SELECT MODE(pay) AS often FROM t")
     [(key, count)] = answer.rows
@@ -173,7 +180,9 @@ def test_the_true_mode_is_named() -> None:
     named = 0
     for seed in range(100):
         cells = sc.Histogram(["pay"], epsilon=0.1, neighbours="add_remove")
-        answer = sc.publish(people(), SCHEMA, cells, seed=seed).answer("SELECT MODE(pay) FROM t")
+        answer = sc.publish(people(), SCHEMA, cells, options=sc.PublishOptions(seed=seed)).answer(
+            "SELECT MODE(pay) FROM t"
+        )
         [(key, _)], [note] = answer.rows, answer.about
         named += key[0] == true or str(true) in note.partition("):")[2].replace(" ", "").split(",")
     assert named > 84
@@ -181,7 +190,12 @@ def test_the_true_mode_is_named() -> None:
 
 def test_mode_of_bins_is_refused() -> None:
     binned = sc.Schema([sc.Attribute("pay", "sensitive", sc.Bins([0, 10, 20]))])
-    release = sc.publish(pa.table({"pay": [1.0, 12, 15]}), binned, sc.Uniform(keep=0.5), seed=1)
+    release = sc.publish(
+        pa.table({"pay": [1.0, 12, 15]}),
+        binned,
+        sc.Uniform(keep=0.5),
+        options=sc.PublishOptions(seed=1),
+    )
     with pytest.raises(sc.QueryError, match="the fullest bin need not have the most frequent"):
         release.answer("SELECT MODE(pay) FROM t")
 
@@ -192,7 +206,7 @@ def test_names_that_stand_for_too_much_are_refused(subtests: pytest.Subtests) ->
     numbers = [f"n{i} + n{i} AS n{i + 1}" for i in range(40)]
     nested = [f"abs(a{i}) AS a{i + 1}" for i in range(40)]
     long = ["repeat(dept, 9) AS a0", *doubled]
-    release = sc.publish(people(), SCHEMA, sc.Uniform(keep=0.5), seed=1)
+    release = sc.publish(people(), SCHEMA, sc.Uniform(keep=0.5), options=sc.PublishOptions(seed=1))
     for items in (["dept AS d", "dept || 'x' AS a0", *doubled], ["COUNT(*) AS n0", *numbers],
                   ["pay + 1 AS a0", *nested], long):  # fmt: skip
         with subtests.test(items[-1]), pytest.raises(sc.QueryError):
@@ -214,7 +228,7 @@ def test_shares_of_bins_and_dates_count_whole_bins() -> None:
         }
     )
     cells = sc.Histogram(["pay", "day"], epsilon=100, neighbours="replace")
-    release = sc.publish(table, coarse, cells, seed=1)
+    release = sc.publish(table, coarse, cells, options=sc.PublishOptions(seed=1))
     for column, wanted in (("pay", [2, 2, 3, 1]), ("day", [2, 4, 2])):
         shares = release.answer(
             f"SELECT {column}, COUNT(*) / SUM(COUNT(*)) OVER () FROM t GROUP BY {column}"
@@ -224,6 +238,8 @@ def test_shares_of_bins_and_dates_count_whole_bins() -> None:
 
 
 def test_fieller_is_the_law_of_a_share() -> None:
-    release = sc.publish(people(), SCHEMA, MECHANISMS["histogram"](), seed=1)
+    release = sc.publish(
+        people(), SCHEMA, MECHANISMS["histogram"](), options=sc.PublishOptions(seed=1)
+    )
     share = release.answer("SELECT COUNT_IF(pay > 1) / (SELECT COUNT(*) FROM t) FROM t")
     assert isinstance(share.law, FiellerRatio)

@@ -65,7 +65,7 @@ def test_a_release_points_at_the_word() -> None:
             sc.Attribute("job", "sensitive", sc.Category(("a", "b"))),
         ]
     )
-    release = sc.publish(people, schema, sc.Uniform(epsilon=1), seed=1)
+    release = sc.publish(people, schema, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     with pytest.raises(QueryError) as error:
         release.answer("SELECT COUNT(*) FROM t WHERE age < 3 AND agee > 2")
     assert (error.value.line, error.value.column) == (1, 42)

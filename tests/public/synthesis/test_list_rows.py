@@ -38,16 +38,18 @@ def test_baskets_have_the_counts_of_items_and_of_pairs_that_go_together(number, 
     items = [f"i{place}" for place in range(number)]
     lists = _baskets(items)
     method = mechanism("x", top=number, epsilon=50, neighbours="add_remove")
-    release = sc.publish(pa.table({"x": lists}), _schema("set", items), method, seed=1)
+    release = sc.publish(
+        pa.table({"x": lists}), _schema("set", items), method, options=sc.PublishOptions(seed=1)
+    )
     assert release.evidence.design.kind == kind
-    rows = release.rows(2000, seed=2)
-    assert rows.equals(release.rows(2000, seed=2))
-    assert abs(release.rows().num_rows - 2000) < 30
+    rows = release.synthetic.rows(2000, seed=2)
+    assert rows.equals(release.synthetic.rows(2000, seed=2))
+    assert abs(release.synthetic.rows().num_rows - 2000) < 30
     drawn = rows["x"].to_pylist()
     for wanted in (["i0"], ["i3"], ["i0", "i3"], ["i1", "i2"]):
         true, found = (sum(set(wanted) <= set(each) for each in some) for some in (lists, drawn))
         assert abs(true - found) < 80
-    report = release.quality(rows)
+    report = release.synthetic.quality(rows)
     assert report.num_rows > 0
     assert max(report["distance"].to_pylist()) < 0.1
 
@@ -57,15 +59,15 @@ def test_whole_baskets_are_drawn_by_their_counts():
     lists = _baskets(["i0", "i1", "i2", "i3"])
     method = sc.DiffPart("x", epsilon=100, neighbours="replace")
     schema = _schema("set", ["i0", "i1", "i2", "i3"])
-    release = sc.publish(pa.table({"x": lists}), schema, method, seed=1)
-    rows = release.rows(seed=2)
+    release = sc.publish(pa.table({"x": lists}), schema, method, options=sc.PublishOptions(seed=1))
+    rows = release.synthetic.rows(seed=2)
     assert rows.num_rows == 2000
     true, found = (Counter(map(tuple, some)) for some in (lists, rows["x"].to_pylist()))
     assert true[()]
     for basket in true:
         share = true[basket] / 2000
         assert abs(found[basket] - 2000 * share) < 5 * (2000 * share) ** 0.5 + 1
-    assert max(release.quality(rows)["distance"].to_pylist()) < 0.5
+    assert max(release.synthetic.quality(rows)["distance"].to_pylist()) < 0.5
 
 
 def test_sequences_follow_the_chain_of_the_data(tmp_path):
@@ -74,12 +76,20 @@ def test_sequences_follow_the_chain_of_the_data(tmp_path):
     lists = [["a", "b"] if generator.random() < 0.9 else ["a"] for _ in range(4000)]
     given = {"length": 3, "weigh": "symbol", "epsilon": 50, "neighbours": "add_remove"}
     schema = _schema("sequence", ["a", "b"])
-    release = sc.publish(pa.table({"x": lists}), schema, sc.Sequences("x", **given), seed=1)
-    rows = release.rows(2000, seed=1)["x"].to_pylist()
+    release = sc.publish(
+        pa.table({"x": lists}),
+        schema,
+        sc.Sequences("x", **given),
+        options=sc.PublishOptions(seed=1),
+    )
+    rows = release.synthetic.rows(2000, seed=1)["x"].to_pylist()
     both = sum(each == ["a", "b"] for each in rows)
     assert abs(both - 1800) < 5 * (2000 * 0.09) ** 0.5 + 20
-    assert abs(release.rows().num_rows - 4000) < 40
-    assert release.quality(release.rows(2000, seed=1))["distance"][0].as_py() < 0.05
+    assert abs(release.synthetic.rows().num_rows - 4000) < 40
+    assert (
+        release.synthetic.quality(release.synthetic.rows(2000, seed=1))["distance"][0].as_py()
+        < 0.05
+    )
     saved = release.save(tmp_path / "view", insecure=True)
     done = run("rows", saved, "-n", 5, "--seed", 1)
     assert done.code == 0
@@ -90,17 +100,22 @@ def test_sequences_follow_the_chain_of_the_data(tmp_path):
 def test_what_cannot_be_drawn_is_said():
     lists = pa.table({"x": [["a"], ["a", "b"]]})
     given = {"length": 3, "epsilon": 1, "neighbours": "add_remove", "model": "prefix", "depth": 2}
-    release = sc.publish(lists, _schema("sequence", ["a", "b"]), sc.Sequences("x", **given), seed=1)
+    release = sc.publish(
+        lists,
+        _schema("sequence", ["a", "b"]),
+        sc.Sequences("x", **given),
+        options=sc.PublishOptions(seed=1),
+    )
     with pytest.raises(ParameterError, match="the model suffix"):
-        release.rows(3)
+        release.synthetic.rows(3)
     keys = sc.publish(
         pa.table({"x": ["a", "b"]}),
         sc.Schema.loads('[attributes.x]\nrole = "sensitive"\ntype = "category"\nopen = true'),
         sc.Keys(["x"], epsilon=1, delta=1e-3, keys=1, neighbours="add_remove"),
-        seed=1,
+        options=sc.PublishOptions(seed=1),
     )
     with pytest.raises(ParameterError, match="names keys"):
-        keys.rows(3)
+        keys.synthetic.rows(3)
 
 
 def test_trips_have_the_ends_lengths_and_steps_of_the_data(tmp_path):
@@ -125,10 +140,10 @@ def test_trips_have_the_ends_lengths_and_steps_of_the_data(tmp_path):
         )
     )
     mechanism = sc.Trajectories("x", "y", length=8, epsilon=100, neighbours="add_remove")
-    release = sc.publish(table, schema, mechanism, seed=1)
-    rows = release.rows(2000, seed=1)
-    assert rows.equals(release.rows(2000, seed=1))
-    assert abs(release.rows().num_rows - 4000) < 5
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
+    rows = release.synthetic.rows(2000, seed=1)
+    assert rows.equals(release.synthetic.rows(2000, seed=1))
+    assert abs(release.synthetic.rows().num_rows - 4000) < 5
     drawn = [[cells.index(cell) for cell in trip] for trip in rows["trip"].to_pylist()]
     for what in (len, lambda walk: (walk[0], walk[-1])):
         true = {each: n / 4000 for each, n in Counter(map(what, walks)).items()}
@@ -138,7 +153,7 @@ def test_trips_have_the_ends_lengths_and_steps_of_the_data(tmp_path):
             assert abs(found[each] / 2000 - share) < near, each
     steps = [(b - a) % 8 for walk in drawn for a, b in pairwise(walk)]
     assert np.mean(np.array(steps) == 1) > 0.98
-    assert release.quality(rows)["distance"][0].as_py() < 0.1
+    assert release.synthetic.quality(rows)["distance"][0].as_py() < 0.1
     done = run("rows", release.save(tmp_path / "view", insecure=True), "-n", 5, "--seed", 1)
     assert done.code == 0
     assert "x0y0" in done.out or "x3y1" in done.out

@@ -51,17 +51,17 @@ METHODS = [
 def test_rows_have_the_types_of_the_schema_and_missing_values(subtests: pytest.Subtests) -> None:
     for method in METHODS:
         with subtests.test(method.name):
-            release = sc.publish(people(), SCHEMA, method, seed=1)
-            rows = release.rows(1000, seed=5)
+            release = sc.publish(people(), SCHEMA, method, options=sc.PublishOptions(seed=1))
+            rows = release.synthetic.rows(1000, seed=5)
             assert rows.num_rows == 1000
             assert rows.column_names == NAMES
             assert rows["age"].type == pa.int64()
             assert rows["job"].type.value_type == pa.string()
             assert 200 < rows["job"].null_count < 500
-            assert rows.equals(release.rows(1000, seed=5))
+            assert rows.equals(release.synthetic.rows(1000, seed=5))
             if method.neighbours == "replace":
-                assert release.rows(seed=1).num_rows == 3000
-            report = release.quality(rows)
+                assert release.synthetic.rows(seed=1).num_rows == 3000
+            report = release.synthetic.quality(rows)
             assert set(report.column_names) == {"attributes", "ways", "cells", "distance", "noise"}
             assert max(report["distance"].to_pylist()) < 0.4
 
@@ -69,42 +69,60 @@ def test_rows_have_the_types_of_the_schema_and_missing_values(subtests: pytest.S
 def test_rows_of_a_workload_of_single_attributes():
     """Its sums tell no pair, so that rows are drawn from the counts of each attribute."""
     queries = [f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}" for name in NAMES]
-    release = sc.publish(people(), SCHEMA, sc.Workload(NAMES, queries=queries, **_given()), seed=1)
+    release = sc.publish(
+        people(),
+        SCHEMA,
+        sc.Workload(NAMES, queries=queries, **_given()),
+        options=sc.PublishOptions(seed=1),
+    )
     assert release.manifest.report["strategy"] == "low-rank sums"
-    report = release.quality(release.rows(3000, seed=1))
+    report = release.synthetic.quality(release.synthetic.rows(3000, seed=1))
     assert report["ways"].to_pylist() == [1, 1, 1]
     assert max(report["distance"].to_pylist()) < 0.05
 
 
 def test_quality_looks_at_the_noisy_tables_alone():
-    release = sc.publish(people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), seed=1)
-    rows = release.rows(3000, seed=1)
-    near = max(release.quality(rows)["distance"].to_pylist())
+    release = sc.publish(
+        people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), options=sc.PublishOptions(seed=1)
+    )
+    rows = release.synthetic.rows(3000, seed=1)
+    near = max(release.synthetic.quality(rows)["distance"].to_pylist())
     shifted = rows.set_column(0, "age", pa.array(np.full(3000, 20)))
-    assert max(release.quality(shifted)["distance"].to_pylist()) > near + 1
+    assert max(release.synthetic.quality(shifted)["distance"].to_pylist()) > near + 1
 
 
 def test_refusals():
-    rows = sc.publish(people(), SCHEMA, sc.Uniform(epsilon=1), seed=1)
+    rows = sc.publish(people(), SCHEMA, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1))
     with pytest.raises(ParameterError, match="publishes rows itself, perturbed"):
-        rows.rows(10)
-    drawn = sc.publish(people(), SCHEMA, sc.Dirichlet("job", synthetic=100, epsilon=1), seed=1)
+        rows.synthetic.rows(10)
+    drawn = sc.publish(
+        people(),
+        SCHEMA,
+        sc.Dirichlet("job", synthetic=100, epsilon=1),
+        options=sc.PublishOptions(seed=1),
+    )
     with pytest.raises(ParameterError, match="publishes rows itself, synthetic"):
-        drawn.rows(10)
-    release = sc.publish(people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), seed=1)
+        drawn.synthetic.rows(10)
+    release = sc.publish(
+        people(), SCHEMA, sc.Marginals(NAMES, ways=1, **_given()), options=sc.PublishOptions(seed=1)
+    )
     for wrong in (-1, 1.5, "many", 10**12):
         with pytest.raises(ParameterError, match="'n' parameter of rows"):
-            release.rows(wrong)
+            release.synthetic.rows(wrong)
     with pytest.raises(ParameterError, match="'seed' parameter of rows"):
-        release.rows(1, seed=-1)
+        release.synthetic.rows(1, seed=-1)
     with pytest.raises(ParameterError, match="all columns"):
-        release.quality(release.rows(5).drop_columns(["sex"]))
+        release.synthetic.quality(release.synthetic.rows(5).drop_columns(["sex"]))
     with pytest.raises(ParameterError, match="outside its domain"):
-        release.quality(release.rows(5).set_column(0, "age", pa.array([99] * 5)))
+        release.synthetic.quality(
+            release.synthetic.rows(5).set_column(0, "age", pa.array([99] * 5))
+        )
 
 
 def test_the_command_writes_rows_whole_or_not_at_all(tmp_path):
-    release = sc.publish(people(), SCHEMA, sc.Marginals(NAMES, ways=2, **_given()), seed=1)
+    release = sc.publish(
+        people(), SCHEMA, sc.Marginals(NAMES, ways=2, **_given()), options=sc.PublishOptions(seed=1)
+    )
     release.save(tmp_path / "view", insecure=True)
     out = tmp_path / "rows.parquet"
     done = run("rows", tmp_path / "view", "-n", 500, "-o", out, "--seed", 3)

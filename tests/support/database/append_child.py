@@ -73,12 +73,12 @@ def stale(folder: str) -> None:
     with sc.Database.open(folder, TABLE) as database:
         value = database.answer("SELECT COUNT(*) FROM t WHERE n < 50").value
         _wait()
-        for ask in (database.answer, database.cost):
+        for ask in (database.answer, database.preview):
             try:
                 ask("SELECT COUNT(*) FROM t WHERE n < 50")
             except sc.LedgerError as error:
                 sys.stdout.write(f"{error}\n")
-        sys.stdout.write(f"{value} {database.status()['batches']} {len(database.history())}\n")
+        sys.stdout.write(f"{value} {database.status().batches} {len(database.history())}\n")
 
 
 def _wait() -> None:

@@ -85,7 +85,9 @@ def crowd(folder: str, threads: str) -> None:
         def work(number: int) -> None:
             sql = f"SELECT COUNT(*) FROM t WHERE n <= {(os.getpid() * 131 + number) % (VALUES - 1)}"
             try:
-                answered.append(database.answer(sql, relax="refuse").status == "answered")
+                answered.append(
+                    database.answer(sql, options=sc.AskOptions(relax="refuse")).status == "answered"
+                )
             except sc.PromiseError:
                 answered.append(False)
 

@@ -90,7 +90,7 @@ def z_scores(
     """Errors of answers in units of their standard error, by question, over seeds."""
     found: dict[str, list[float]] = {question: [] for question in questions}
     for seed in range(runs):
-        release = sc.publish(table, schema, mechanism, seed=seed)
+        release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed))
         for (question, truth), answer in zip(
             questions.items(), release.answer_many(list(questions)), strict=True
         ):

@@ -48,7 +48,9 @@ class Case:
         return people(TABLES[kind], self.schema)
 
     def publish(self, kind: str = "ordinary", seed: int | None = 1) -> sc.Release:
-        return sc.publish(self.table(kind), self.schema, self.make(), seed=seed)
+        return sc.publish(
+            self.table(kind), self.schema, self.make(), options=sc.PublishOptions(seed=seed)
+        )
 
     def release(self, kind: str = "ordinary") -> sc.Release:
         """The release of a table with seed 1, published once and shared by all tests."""

@@ -201,17 +201,17 @@ CASES = {
         (({"delta": float("nan")}, "Got nan instead"),),
     ),
     "kdtree": Case(
-        lambda: sc.Kdtree(["age", "sex", "job"], epsilon=2, neighbours="replace"),
+        lambda: sc.KdTree(["age", "sex", "job"], epsilon=2, neighbours="replace"),
         (
-            ({"epsilon": -1}, "'epsilon' parameter of Kdtree must be a number above 0"),
+            ({"epsilon": -1}, "'epsilon' parameter of KdTree must be a number above 0"),
             ({"neighbours": "all"}, "'replace' or 'add_remove'"),
-            ({"cuts": -1}, "'cuts' parameter of Kdtree must be a whole number from 0 to 64"),
+            ({"cuts": -1}, "'cuts' parameter of KdTree must be a whole number from 0 to 64"),
             ({"height": 3, "cuts": 4}, "a whole number from 0 to 3"),
             ({"split": "mean"}, "'median' or 'noisy_mean'"),
         ),
     ),
     "kdtree, means": Case(
-        lambda: sc.Kdtree(
+        lambda: sc.KdTree(
             ["age", "sex", "job"], epsilon=2, neighbours="replace", cuts=1, split="noisy_mean"
         ),
         (({"prune": 0}, "a whole number of at least 1"),),

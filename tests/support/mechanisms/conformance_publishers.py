@@ -30,7 +30,7 @@ PUBLISHERS = {
             ({"rho1": 0.6, "rho2": 0.5}, "below rho2"),
             ({"rho1": 0, "rho2": 0.5}, "between 0 and 1"),
             ({"rho1": 0.1, "rho2": 1}, "between 0 and 1"),
-            ({"epsilon": 1, "several": "both"}, "'each' or 'compound'"),
+            ({"epsilon": 1, "joint": "both"}, "True or False"),
         ),
     ),
     "frapp": Case(

@@ -31,7 +31,7 @@ class EagerSplits(sc.PrivTree):
         return BoxNodes.of_leaves(leaves, noisy), BoxTree(laws)
 
 
-class CutsPaidOnce(sc.Kdtree):
+class CutsPaidOnce(sc.KdTree):
     """Every level of cuts has the whole part of ε that all of them share."""
 
     def _cut(self, counts, blocks, cuts):
@@ -91,7 +91,7 @@ def twin(name, broken, honest, schema, runs, *names, **more):
 
 TWINS = [
     twin("splits with too little noise", EagerSplits, sc.PrivTree, LINE, 20_000, "a"),
-    twin("cuts paid once for all levels", CutsPaidOnce, sc.Kdtree, LINE, 20_000, "a", cuts=2),
+    twin("cuts paid once for all levels", CutsPaidOnce, sc.KdTree, LINE, 20_000, "a", cuts=2),
     twin(
         "number of rows for free",
         TotalForFree,

@@ -36,7 +36,7 @@ def people(seed: int) -> pa.Table:
 
 def _smaller_group(release: sc.Release) -> None:
     """Publish one row of the smallest group less."""
-    rows = release.generalised()
+    rows = release.generalised
     gone = int(np.argmax(rows.group == int(np.argmin(rows.sizes))))
     table = pq.read_table(release.folder / "rows.parquet")
     pq.write_table(table.filter(pa.array(np.arange(table.num_rows) != gone)), _path(release))
@@ -45,7 +45,7 @@ def _smaller_group(release: sc.Release) -> None:
 
 def _one_value(release: sc.Release) -> None:
     """Publish the same sensitive value for a whole group."""
-    rows = release.generalised()
+    rows = release.generalised
     table = pq.read_table(_path(release))
     values = table["ill"].to_pylist()
     values = ["z" if g == rows.group[0] else v for g, v in zip(rows.group, values, strict=True)]
@@ -70,7 +70,7 @@ def _stated(release: sc.Release, **changed: int) -> None:
 def _check(mechanism: sc.Generalise, wrong: Callable[[sc.Release], None] | None) -> Check:
     def found(runs: int, seed: int) -> Iterable[Finding]:
         table = people(seed)
-        release = sc.publish(table, SCHEMA, mechanism, seed=1)
+        release = sc.publish(table, SCHEMA, mechanism, options=sc.PublishOptions(seed=1))
         if wrong is not None:
             wrong(release)
         yield from claims(release)

@@ -77,7 +77,9 @@ def two_views(mechanism: sc.AlphaBeta):
         schema, outputs = secret_schema(runs), []
         for place, value in enumerate((0, VALUES - 1)):
             table = pa.table({TARGET: np.arange(runs), SECRET: np.full(runs, value)})
-            first = sc.publish(table, schema, mechanism, seed=seed + place)
+            first = sc.publish(
+                table, schema, mechanism, options=sc.PublishOptions(seed=seed + place)
+            )
             outputs.append(masks_of(mechanism, first, table, seed + 2 + place))
         law = replace(first.evidence.presence, views=2)
         most = TupleOdds(law, schema.size()).loss(replaced=True)

@@ -83,7 +83,8 @@ class LinkedOptions:
 def publish_linked(given: LinkedOptions, promise: Mapping[str, Any]) -> None:
     """Publish the tables; `promise` has the parameters of Synthesis but its attributes."""
     from scumble.families import class_of
-    from scumble.private.publish import publish
+    from scumble.private.publish import publish_linked as publish
+    from scumble.private.publish_options import PublishOptions, Table
 
     sources = _of_tables("NAME=FILE", given.sources)
     if len(sources) < 2:
@@ -102,22 +103,27 @@ def publish_linked(given: LinkedOptions, promise: Mapping[str, Any]) -> None:
     missing = [name for name in sources if name not in keys]
     if missing:
         raise ParameterError(f"Say which column names people: --key {missing[0]}=COLUMN.")
+    tables = _of_tables("--table", given.table, sources)
+    queries = _of_tables("--query", given.query, sources)
     goes = _place(given.output, given.to, list(sources))
     mechanism = class_of("synthesis")(columns[people], **promise)
     with bars.working("Publishing"):
         release = publish(
-            sources,
+            {
+                name: Table(each, tables.get(name), queries.get(name))
+                for name, each in sources.items()
+            },
             _schemas(given.schema, sources),
             mechanism,
             keys=keys,
             children=children or None,
-            table=_of_tables("--table", given.table, sources) or None,
-            query=_of_tables("--query", given.query, sources) or None,
-            outside=cast(Any, given.outside),
-            reveal=given.reveal,
-            seed=given.insecure_seed,
+            options=PublishOptions(
+                outside=cast(Any, given.outside),
+                reveal=given.reveal,
+                seed=given.insecure_seed,
+                jobs=given.jobs,
+            ),
             ledger=given.ledger,
-            jobs=given.jobs,
         )
         release.save(goes, insecure=given.insecure_seed is not None)
     for name, each in release.tables.items():

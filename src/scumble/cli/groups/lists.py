@@ -47,10 +47,11 @@ def top(
     """Show the most frequent sets, strings or keys of a release, with intervals."""
     from scumble.model.laws.base import check_level
     from scumble.public.archive.load import load
+    from scumble.public.views import list_view
 
     level = check_level(level)
     writing.check_output(output, force=force)
-    _say(load(folder).top(number, length=length), level, output, force, as_json)
+    _say(list_view(load(folder)).top(number, length=length), level, output, force, as_json)
 
 
 def rules(
@@ -68,7 +69,13 @@ def rules(
 
     level = check_level(level)
     writing.check_output(output, force=force)
-    _say(load(folder).rules(support=support, confidence=confidence), level, output, force, as_json)
+    _say(
+        load(folder).baskets.rules(support=support, confidence=confidence),
+        level,
+        output,
+        force,
+        as_json,
+    )
 
 
 def next_(
@@ -85,7 +92,7 @@ def next_(
     from scumble.public.archive.load import load
 
     whole("next", "number", number, least=1)
-    found = load(folder).next(context or [])
+    found = load(folder).sequences.next(context or [])
     rows = found.slice(0, number).to_pylist()
     used = (found.schema.metadata or {}).get(b"context", b"[]").decode()
     if as_json:

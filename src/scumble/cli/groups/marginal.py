@@ -37,7 +37,7 @@ def marginal(
     columns = options.columns([names])
     release = open_release(folder)
     with bars.working("Fitting tables" if nonnegative else "Reading the marginal"):
-        table = release.marginal(columns, nonnegative=nonnegative, integers=integers)
+        table = release.marginals.marginal(columns, nonnegative=nonnegative, integers=integers)
     if as_json:
         console.print_json(table.to_pylist())
     if output is not None or not as_json:

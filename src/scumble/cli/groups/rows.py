@@ -70,9 +70,9 @@ def rows(
         return
     check_output(output, force=force)
     with bars.working("Drawing rows"):
-        table = aside(lambda: release.rows(number, seed=seed))
+        table = aside(lambda: release.synthetic.rows(number, seed=seed))
     with bars.working("Comparing rows with the noisy counts"):
-        report = aside(lambda: release.quality(table))
+        report = aside(lambda: release.synthetic.quality(table))
     if as_json:
         shown = table.to_pylist() if output is None else table.num_rows
         console.print_json({"rows": shown, "quality": report.to_pylist()})
@@ -135,7 +135,7 @@ def _generalised_rows(release: Release, output: str | None, force: bool, as_json
     check_output(output, force=force)
     with bars.working("Reading rows"):
         with portion(0, 0.5):
-            found = release.generalised()
+            found = release.generalised
         changes = found.changes()
         with portion(0.5, 1):
             table = found.labelled() if output is not None or not as_json else None

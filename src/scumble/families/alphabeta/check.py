@@ -44,6 +44,7 @@ from scumble.model.laws.probabilities import binomial_masses, binomial_range, po
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Publisher
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.public.manifest import Manifest
 from scumble.public.release import Release
 
@@ -122,7 +123,7 @@ def publish_secret(mechanism: Publisher, value: int, runs: int, seed: int | None
     schema = secret_schema(2)
     last = value == VALUES - 1  # the two rows that differ in everything
     table = pa.table({TARGET: np.full(runs, int(last)), SECRET: np.full(runs, value)})
-    release: Release = publish(table, schema, mechanism, seed=seed)
+    release: Release = publish(table, schema, mechanism, options=PublishOptions(seed=seed))
     shown = pq.read_table(release.folder / _tuples(release.evidence).file)
     codes = [schema[name].encode(shown[name])[0] for name in (TARGET, SECRET)]
     keys = schema.cell_keys((TARGET, SECRET)).pack(codes).astype(np.int64)

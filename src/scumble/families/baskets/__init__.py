@@ -16,4 +16,5 @@ FAMILY = Family(
         "whole baskets": ("WholeBaskets", "WholeBasketReader"),
     },
     verbs=dict.fromkeys(("top", "rules", "drawn_rows"), "FrequentSets"),
+    views={"baskets": ("baskets", "diffpart")},
 )

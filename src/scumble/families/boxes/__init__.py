@@ -7,7 +7,7 @@ FAMILY = Family(
     use="counts",
     mechanisms={
         "quadtree": "Quadtree",
-        "kdtree": "Kdtree",
+        "kdtree": "KdTree",
         "privtree": "PrivTree",
         "grid": "Grid",
         "mosaic": "Mosaic",

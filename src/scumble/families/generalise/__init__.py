@@ -11,4 +11,5 @@ FAMILY = Family(
     },
     evidence={"generalised": "Generalised"},
     verbs={"generalised": "GeneralisedRows"},
+    views={"generalised": ("generalise",)},
 )

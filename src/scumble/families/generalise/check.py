@@ -36,6 +36,7 @@ from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Mechanism, create
 from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public.release import Release
@@ -504,17 +505,17 @@ def minimality(mechanism: Mechanism, schema: Schema, table: pa.Table) -> Minimal
         / len(possible)
         for at in range(table.num_rows)
     ]
-    groups = PublishedGroups.of(publish(table, schema, mechanism, seed=0))
+    groups = PublishedGroups.of(publish(table, schema, mechanism, options=PublishOptions(seed=0)))
     largest = 0.0 if groups is None else float((groups.values.max(axis=1) / groups.sizes).max())
     return Minimality(largest, max(shares))
 
 
 def _publish_rows(mechanism: Mechanism, schema: Schema, table: pa.Table) -> list[Any] | None:
     try:
-        release = publish(table, schema, mechanism, seed=0)
+        release = publish(table, schema, mechanism, options=PublishOptions(seed=0))
     except PromiseError:
         return None
-    rows: list[Any] = release.generalised().labelled().to_pylist()
+    rows: list[Any] = release.generalised.labelled().to_pylist()
     return rows
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scumble.families.generalise.design import Generalised, Nodes, nodes_of
-from scumble.model.errors import ParameterError, QueryError, ReleaseError, large
+from scumble.model.errors import MissingViewError, QueryError, ReleaseError, large
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.long_work import tell, told
 from scumble.model.notebook import html_table, text_table
@@ -432,9 +432,9 @@ class GeneralisedRows:
 
     @classmethod
     def read(cls, schema: Schema, evidence: Evidence, folder: Path) -> GeneralisedRows:
-        """Return the rows; ParameterError if the release has no generalised ones."""
+        """Return the rows; MissingViewError if the release has no generalised ones."""
         if not isinstance(evidence, Generalised):
-            raise ParameterError(
+            raise MissingViewError(
                 "Only a release by generalise has rows with groups of values; this one has none."
                 f" What it publishes is the file {evidence.files[0]} in its folder."
             )

@@ -11,4 +11,5 @@ FAMILY = Family(
         "sparse": "the large counts among very many combinations",
     },
     designs={"cells": ("Cells", "CellsReader"), "sparse": ("Sparse", "SparseReader")},
+    views={"histogram": ("histogram",)},
 )

@@ -10,4 +10,5 @@ FAMILY = Family(
         "keys": "values of an unlisted category that enough people have",
     },
     designs={"open": ("OpenKeys", "OpenKeysReader")},
+    views={"keys": ("keys",)},
 )

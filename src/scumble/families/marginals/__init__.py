@@ -11,4 +11,5 @@ FAMILY = Family(
         "fourier": "tables of columns with two values, by coefficients",
         "datacube": "some cuboids of a data cube, all others follow",
     },
+    views={"marginals": ("marginals", "fourier", "datacube")},
 )

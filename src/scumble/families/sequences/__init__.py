@@ -11,4 +11,5 @@ FAMILY = Family(
         "trajectories": "trips over a grid: from where to where, and how",
     },
     designs={"strings": ("Strings", "StringsReader"), "parts": ("Parts", "PartsReader")},
+    views={"sequences": ("sequences", "trajectories")},
 )

@@ -516,7 +516,7 @@ class CountLaw:
         return clipped(self.law.interval(value, level), value, 0.0, self.most)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DatabaseEstimate(Estimate):
     """An estimate with the status of its question.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from scumble.model.errors import ParameterError, PromiseError
 from scumble.model.notebook import html_list
-from scumble.model.parameters import show_keywords, take_options
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -26,8 +25,17 @@ from scumble.private.database.inspect import (
     used_shares,
     verify_journal,
 )
-from scumble.private.database.plan import AnswerKeywords, AnswerOptions
+from scumble.private.database.plan import DEFAULTS, AskOptions
 from scumble.private.database.questions.reader import ParsedQuestions, QuestionReader, forecast
+from scumble.private.database.results import (
+    Answer,
+    ChainEntry,
+    Cost,
+    Event,
+    Reading,
+    Status,
+    Usage,
+)
 from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
@@ -36,26 +44,13 @@ from scumble.private.journal.entries import PROMISE, check_word
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.tables.rows import Outside
+from scumble.public.asking import Asking
 from scumble.public.estimate import Estimate, Estimates
 
 if TYPE_CHECKING:
     from scumble.private.ledger.ledger import Ledger
     from scumble.public.estimate_table import EstimateTable
     from scumble.public.plot.figures import Figure
-
-
-@dataclass(frozen=True)
-class AnswerReceipt:
-    """An answer, its status, how many numbers were charged for it, and what remains.
-
-    At most `limit` answers may cover one point; `used` of them cover the most popular one.
-    """
-
-    answer: Estimate | Estimates | EstimateTable
-    status: str
-    new: int
-    used: int
-    limit: int
 
 
 class Prepared(NamedTuple):
@@ -65,8 +60,8 @@ class Prepared(NamedTuple):
     request: Request
 
 
-class Database:
-    """`Database.create(folder, source, schema, epsilon=..., noise=...)`, then `answer(sql)`.
+class Database(Asking):
+    """`Database.create(folder, source, schema, epsilon=..., noise=...)`, then `ask(sql)`.
 
     All answers together are ε-DP, also those that other processes get from the same folder. A
     question that would exceed ε is relaxed to one that earlier answers can serve; the estimate says
@@ -185,95 +180,103 @@ class Database:
             journal.close()
             raise
 
-    @show_keywords(AnswerOptions)
-    def answer(
-        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
-    ) -> Estimate | Estimates | EstimateTable:
-        """Answer one question. The answer is charged and durable before it is returned.
+    def ask(
+        self,
+        sql: str,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        options: AskOptions = DEFAULTS,
+    ) -> Answer:
+        """Answer one question; say what was charged and what remains.
 
-        A SELECT of several numbers is answered as a whole or not at all, and gives an
-        `EstimateTable`. `tables` are public side tables by name: paths or data frames.
+        The answer is charged and durable before it is returned. A SELECT of several numbers is
+        answered as a whole or not at all, and gives an `EstimateTable`. `tables` are public side
+        tables by name: paths or data frames.
 
         A question that was answered before gets the same answer again, free of charge. `key` is an
         idempotency key: a request that is tried again with it, also after a crash, gets the stored
         answer. When ε is used up, and earlier answers add up to the box of the question, the answer
-        is their combination of least variance; at most 256 of them are considered. Else `relax`
-        says what happens: a box nearby by the best linear combination of earlier answers
-        ("regression"), or by the paper's sum of a few ("compound"), or a refusal ("refuse"). With
-        `prefer="near"` the box nearby comes first, since its error may be smaller. A relaxation
-        error above `max_relaxation_error` is refused. `weights` is the cost of moving the limits of
-        each attribute (1 by default).
+        is their combination of least variance; at most 256 of them are considered. Else the
+        `options` say what happens.
         """
-        return self.reply(sql, key=key, **keywords).answer
-
-    @show_keywords(AnswerOptions)
-    def reply(
-        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
-    ) -> AnswerReceipt:
-        """Answer one question as `answer` does, and say what was charged and what remains."""
-        with self._reading(sql, keywords, key) as prepared:
-            [found] = self.reply_all([prepared])
+        with self._reading(sql, tables, options, key) as prepared:
+            [found] = self.ask_all([prepared])
         return _raised(found)
 
-    @show_keywords(AnswerOptions)
-    def cost(self, sql: str, **keywords: Unpack[AnswerKeywords]) -> dict[str, Any]:
-        """Return what `answer` would do, and its standard error. Nothing is charged or answered.
+    def answer(
+        self,
+        sql: str,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        options: AskOptions = DEFAULTS,
+    ) -> Estimate | Estimates | EstimateTable:
+        """Return the estimate of `ask` alone."""
+        return self.ask(sql, tables=tables, key=key, options=options).estimate
 
-        `status` is "answered", "repeated", "relaxed" or "refused", the last with its `reason`. "new
-        numbers" is the sum over all parts of the question. A SELECT of several numbers also has
-        `parts`: the status and the largest standard error of each. The error of an average depends
-        on its value; it is the one for evenly spread rows.
-        """
-        with self._reading(sql, keywords) as prepared:
-            [found] = self.cost_all([prepared])
+    def preview(
+        self,
+        sql: str,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        options: AskOptions = DEFAULTS,
+    ) -> Cost:
+        """Return what `ask` would do, and its standard error. Nothing is charged or answered."""
+        with self._reading(sql, tables, options) as prepared:
+            [found] = self._preview([prepared], after=True)
         return _raised(found)
 
-    @show_keywords(AnswerOptions)
-    def used_after(self, sql: str, **keywords: Unpack[AnswerKeywords]) -> int:
-        """Return how many answers would cover the most popular point after a question.
-
-        Nothing is charged; "used" of `status` is the number before it. Where a histogram tracks the
-        points, it is a bound.
-        """
-        with self._reading(sql, keywords) as prepared:
-            return self._session.used_after(prepared.request)
-
-    @show_keywords(AnswerOptions)
     def prepare(
-        self, sql: str, *, key: str | None = None, **keywords: Unpack[AnswerKeywords]
+        self,
+        sql: str,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        options: AskOptions = DEFAULTS,
     ) -> Prepared | None:
-        """Return a question for `reply_all` and `cost_all`, with the parameters of `answer`.
+        """Return a question for `ask_all` and `preview_all`, with the parameters of `ask`.
 
         None is returned for a question of which reading it or making its answer may take long, or
         which has side tables: those that are asked together would wait for it. Ask it by itself.
         """
-        options = take_options("answer", AnswerOptions, keywords)
-        asked = None if options.tables else self._questions.quick(_checked_text(sql))
+        asked = None if tables else self._questions.quick(_checked_text(sql))
         return None if asked is None else self._prepared(asked, options, key)
 
-    def reply_all(self, prepared: Sequence[Prepared]) -> list[AnswerReceipt | Exception]:
-        """Answer questions as `reply` does, in one turn; an exception is in the place of its own.
+    def ask_all(self, prepared: Sequence[Prepared]) -> list[Answer | Exception]:
+        """Answer questions as `ask` does, in one turn; an exception is in the place of its own.
 
         They are of several analysts: none is refused for another's sake.
         """
         outcomes = self._session.submit([each.request for each in prepared])
         pairs = zip(prepared, outcomes, strict=True)
         return [
-            outcome if isinstance(outcome, Exception) else self._reply(each, outcome)
+            outcome if isinstance(outcome, Exception) else self._answer(each, outcome)
             for each, outcome in pairs
         ]
 
-    def cost_all(self, prepared: Sequence[Prepared]) -> list[dict[str, Any] | Exception]:
-        """Return what `cost` does for each of some questions, or an exception in its place."""
-        outcomes = self._session.preview([each.request for each in prepared])
-        found: list[dict[str, Any] | Exception] = []
+    def preview_all(self, prepared: Sequence[Prepared]) -> list[Cost | Exception]:
+        """Return what `preview` does for each of some questions, or an exception in its place; how
+        much is used afterwards is not told.
+        """
+        return self._preview(prepared, after=False)
+
+    def _preview(self, prepared: Sequence[Prepared], *, after: bool) -> list[Cost | Exception]:
+        """Return what questions would cost; with `after`, also how much is used afterwards."""
+        requests = [each.request for each in prepared]
+        used, outcomes = self._session.preview(requests, after=after)
+        limits: dict[str, Any] = {"used": used, "limit": self.terms.limit}
+        found: list[Cost | Exception] = []
         for each, outcome in zip(prepared, outcomes, strict=True):
             if isinstance(outcome, PromiseError):
-                found.append({"status": "refused", "reason": str(outcome), "new numbers": 0})
+                then = used if after else None
+                found.append(Cost("refused", reason=str(outcome), used_after=then, **limits))
             elif isinstance(outcome, Exception):
                 found.append(outcome)
             else:
-                found.append(forecast(each.asked.parts(self._builder(outcome), outcome), outcome))
+                cost = forecast(each.asked.parts(self._builder(outcome), outcome), outcome)
+                then = outcome.used if after else None
+                found.append(replace(cost, used_after=then, **limits))
         return found
 
     def describe_result(
@@ -283,8 +286,9 @@ class Database:
 
         Nothing of it depends on the table. A question that would be refused has one too.
         """
-        with self._reading(sql, {"analyst": analyst}) as prepared:
-            outcome = _raised(self._session.preview([prepared.request])[0])
+        with self._reading(sql, None, AskOptions(analyst=analyst)) as prepared:
+            _, [found] = self._session.preview([prepared.request])
+            outcome = _raised(found)
             return prepared.asked.present(self._builder(outcome), outcome)
 
     def append(
@@ -304,12 +308,12 @@ class Database:
         rows = tables.read_batch(self._journal, SourceTable(source, table, progress))
         return self._session.append(rows, key)
 
-    def reading(self) -> dict[str, Any]:
+    def reading(self) -> Reading:
         """Return how rows are read to be appended: the schema, and what is done with values outside
-        their domain; as JSON values for another process.
+        their domain.
         """
         promise = self._journal.promise
-        return {"schema": promise["schema"], "outside": promise["outside"]}
+        return Reading(promise["schema"], promise["outside"])
 
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
         """Give an analyst a part of epsilon, raise or lower it, or end it (None).
@@ -324,7 +328,7 @@ class Database:
         """Give a share of epsilon to an analyst who never had a quota, unless quotas are fixed."""
         self._session.first_quota(analyst, share)
 
-    def usage(self) -> list[dict[str, Any]]:
+    def usage(self) -> list[Usage]:
         """Return what each analyst asked, was charged and may use, by name."""
         with self._session.state() as state:
             return usage(state)
@@ -333,18 +337,16 @@ class Database:
     def guarantee(self) -> Guarantee:
         return self.terms.guarantee()
 
-    def status(self, analyst: str | None = None) -> dict[str, Any]:
-        """Return ε and the noise, the answers that cover the most popular point, and counts.
+    def status(self, analyst: str | None = None) -> Status:
+        """Return how much of the promise is used.
 
-        "answered", "repeated" and "relaxed" count the entries of the journal by status, as
-        `history` lists them. A repeated answer is an entry only if it was asked with a key. With
-        `analyst`, questions and quotas are those of one analyst only.
+        With `analyst`, questions and quotas are those of one analyst only.
         """
         with self._session.state() as state:
             return summary(state) if analyst is None else own_summary(state, analyst)
 
-    def history(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each question and each appended batch, in order."""
+    def history(self) -> list[Event]:
+        """Return each question and each appended batch, in order."""
         return history(self._journal)
 
     @property
@@ -352,7 +354,7 @@ class Database:
         """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
         return str(self._journal.head)
 
-    def chain(self, after: int = 0) -> list[dict[str, Any]]:
+    def chain(self, after: int = 0) -> list[ChainEntry]:
         """Return number, time, kind, analyst and hashes of the entries after a number.
 
         There are no questions and no answers in it: it is for auditors.
@@ -409,9 +411,7 @@ class Database:
     def _repr_html_(self) -> str:
         return html_list(f"Database of {', '.join(self.space.names)}", [str(self.guarantee)])
 
-    def _prepared(
-        self, asked: ParsedQuestions, options: AnswerOptions, key: str | None
-    ) -> Prepared:
+    def _prepared(self, asked: ParsedQuestions, options: AskOptions, key: str | None) -> Prepared:
         """Return a question with its checked parameters."""
         check_word("key", key)
         options = options.checked(self.space.names)
@@ -420,16 +420,22 @@ class Database:
 
     @contextmanager
     def _reading(
-        self, sql: str, keywords: AnswerKeywords, key: str | None = None
+        self,
+        sql: str,
+        tables: Mapping[str, Any] | None,
+        options: AskOptions,
+        key: str | None = None,
     ) -> Iterator[Prepared]:
-        """Read a question with the keyword arguments of `answer`, as long as it is used."""
-        options = take_options("answer", AnswerOptions, keywords)
-        with self._questions.reading(_checked_text(sql), options.tables) as asked:
+        """Read a question with the parameters of `ask`, as long as it is used."""
+        given: object = options
+        if not isinstance(given, AskOptions):
+            raise ParameterError.of("ask", "options", "AskOptions(...)", given)
+        with self._questions.reading(_checked_text(sql), tables) as asked:
             yield self._prepared(asked, options, key)
 
-    def _reply(self, prepared: Prepared, outcome: Outcome) -> AnswerReceipt:
-        answer = prepared.asked.present(self._builder(outcome), outcome)
-        return AnswerReceipt(answer, outcome.status, outcome.new, outcome.used, self.terms.limit)
+    def _answer(self, prepared: Prepared, outcome: Outcome) -> Answer:
+        estimate = prepared.asked.present(self._builder(outcome), outcome)
+        return Answer(estimate, outcome.status, outcome.new, outcome.used, self.terms.limit)
 
     def _builder(self, outcome: Outcome) -> EstimateBuilder:
         return EstimateBuilder(self.space, self.terms.noise, outcome.rows)
@@ -440,7 +446,7 @@ Found = TypeVar("Found")
 
 def _checked_text(sql: object) -> str:
     if not isinstance(sql, str):
-        raise ParameterError.of("answer", "sql", "the text of a question", sql)
+        raise ParameterError.of("ask", "sql", "the text of a question", sql)
     return sql
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import reduce
 from math import prod
@@ -18,6 +19,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Dates
 from scumble.model.schema.schema import Schema
 from scumble.private.database.plan import Piece
+from scumble.private.database.results import ChainEntry, Event, Quota, Status, Usage
 from scumble.private.database.space import Space
 from scumble.private.database.state import (
     COUNT,
@@ -72,13 +74,13 @@ class DatabaseInspection:
         """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
         return str(self._journal.head)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         return summary(self._caught_up())
 
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[Event]:
         return history(self._journal)
 
-    def usage(self) -> list[dict[str, Any]]:
+    def usage(self) -> list[Usage]:
         """Return what each analyst asked, was charged and may use, by name."""
         return usage(self._caught_up())
 
@@ -128,48 +130,42 @@ def verify_journal(journal: Journal, seal: str | None) -> list[str]:
     return [finding.sentence for finding in found]
 
 
-def summary(state: DatabaseState) -> dict[str, Any]:
+def summary(state: DatabaseState) -> Status:
     """Return ε and the noise, the answers that cover the most popular point, and counts."""
-    used, batches = state.used(), state.batches
-    return {
-        "epsilon": float(state.terms.epsilon),
-        "noise": float(state.terms.noise),
-        "most answers for one point": state.terms.limit,
-        "used": used,
-        "share used": used / state.terms.limit,
-        **{status: state.count(status) for status in STATUSES},
-        "numbers given out": len(state.past_answers),
-        "points": state.space.points,
-        "tracker": type(batches[0].tracker).__name__.removesuffix("Tracker").lower(),
-        "batches": len(batches),
-        "used in each batch": [batch.tracker.largest() for batch in batches],
-        "analysts": {
-            name: state.used_by(name) for name, part in state.quotas.items() if part is not None
-        },
-        "quotas": {
-            name: {"epsilon": float(part), "most answers for one point": state.terms.limit_of(part)}
-            for name, part in state.quotas.items()
-            if part is not None
-        },
+    used, batches, limit = state.used(), state.batches, state.terms.limit
+    quotas = {
+        name: Quota(float(part), state.terms.limit_of(part))
+        for name, part in state.quotas.items()
+        if part is not None
     }
+    return Status(
+        epsilon=float(state.terms.epsilon),
+        noise=float(state.terms.noise),
+        limit=limit,
+        used=used,
+        share_used=used / limit,
+        **{status: state.count(status) for status in STATUSES},
+        numbers=len(state.past_answers),
+        points=state.space.points,
+        tracker=type(batches[0].tracker).__name__.removesuffix("Tracker").lower(),
+        batches=len(batches),
+        used_in_batches=tuple(batch.tracker.largest() for batch in batches),
+        analysts={name: state.used_by(name) for name in quotas},
+        quotas=quotas,
+    )
 
 
-def usage(state: DatabaseState) -> list[dict[str, Any]]:
-    """Return what each analyst asked and was charged, with the quota, by name.
-
-    "used" is how many answers cover the point with most of those charged to the analyst; None
-    without a quota.
-    """
+def usage(state: DatabaseState) -> list[Usage]:
+    """Return what each analyst asked and was charged, with the quota, by name."""
     names = {*state.usage, *(name for name, part in state.quotas.items() if part is not None)}
     found = []
     for name in sorted(names, key=lambda each: each or ""):
         part = None if name is None else state.quotas.get(name)
-        asked = state.usage.get(name, dict.fromkeys((*STATUSES, "numbers"), 0))
-        quota: dict[str, Any] = {"epsilon": None, "used": None, "most": None}
+        asked = Usage(name, **state.usage.get(name, dict.fromkeys((*STATUSES, "numbers"), 0)))
         if name is not None and part is not None:
-            most = state.terms.limit_of(part)
-            quota = {"epsilon": float(part), "used": state.used_by(name), "most": most}
-        found.append({"analyst": name, **asked, **quota})
+            used, limit = state.used_by(name), state.terms.limit_of(part)
+            asked = replace(asked, epsilon=float(part), used=used, limit=limit)
+        found.append(asked)
     return found
 
 
@@ -188,53 +184,49 @@ def used_shares(state: DatabaseState) -> list[tuple[Attribute, list[float]]]:
     return found
 
 
-def history(journal: Journal) -> list[dict[str, Any]]:
-    """Return one dictionary for each question and each appended batch, in order."""
+def history(journal: Journal) -> list[Event]:
+    """Return each question and each appended batch, in order."""
     with portion(0, _READING):
         entries = journal.entries(after=1)
     with portion(_READING, 1):
-        events: dict[int, dict[str, Any]] = {}
+        events: dict[int, Event] = {}
         for entry in told(entries):
             if entry.kind in (ANSWER, APPEND, REPEAT):
-                events[entry.number] = {
-                    "number": entry.number,
-                    "time": entry.time,
-                    "analyst": entry.analyst,
-                    "key": entry.key,
-                    **_event(entry.unchanged(), events),
-                }
+                events[entry.number] = _event(entry.unchanged(), events)
         return list(events.values())
 
 
-def own_summary(state: DatabaseState, analyst: str) -> dict[str, Any]:
+def own_summary(state: DatabaseState, analyst: str) -> Status:
     """Return the summary that an analyst may see: of questions and quotas, only the own."""
     found = summary(state)
-    del found["used in each batch"]
     own = state.usage.get(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
-    found |= {status: own[status] for status in STATUSES} | {"numbers given out": own["numbers"]}
-    for name in ("analysts", "quotas"):
-        found[name] = {each: part for each, part in found[name].items() if each == analyst}
-    return found
+    return replace(
+        found,
+        answered=own["answered"],
+        repeated=own["repeated"],
+        relaxed=own["relaxed"],
+        numbers=own["numbers"],
+        used_in_batches=(),
+        analysts={name: used for name, used in found.analysts.items() if name == analyst},
+        quotas={name: quota for name, quota in found.quotas.items() if name == analyst},
+    )
 
 
-def links(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Return what an auditor sees of each entry: its place in the chain, no question or answer."""
-    names = ("number", "time", "kind", "analyst", "previous", "hash")
-    return [{name: getattr(entry, name) for name in names} for entry in entries]
+def links(entries: Iterable[Entry]) -> list[ChainEntry]:
+    """Return what an auditor sees of each entry."""
+    names = [each.name for each in fields(ChainEntry)]
+    return [ChainEntry(**{name: getattr(entry, name) for name in names}) for entry in entries]
 
 
-def _event(entry: Entry, earlier: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    payload = entry.payload
+def _event(entry: Entry, earlier: Mapping[int, Event]) -> Event:
+    payload, batch = entry.payload, None
     if entry.kind == APPEND:
-        return {"status": "added", "batch": payload["batch"], "sql": "", "new numbers": 0}
-    if entry.kind == REPEAT:
-        sql = earlier[payload["entry"]]["sql"]
-        return {"status": payload["status"], "sql": sql, "new numbers": 0}
-    return {
-        "status": payload["status"],
-        "sql": payload["sql"],
-        "new numbers": len(payload["new"]),
-    }
+        status, sql, charged, batch = "added", "", 0, payload["batch"]
+    elif entry.kind == REPEAT:
+        status, sql, charged = payload["status"], earlier[payload["entry"]].sql, 0
+    else:
+        status, sql, charged = payload["status"], payload["sql"], len(payload["new"])
+    return Event(entry.number, entry.time, entry.analyst, entry.key, status, sql, charged, batch)
 
 
 # --- plots ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class AnswerPlan:
     """The decision about a question, batch by batch. Answers about batches add up."""
 
     snapshot: Snapshot
-    options: AnswerOptions
+    options: AskOptions
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the journal needs an entry
 
@@ -102,7 +102,7 @@ class BatchPlan:
     snapshot: Snapshot
     number: int  # of the batch
     first: int  # the number of the next new answer
-    options: AnswerOptions
+    options: AskOptions
     most_relaxed: int  # boxes that may be relaxed
     new: list[tuple[str, Box]] = field(default_factory=list)
     changes: bool = False  # whether the journal needs an entry
@@ -516,23 +516,15 @@ Relax = Literal["regression", "compound", "refuse"]
 Prefer = Literal["near", "exact"]
 
 
-class AnswerKeywords(TypedDict, total=False):
-    """The keyword arguments of `Database.answer` and the like, for type checkers."""
-
-    analyst: str | None
-    relax: Relax
-    prefer: Prefer | None
-    max_relaxation_error: float
-    weights: Mapping[str, float] | None
-    tables: Mapping[str, Any] | None
-
-
 @dataclass(frozen=True, kw_only=True)
-class AnswerOptions:
-    """Who asks, which public side tables there are, and what is wanted when ε is used up.
+class AskOptions:
+    """Who asks a database, and what is wanted when ε is used up.
 
-    `relax` is the method of relaxation, `weights` the cost of moving the limits of each attribute.
-    With `prefer="near"`, earlier answers that add up to the box itself do not come first.
+    `relax` says what happens where earlier answers do not add up to the box of the question: a box
+    nearby by the best linear combination of earlier answers ("regression"), or by the paper's sum
+    of a few ("compound"), or a refusal ("refuse"). With `prefer="near"` the box nearby comes first,
+    since its error may be smaller. A relaxation error above `max_relaxation_error` is refused.
+    `weights` is the cost of moving the limits of each attribute (1 by default).
     """
 
     analyst: str | None = None
@@ -540,25 +532,24 @@ class AnswerOptions:
     prefer: Prefer | None = None
     max_relaxation_error: float = math.inf
     weights: Mapping[str, float] | None = None
-    tables: Mapping[str, Any] | None = None
 
-    def checked(self, names: Sequence[str]) -> AnswerOptions:
+    def checked(self, names: Sequence[str]) -> AskOptions:
         """Return the options with a weight for each name, or none; raises `ParameterError`."""
         check_word("analyst", self.analyst)
         for name, choices in (("relax", get_args(Relax)), ("prefer", get_args(Prefer))):
             given = getattr(self, name)
             if given not in choices and not (name == "prefer" and given is None):
                 allowed = f"one of {', '.join(choices)}"
-                raise ParameterError.of("answer", name, allowed, getattr(self, name))
+                raise ParameterError.of("ask", name, allowed, getattr(self, name))
         error, weights = self.max_relaxation_error, self.weights
         if not isinstance(error, (int, float)) or not error >= 0:
-            raise ParameterError.of("answer", "max_relaxation_error", "a number from 0 on", error)
+            raise ParameterError.of("ask", "max_relaxation_error", "a number from 0 on", error)
         for name, weight in (weights or {}).items():
             if name not in names:
                 allowed = f"by names of {', '.join(names)}"
-                raise ParameterError.of("answer", "weights", allowed, name)
+                raise ParameterError.of("ask", "weights", allowed, name)
             if not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
-                raise ParameterError.of("answer", "weights", "numbers from 0 on", weight)
+                raise ParameterError.of("ask", "weights", "numbers from 0 on", weight)
         if weights is not None:
             weights = {name: float(weights.get(name, 1.0)) for name in names}
         return replace(self, max_relaxation_error=float(error), weights=weights)
@@ -569,3 +560,6 @@ class AnswerOptions:
         # Journals have "near" where the analyst said nothing: that was the default before.
         prefer = {None: "near", "near": "nearby", "exact": "exact"}[self.prefer]
         return " ".join([self.relax, prefer, *map(repr, (self.weights or {}).values())])
+
+
+DEFAULTS = AskOptions()

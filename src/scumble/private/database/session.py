@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scumble.model.errors import LedgerError, ParameterError, PromiseError, ScumbleError
-from scumble.private.database.plan import AnswerOptions, AnswerPlan
+from scumble.private.database.plan import AnswerPlan, AskOptions
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.questions.question import Question
 from scumble.private.database.space import Box, Space
@@ -48,7 +48,7 @@ class Request:
 
     text: str
     questions: Sequence[Question]
-    options: AnswerOptions
+    options: AskOptions
     key: str | None = None
     tables: str = ""
 
@@ -235,15 +235,20 @@ class Session:
             return None
         return sum(table.rows for table in self._tables.values())
 
-    def preview(self, requests: Sequence[Request]) -> list[Outcome | Exception]:
-        """Return the outcomes that requests would have. Nothing is counted, charged or written.
+    def preview(
+        self, requests: Sequence[Request], *, after: bool = False
+    ) -> tuple[int, list[Outcome | Exception]]:
+        """Return how many answers cover the most popular point, and the outcomes that requests
+        would have. Nothing is counted, charged or written.
 
         Numbers that would be new have the values for rows that are spread evenly over all points.
+        `used` of an outcome is only found with `after`: the answers are added to copies of the
+        trackers.
         """
         now = self._now()
-        return [self._preview_one(now, request) for request in requests]
+        return now.state.used(), [self._preview_one(now, each, after) for each in requests]
 
-    def _preview_one(self, now: Snapshot, request: Request) -> Outcome | Exception:
+    def _preview_one(self, now: Snapshot, request: Request, after: bool) -> Outcome | Exception:
         try:
             self._refuse_without_rows(now)
             plan, groups = self._plan(request, now)
@@ -263,25 +268,21 @@ class Session:
             )
             for batch, kind, box in plan.new
         ]
-        return self._outcome_of(now, groups, new, len(new))
+        used = self._used_after(now, plan) if after else 0
+        return replace(self._outcome_of(now, groups, new, len(new)), used=used)
 
-    def used_after(self, request: Request) -> int:
-        """Return how many answers would cover the most popular point after a request.
-
-        Nothing is charged: its answers are added to copies of the trackers. A request that would be
-        refused adds none.
+    def _used_after(self, now: Snapshot, plan: AnswerPlan) -> int:
+        """Return how many answers would cover the most popular point after a plan; as many as now
+        if others took the room since it was made.
         """
-        now = self._now()
-        used = now.state.used()
+        batches = now.batches
+        trackers = {n: deepcopy(batches[n - 1].batch.tracker) for n, _, _ in plan.new}
         try:
-            plan, _ = self._plan(request, now)
-            batches = plan.snapshot.batches
-            trackers = {n: deepcopy(batches[n - 1].batch.tracker) for n, _, _ in plan.new}
             for number, _, box in plan.new:
                 trackers[number].add(box[np.newaxis])
-        except PromiseError:  # or others took the room since it was planned
+        except PromiseError:
             return now.state.used()
-        return max(used, *(each.largest() for each in trackers.values()), 0)
+        return max(now.state.used(), *(each.largest() for each in trackers.values()), 0)
 
     def _now(self) -> Snapshot:
         """Return the present state, as it is on disk; the turn at the journal is over then."""
@@ -394,7 +395,7 @@ class Session:
         same = first.kind == ANSWER and question_of(payload) == request.question
         if not same or entry.analyst != request.options.analyst:
             allowed = "a new one for another question, analyst, side table or way to relax"
-            raise ParameterError.of("answer", "key", allowed, request.key)
+            raise ParameterError.of("ask", "key", allowed, request.key)
         groups, new = payload["groups"], payload["new"]
         if first is not entry:
             groups, new = _repeated(groups), []

@@ -1,4 +1,4 @@
-"""The engine of a Spark cluster: `publish(..., engine=sc.Spark(session))`.
+"""The engine of a Spark cluster: `PublishOptions(engine=sc.Spark(session))`.
 
 Units of work are the elements of an RDD, one or a few in a partition, and a task of Spark does with
 each what a worker process would do. It reads its unit itself; only the task and its answer pass

@@ -64,7 +64,7 @@ class Ledger:
         releases without a `delta`, if there will be both kinds. `neighbours` says what is
         protected: "values" (the columns in `sensitive`), "replace" (the content of a person's rows)
         or "add_remove" (also their presence). `contribution` is the largest number of rows of a
-        person. `parts` is a column that never changes for a person: `publish(..., part=VALUE)` then
+        person. `parts` is a column that never changes for a person: `Table(..., part=VALUE)` then
         reads only the rows with that value, and is charged to these people only. `name` is shown to
         people.
         """

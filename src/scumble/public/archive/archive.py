@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from scumble.model import stored
@@ -164,6 +165,26 @@ def check_replaceable(folder: Path) -> None:
             f"{folder} holds files that are not part of a release ({', '.join(foreign[:3])}): "
             f"not even {named('force')} replaces it."
         )
+
+
+def pack(release: Release) -> dict[str, bytes]:
+    """Return the files of a release by name, as `save` writes them."""
+    with TemporaryDirectory(prefix="scumble-") as name:
+        _write_files(release, Path(name))
+        return {path.name: path.read_bytes() for path in Path(name).iterdir()}
+
+
+def unpack(files: Mapping[str, bytes]) -> tuple[Manifest, Path]:
+    """Write the files of `pack` to a temporary folder; return the manifest and the folder."""
+    folder = Path(mkdtemp(prefix="scumble-"))
+    try:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        manifest, folder, _ = read(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return manifest, folder
 
 
 def _write_files(release: Release, folder: Path) -> None:

@@ -36,12 +36,7 @@ def marginal_table(
     `count`. With `nonnegative`, tables are fitted without negative cells. With `integers`, they are
     rounded.
     """
-    reader: ResidualReader | None = reader_with(evidence, schema, engine, "marginal")
-    if reader is None:
-        raise QueryError(
-            "Only a release by marginals, fourier or datacube has tables of marginals. Ask with "
-            "GROUP BY instead."
-        )
+    reader: ResidualReader = reader_with(evidence, schema, engine, "marginal")
     chosen = [names] if isinstance(names, str) else list(names)
     for name in chosen:
         if name not in evidence.columns:

@@ -32,12 +32,13 @@ from scumble.model.relational import is_address
 from scumble.model.schema.schema import Schema
 from scumble.public.archive.archive import LINKS, check_new_place, is_free
 from scumble.public.archive.relations import address_of_table, save_linked_relation
+from scumble.public.asking import Asking
 from scumble.public.estimate import ALL, Estimate, Estimates, GroupingColumn, Unknown
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
-from scumble.public.synthesis.release_rows import MOST_ROWS
+from scumble.public.views import MOST_ROWS
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,7 +48,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedRelease:
+class LinkedRelease(Asking):
     """Releases of several tables about the same people, under one promise.
 
     `tables` are the releases by name, that of the people first. `keys` are the key columns: the
@@ -78,7 +79,7 @@ class LinkedRelease:
         if n is not None:
             whole("rows", "n", n, least=0, most=MOST_ROWS)
         with portion(0, 1 / len(self.tables)):
-            people = self.tables[self.people].rows(n, seed=seed)
+            people = self.tables[self.people].synthetic.rows(n, seed=seed)
         keys = pa.array(np.arange(people.num_rows))
         found = {self.people: people.add_column(0, self.keys[self.people], keys)}
         generator = np.random.default_rng(seed)
@@ -96,7 +97,7 @@ class LinkedRelease:
         numbers = people[number_of(name)].to_numpy()
         owners = np.repeat(np.arange(people.num_rows), numbers)
         release, given = self.tables[name], self.given[name]
-        drawn = release.rows(len(owners), seed=int(generator.integers(1 << 62)))
+        drawn = release.synthetic.rows(len(owners), seed=int(generator.integers(1 << 62)))
         wanted = _cells(release.schema, given, people)[owners]
         chosen = _matched(wanted, _cells(release.schema, given, drawn), generator)
         kept = drawn.drop_columns(list(given)).take(pa.array(chosen))
@@ -112,16 +113,16 @@ class LinkedRelease:
             table = rows[name]
             for each in self.given[name]:
                 table = table.append_column(each, rows[self.people][each].take(pa.array(owners)))
-            found[name] = self.tables[name].quality(table)
+            found[name] = self.tables[name].synthetic.quality(table)
             numbers = np.bincount(owners, minlength=people.num_rows)
             people = people.append_column(number_of(name), pa.array(numbers))
-        return {self.people: self.tables[self.people].quality(people), **found}
+        return {self.people: self.tables[self.people].synthetic.quality(people), **found}
 
-    def answer(
+    def ask(
         self, sql: str, *, tables: Mapping[str, Any] | None = None, clamp: bool = False
     ) -> Estimate | Estimates | EstimateTable:
         """Answer a question about one table by its release; one with a JOIN from synthetic rows,
-        marked as a model, with no interval. `tables` and `clamp` are as in `Release.answer`, for
+        marked as a model, with no interval. `tables` and `clamp` are as in `Release.ask`, for
         questions about one table.
         """
         side = tables or {}
@@ -134,7 +135,7 @@ class LinkedRelease:
             got = f" Got {', '.join(unknown)}." if unknown else ""
             raise QueryError(f"FROM names a table of this release: {listed}.{got}")
         if len(names) == 1:
-            return self.tables[names[0]].answer(sql, tables=tables, clamp=clamp)
+            return self.tables[names[0]].ask(sql, tables=tables, clamp=clamp)
         if len(names) < len(asked):
             raise QueryError("A question that joins tables of this release takes no other tables.")
         totals = _total_columns(question)
@@ -154,6 +155,8 @@ class LinkedRelease:
             labels = labels.take(pa.array(order))
             at = {place: each[order] for place, each in at.items()}
         return _estimates(labels, at, (_UNKNOWN, *notes), question.expressions[-1].alias)
+
+    answer = ask
 
     def _order(self, found: pa.Table, totals: Mapping[int, Integers]) -> Integers | None:
         """Return the order of rows by all columns but the last: by the code of an attribute's

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.model.errors import ParameterError, QueryError
+from scumble.model.errors import MissingViewError, ParameterError, QueryError
 from scumble.model.evidence.evidence import Evidence, Measurements
-from scumble.model.parameters import whole
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
@@ -24,8 +23,8 @@ from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_
 from scumble.public.synthesis.quality import quality
 from scumble.public.synthesis.row_model import RowModel
 from scumble.public.synthesis.tree_model import Codes
+from scumble.public.views import MOST_ROWS, DrawnRows
 
-MOST_ROWS = 10**8
 MOST_LISTS = 10**7  # rows of lists
 _MOST_CELLS = 1 << 16  # of a table that is read cell by cell
 _KEPT = "row model"  # in `Sandbox.derived`
@@ -73,35 +72,10 @@ class ReleaseRows:
         return quality(self.names, columns, model.sizes, model.tables, model.total)
 
 
-class DrawnRows(Protocol):
-    """What draws rows of a release."""
-
-    @property
-    def expected(self) -> int:
-        """The estimated number of rows of the private table."""
-        ...
-
-    def table(self, number: int, seed: int | None) -> pa.Table:
-        """Return `number` rows."""
-        ...
-
-    def quality(self, rows: pa.Table) -> pa.Table:
-        """Return how far rows are from the noisy counts."""
-        ...
-
-
-def drawn(source: DrawnRows, number: int | None, seed: int | None) -> pa.Table:
-    """Return `number` rows, by default about as many as the private table has."""
-    wanted = source.expected if number is None else whole("rows", "n", number, 0, MOST_ROWS)
-    if seed is not None:
-        whole("rows", "seed", seed, least=0)
-    return source.table(wanted, seed)
-
-
 def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> DrawnRows:
     """Return what draws rows of a release; ParameterError if it publishes rows or keys."""
     if evidence.rows_refused is not None:
-        raise ParameterError(evidence.rows_refused)
+        raise MissingViewError(evidence.rows_refused)
     if _KEPT not in engine.derived:
         engine.derived[_KEPT] = _rows_of(cast(Measurements, evidence), schema, engine)
     return cast(DrawnRows, engine.derived[_KEPT])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from scumble._version import __version__
 from scumble.model.stored import without_infinity
+from scumble.private.database.results import Answer, Cost
 from scumble.server.answer_json import encode_answer
-from scumble.server.catalogue import AskedQuestion, DatasetReceipt
+from scumble.server.catalogue import AskedQuestion
 from scumble.server.http import owner_api
 from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
 from scumble.server.http.openapi import document
@@ -63,44 +65,47 @@ def answer_all(service: Service, calls: Sequence[Call]) -> list[Result | Excepti
     results: list[Result | Exception | None] = []
     for call, each in zip(calls, found, strict=True):
         try:
-            results.append(
-                _answered(service, call, each) if isinstance(each, DatasetReceipt) else each
-            )
+            results.append(_answered(service, call, each) if isinstance(each, Answer) else each)
         except Exception as error:  # of one answer only
             results.append(error)
     return results
 
 
-def _answered(service: Service, call: Call, reply: DatasetReceipt) -> Result:
+def _answered(service: Service, call: Call, reply: Answer) -> Result:
     level = float(call.body.get("level", 0.95))
-    service.metrics.answered(reply.answer)
+    service.metrics.answered(reply.estimate)
     media = preferred(call.headers.get("accept", ""))
     if media == ARROW:
-        return Result(arrow_bytes(reply.answer, level), media_type=ARROW)
+        return Result(arrow_bytes(reply.estimate, level), media_type=ARROW)
     if media == CSV:
-        return Result(csv_text(reply.answer, level), media_type=CSV)
-    found = encode_answer(reply.answer, level)
-    return Result({**found, "cost": reply.cost(), "remaining": reply.remaining()}, media_type=JSON)
+        return Result(csv_text(reply.estimate, level), media_type=CSV)
+    found = encode_answer(reply.estimate, level)
+    names = ("status", "charged", "used", "limit")
+    cost = {name: getattr(reply, name) for name in names}
+    return Result({**found, "cost": cost}, media_type=JSON)
 
 
 def cost(service: Service, call: Call) -> Result:
-    return Result(without_infinity(call.data.cost(_question(call))))
+    return Result(without_infinity(asdict(call.data.cost(_question(call)))))
 
 
 def cost_all(service: Service, calls: Sequence[Call]) -> list[Result | Exception | None]:
     """Return what those of some calls about one data set would cost that take little time."""
     found = calls[0].data.cost_all([_question(call) for call in calls])
-    return [Result(without_infinity(each)) if isinstance(each, dict) else each for each in found]
+    return [
+        Result(without_infinity(asdict(each))) if isinstance(each, Cost) else each for each in found
+    ]
 
 
 def history(service: Service, call: Call) -> Result:
     last = int(call.query.get("last", 1000))
-    return Result({"history": call.data.history(call.analyst)[-last:]})
+    return Result({"history": [asdict(each) for each in call.data.history(call.analyst)[-last:]]})
 
 
 def status(service: Service, call: Call) -> Result:
     analyst = call.user.name if call.user.role == "analyst" else None
-    return Result(call.data.status(analyst))
+    status = call.data.status(analyst)
+    return Result({"free": True} if status is None else asdict(status))
 
 
 def _question(call: Call) -> AskedQuestion:

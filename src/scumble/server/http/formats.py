@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from scumble.public.estimate import Estimate, Estimates
-from scumble.server.answer_json import Answer
+from scumble.server.answer_json import AnyEstimate
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -25,14 +25,14 @@ def preferred(accept: str) -> str:
     return JSON
 
 
-def answer_table(answer: Answer, level: float) -> pa.Table:
+def answer_table(answer: AnyEstimate, level: float) -> pa.Table:
     """Return an answer as a table: a row for each group, or one row."""
     if isinstance(answer, Estimate):
         answer = Estimates([], [((), answer)])
     return answer.to_arrow(level)
 
 
-def arrow_bytes(answer: Answer, level: float) -> bytes:
+def arrow_bytes(answer: AnyEstimate, level: float) -> bytes:
     """Return an answer as an Arrow IPC stream."""
     table, out = answer_table(answer, level), io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:
@@ -40,7 +40,7 @@ def arrow_bytes(answer: Answer, level: float) -> bytes:
     return out.getvalue()
 
 
-def csv_text(answer: Answer, level: float) -> str:
+def csv_text(answer: AnyEstimate, level: float) -> str:
     """Return an answer as CSV with a header; lists of notes are joined."""
     table, out = answer_table(answer, level), io.BytesIO()
     for place, field in enumerate(table.schema):
@@ -51,7 +51,7 @@ def csv_text(answer: Answer, level: float) -> str:
     return out.getvalue().decode()
 
 
-def parquet_bytes(answer: Answer, level: float) -> bytes:
+def parquet_bytes(answer: AnyEstimate, level: float) -> bytes:
     """Return an answer as a Parquet file."""
     out = io.BytesIO()
     parquet.write_table(answer_table(answer, level), out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from scumble.private.ledger.ledger import Ledger
@@ -33,12 +34,12 @@ def create_token(service: Service, call: Call) -> Result:
 
 
 def usage(service: Service, call: Call) -> Result:
-    return Result({"analysts": call.data.usage()})
+    return Result({"analysts": [asdict(each) for each in call.data.usage()]})
 
 
 def set_quota(service: Service, call: Call) -> Result:
     call.data.set_quota(call.body["analyst"], call.body.get("epsilon"))
-    return Result({"analysts": call.data.usage()})
+    return Result({"analysts": [asdict(each) for each in call.data.usage()]})
 
 
 def revoke_token(service: Service, call: Call) -> Result:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from markupsafe import Markup
 
 from scumble.model.errors import PromiseError, ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
+from scumble.private.database.plan import Relax
+from scumble.private.database.results import Answer, Cost
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.sql.names import sql_name
-from scumble.server.answer_json import Answer
-from scumble.server.catalogue import AskedQuestion, Dataset, DatasetReceipt, LiveDataset
+from scumble.server.answer_json import AnyEstimate
+from scumble.server.catalogue import AskedQuestion, Dataset, LiveDataset
 from scumble.server.http.formats import CSV, PARQUET, csv_text, parquet_bytes
 from scumble.server.http.routes import ASKING, EVERYBODY, Call, Result, Route
 from scumble.server.pages.auditing import audit
@@ -61,11 +63,11 @@ def cost(service: Service, call: Call) -> Result:
     try:
         if sql:
             question = _question(call, sql)
-            values["cost"], statuses = call.data.cost(question), []
-            if values["cost"].get("free") or values["cost"]["status"] == "relaxed":
+            found, statuses = call.data.cost(question), list[str]()
+            if found.limit is None or found.status == "relaxed":
                 # It raises what a release refuses, and says what is not answered.
                 statuses = _statuses(call.data.describe_result(question))
-            values["forecast"] = _forecast(values["cost"], statuses)
+            values |= {"cost": found, "forecast": _forecast(found, statuses)}
     except ScumbleError as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
     return render("cost.html", **values)
@@ -79,7 +81,7 @@ def ask(service: Service, call: Call) -> Result:
         if not sql:
             raise Problem(422, "Write a question first.")
         reply = call.data.answer(_question(call, sql))
-        service.metrics.answered(reply.answer)
+        service.metrics.answered(reply.estimate)
         values["answer"] = AnswerView(call.data, sql, str(call.body.get("key", "")), reply)
     except (ScumbleError, Problem) as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
@@ -96,7 +98,7 @@ def download(service: Service, call: Call) -> Result:
     sql, wanted = str(call.body.get("sql", "")), call.body.get("format")
     if wanted not in ("csv", "parquet"):
         raise Problem(422, "The format must be csv or parquet.")
-    answer = call.data.answer(_question(call, sql)).answer
+    answer = call.data.answer(_question(call, sql)).estimate
     name = f'attachment; filename="{call.data.name}.{wanted}"'
     if wanted == "csv":
         return Result(csv_text(answer, LEVEL), 200, CSV, {"Content-Disposition": name})
@@ -131,7 +133,7 @@ def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
 def _question(call: Call, sql: str) -> AskedQuestion:
     key = str(call.body.get("key", "")) or None
     relax = str(call.body.get("relax", "")) or "regression"
-    return AskedQuestion(sql, call.user.name, key=key, relax=relax)
+    return AskedQuestion(sql, call.user.name, key=key, relax=cast(Relax, relax))
 
 
 # --- what is shown --------------------------------------------------------------------------------
@@ -144,11 +146,11 @@ class AnswerView:
     data: Dataset
     sql: str
     key: str
-    reply: DatasetReceipt
+    reply: Answer
 
     @property
     def one(self) -> Estimate | None:
-        answer = self.reply.answer
+        answer = self.reply.estimate
         return answer if isinstance(answer, Estimate) else None
 
     @property
@@ -184,20 +186,22 @@ class AnswerView:
 
     @property
     def notes(self) -> list[str]:
-        return list(self.reply.answer.notes)
+        return list(self.reply.estimate.notes)
 
     @property
     def table(self) -> dict[str, Any] | None:
-        return None if self.one is not None else _table(self.reply.answer)
+        return None if self.one is not None else _table(self.reply.estimate)
 
     @property
     def cost(self) -> str:
         """What was charged, in words."""
         if self.data.kind == "release":
             return "Free: a release has been paid for."
-        if not self.reply.new:
+        if not self.reply.charged:
             return "Free: nothing new was charged."
-        numbers = "one new number" if self.reply.new == 1 else f"{self.reply.new} new numbers"
+        numbers = (
+            "one new number" if self.reply.charged == 1 else f"{self.reply.charged} new numbers"
+        )
         return f"Charged: {numbers}."
 
     @property
@@ -206,7 +210,7 @@ class AnswerView:
         return Markup("") if used is None or limit is None else used_drawing(used, limit)
 
 
-def _table(answer: Answer) -> dict[str, Any]:
+def _table(answer: AnyEstimate) -> dict[str, Any]:
     """Return header and rows of a table of estimates, each with its bar on a common scale."""
     if isinstance(answer, EstimateTable):
         names, level = answer.items, answer.shown_level(LEVEL)
@@ -249,7 +253,7 @@ def _cell(estimate: Estimate, level: float, scale: Scale | None) -> dict[str, An
     }
 
 
-def _statuses(answer: Answer) -> list[str]:
+def _statuses(answer: AnyEstimate) -> list[str]:
     """Return the status of each number of an answer."""
     if isinstance(answer, Estimate):
         return [answer.status_label]
@@ -258,14 +262,14 @@ def _statuses(answer: Answer) -> list[str]:
     return [each.status_label for _, each in answer.rows]
 
 
-def _forecast(found: Mapping[str, Any], statuses: Sequence[str]) -> str:
+def _forecast(found: Cost, statuses: Sequence[str]) -> str:
     """Return a forecast in words; `statuses` are those of the numbers of a relaxed answer."""
-    if found.get("free"):
+    if found.limit is None:
         return "Free: answers of a release cost nothing."
-    status, stderr = found["status"], found.get("stderr", 0.0)
+    status, stderr = found.status, found.stderr
     error = f" with a standard error of {format_number(stderr, stderr)}" if stderr else " exactly"
     error = error if math.isfinite(stderr) else ""
-    number = found["new numbers"]
+    number = found.charged
     words = "one new number" if number == 1 else f"{number} new numbers"
     if status == "answered":
         return f"Will be answered{error}; costs {words}."
@@ -282,7 +286,7 @@ def _forecast(found: Mapping[str, Any], statuses: Sequence[str]) -> str:
                 f"The promise is used up for {parts} of {len(statuses)} numbers. {made}; {price}."
             )
         return f"The promise is used up here. Will be made of earlier answers{error}; {price}."
-    return f"Will be refused, and not charged: {found.get('reason', '')}"
+    return f"Will be refused, and not charged: {found.reason}"
 
 
 def column_facts(attribute: Attribute) -> dict[str, Any]:

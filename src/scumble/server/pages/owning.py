@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from scumble.model.errors import ScumbleError
@@ -69,7 +70,10 @@ def _usage(service: Service, call: Call, problem: Problem | None = None, about: 
     for data in service.catalogue:
         if data.kind == "database":
             people = [
-                {**each, "bar": used_drawing(each["used"], each["most"]) if each["most"] else ""}
+                {
+                    **asdict(each),
+                    "bar": used_drawing(each.used or 0, each.limit) if each.limit else "",
+                }
                 for each in data.usage()
             ]
             found.append({"data": data, "status": data.status(None), "people": people})

@@ -10,12 +10,13 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from scumble.model.errors import ParameterError, PromiseError, QueryError, SchemaError, ScumbleError
+from scumble.private.database.plan import Relax
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
-from scumble.server.answer_json import Answer
+from scumble.server.answer_json import AnyEstimate
 from scumble.server.catalogue import AskedQuestion, Dataset
 from scumble.server.postgres import statements
 from scumble.server.postgres.messages import (
@@ -80,7 +81,7 @@ class Connection:
         self._running, self._tls = running, tls
         self._bound_to: bytes | None = None  # the hash of the certificate that the client was shown
         self._identity = (secrets.randbelow(2**31 - 1) + 1, secrets.randbelow(2**31))
-        self._relax = "refuse"
+        self._relax: Relax = "refuse"
         self._transaction = b"I"
         self._statements: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
@@ -377,8 +378,8 @@ class Connection:
 
     def _answered(self, question: AskedQuestion) -> Rows:
         reply = self.data.answer(question)
-        self.service.metrics.answered(reply.answer)
-        return result_of(reply.answer)
+        self.service.metrics.answered(reply.estimate)
+        return result_of(reply.estimate)
 
     async def _without_people(self, sql: str) -> Rows | None:
         """Return the result of a statement that is not about people; None for others."""
@@ -397,7 +398,7 @@ class Connection:
         elif (given := statements.setting(sql)) and given[0] in ("relax", "scumble.relax"):
             if given[1] not in _RELAX:
                 raise WireError("22023", f"relax must be one of {', '.join(_RELAX)}.")
-            self._relax = given[1]
+            self._relax = cast(Relax, given[1])
 
     def _question(self, sql: str) -> AskedQuestion:
         token = self._check_token()
@@ -506,7 +507,7 @@ _LEVEL = 0.95
 _NUMBERS = ("value", "stderr", "low", "high")
 
 
-def result_of(answer: Answer) -> Rows:
+def result_of(answer: AnyEstimate) -> Rows:
     """Return an answer as columns and rows; limits are those of the level 95 %."""
     if isinstance(answer, Estimate):
         answer = Estimates([], [((), answer)], aliases=[answer.alias])

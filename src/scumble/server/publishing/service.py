@@ -308,7 +308,7 @@ class PublishingService:
         configured = {each.name: each.batches for each in self.settings.datasets}
 
         def settle() -> None:
-            appended = dataset.database.status()["batches"] - 1
+            appended = dataset.database.status().batches - 1
             self._settle(dataset.name, configured.get(dataset.name, ()), appended)
 
         def work(job: Job) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class PublishingService:
             batch = [room["kept"]]
             self._change(lambda made: made["batches"].setdefault(dataset.name, []).append(batch))
             try:
-                in_process(job, "encode", {**place, **dataset.database.reading(), **room})
+                in_process(job, "encode", {**place, **asdict(dataset.database.reading()), **room})
                 number = dataset.database.append(CodedRows(Path(room["kept"])), key=key)
             except BaseException:
                 with suppress(ScumbleError):  # what the journal has is then looked up later

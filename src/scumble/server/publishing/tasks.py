@@ -34,6 +34,7 @@ from scumble.private.database.tables import CodedRows, SourceTable, queryable_sc
 from scumble.private.ledger.ledger import Ledger
 from scumble.private.mechanism import create
 from scumble.private.publish import publish as make
+from scumble.private.publish_options import PublishOptions, Table
 from scumble.private.tables.open import expected_rows, open_source
 from scumble.private.tables.persons.limit import shares_kept
 from scumble.server.problems import ServerDialect
@@ -139,12 +140,11 @@ def publish(
     charged = None if ledger is None else Ledger.open(ledger)
     total = expected_rows(source, table)
     release = make(
-        source,
+        Table(source, table),
         Schema.loads(schema),
         mechanism,
-        table=table,
+        options=PublishOptions(progress=lambda rows: report(rows, total)),
         ledger=charged,
-        progress=lambda rows: report(rows, total),
     )
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is charged: too late to cancel
     release.save(folder)

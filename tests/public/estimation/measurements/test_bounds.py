@@ -35,7 +35,7 @@ def _tables() -> dict[str, np.ndarray]:
 
 MECHANISMS = {
     "quadtree pruned": lambda: sc.Quadtree(["x"], epsilon=1, neighbours="add_remove", prune=40),
-    "kdtree": lambda: sc.Kdtree(["x"], epsilon=1, neighbours="add_remove", height=3),
+    "kdtree": lambda: sc.KdTree(["x"], epsilon=1, neighbours="add_remove", height=3),
     "privtree": lambda: sc.PrivTree(["x"], epsilon=1, neighbours="add_remove"),
     "mosaic": lambda: sc.Mosaic(["x"], epsilon=1, neighbours="add_remove"),
     "dawa": lambda: sc.Dawa(["x"], epsilon=1, neighbours="add_remove"),
@@ -54,7 +54,9 @@ def test_coverage_of_cut_questions(name: str, table: str) -> None:
     people = pa.table({"x": values})
     counts, averages, bounded = [], [], 0
     for seed in range(RELEASES):
-        release = sc.publish(people, SCHEMA, MECHANISMS[name](), seed=seed)
+        release = sc.publish(
+            people, SCHEMA, MECHANISMS[name](), options=sc.PublishOptions(seed=seed)
+        )
         for low, high in RANGES:
             inside = values[(values >= low) & (values <= high)]
             where = f"FROM t WHERE x BETWEEN {low} AND {high}"
@@ -85,7 +87,7 @@ def test_coverage_of_a_grid_whose_rows_are_in_corners() -> None:
     hits = []
     for seed in range(RELEASES):
         mechanism = sc.Grid(list(names), epsilon=0.2, neighbours="add_remove")
-        release = sc.publish(people, schema, mechanism, seed=seed)
+        release = sc.publish(people, schema, mechanism, options=sc.PublishOptions(seed=seed))
         for low, high in ((0, 13), (5, 20), (9, 31)):
             inside = ((corners >= low) & (corners <= high)).all(axis=0).sum()
             where = " AND ".join(f"{name} BETWEEN {low} AND {high}" for name in names)
@@ -107,7 +109,7 @@ def test_groups_have_the_limits_of_single_questions() -> None:
     rng = np.random.default_rng(1)
     people = pa.table({"x": rng.integers(0, 16, 400), "y": rng.integers(0, 4, 400)})
     mechanism = sc.Grid(["x", "y"], epsilon=0.2, neighbours="add_remove")
-    release = sc.publish(people, schema, mechanism, seed=3)
+    release = sc.publish(people, schema, mechanism, options=sc.PublishOptions(seed=3))
     for what in ("COUNT(*)", "SUM(x - 7)", "AVG(x)"):
         groups = release.answer(f"SELECT y, {what} FROM t WHERE x < 11 GROUP BY y")
         assert len(groups) == 4
@@ -123,7 +125,9 @@ def test_groups_have_the_limits_of_single_questions() -> None:
 def test_bounds_and_intervals_are_nested() -> None:
     values = _tables()["edges"]
     mechanism = sc.Dawa(["x"], epsilon=0.5, neighbours="add_remove")
-    release = sc.publish(pa.table({"x": values}), SCHEMA, mechanism, seed=2)
+    release = sc.publish(
+        pa.table({"x": values}), SCHEMA, mechanism, options=sc.PublishOptions(seed=2)
+    )
     found = release.answer("SELECT COUNT(*) FROM t WHERE x BETWEEN 33 AND 50")
     low, high = found.bounds
     start, end = found.interval()
@@ -158,7 +162,9 @@ def test_an_average_is_inverted() -> None:
 def test_tables_have_a_column_for_the_noise_alone_where_leaves_are_cut() -> None:
     values = _tables()["edges"]
     mechanism = sc.Dawa(["x"], epsilon=0.5, neighbours="add_remove")
-    release = sc.publish(pa.table({"x": values}), SCHEMA, mechanism, seed=2)
+    release = sc.publish(
+        pa.table({"x": values}), SCHEMA, mechanism, options=sc.PublishOptions(seed=2)
+    )
     groups = release.answer("SELECT x, COUNT(*) FROM t GROUP BY x")
     assert groups.header(0.95)[-1] == "noise alone"
     assert "noise alone" in repr(groups)

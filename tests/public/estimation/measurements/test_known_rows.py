@@ -50,7 +50,7 @@ READERS: dict[str, Any] = {
     "privtree": (sc.PrivTree, {}),
     "mosaic": (sc.Mosaic, {}),
     "grid": (sc.Grid, {}),
-    "kdtree": (sc.Kdtree, {}),
+    "kdtree": (sc.KdTree, {}),
     "workload": (
         sc.Workload,
         {"queries": ["SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex"]},
@@ -67,7 +67,7 @@ def made(name: str, *, epsilon: float = 1.0, **given: Any) -> Any:
 
 @cache
 def published(name: str, seed: int = 5, **given: Any) -> sc.Release:
-    return sc.publish(TABLE, DOMAIN, made(name, **given), seed=seed)
+    return sc.publish(TABLE, DOMAIN, made(name, **given), options=sc.PublishOptions(seed=seed))
 
 
 class Engine:
@@ -278,7 +278,7 @@ def test_many_boxes_without_a_measured_root_are_read_alike() -> None:
     rng = np.random.default_rng(1)
     rows = pa.table({"x": rng.integers(0, 200, 20_000)})
     grid = sc.Grid(["x"], epsilon=10, neighbours="replace")
-    release = sc.publish(rows, domain, grid, seed=2)
+    release = sc.publish(rows, domain, grid, options=sc.PublishOptions(seed=2))
     found = reader_kind("regions")(
         release.evidence, domain, Engine(pq.read_table(release.folder / release.evidence.files[0]))
     )
@@ -342,7 +342,9 @@ def test_rows_are_published_only_where_no_replacement_changes_them(
             assert published(name).evidence.rows == 60
             assert published(name, contribution=2).evidence.rows is None
             assert published(name, neighbours="add_remove").evidence.rows is None
-            dropped = sc.publish(TABLE, DOMAIN, made(name), seed=1, outside="drop")
+            dropped = sc.publish(
+                TABLE, DOMAIN, made(name), options=sc.PublishOptions(seed=1, outside="drop")
+            )
             assert dropped.evidence.rows is None
             assert "rows" not in dropped.evidence.to_dict()
 
@@ -351,7 +353,7 @@ def test_people_named_by_a_column_and_parts_of_a_table_hide_the_number_of_rows()
     named = sc.Schema([sc.Attribute("id", "identifier"), *DOMAIN])
     table = TABLE.append_column("id", pa.array([str(i // 2) for i in range(60)]))
     one = sc.Histogram(["age"], epsilon=1, neighbours="replace", person="id")
-    assert sc.publish(table, named, one, seed=1).evidence.rows is None
+    assert sc.publish(table, named, one, options=sc.PublishOptions(seed=1)).evidence.rows is None
     part = Rows(PartOfSource(open_source(TABLE), DOMAIN["sex"], "f"), DOMAIN)
     assert RowCounter(part).selects
 

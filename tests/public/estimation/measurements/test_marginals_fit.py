@@ -19,7 +19,7 @@ ROWS = 3000
 def release() -> sc.Release:
     domain = schema(ages=30, health=6)
     mechanism = sc.Marginals(domain.names, ways=2, epsilon=1, delta=1e-6, neighbours="add_remove")
-    return sc.publish(people(ROWS, domain), domain, mechanism, seed=1)
+    return sc.publish(people(ROWS, domain), domain, mechanism, options=sc.PublishOptions(seed=1))
 
 
 def test_projection_is_the_nearest_with_its_total() -> None:
@@ -60,7 +60,7 @@ def test_whole_numbers_keep_runs() -> None:
 
 def _counts(release: sc.Release, names: list[str], **how: bool) -> np.ndarray:
     shape = [release.schema[name].size for name in names]
-    return release.marginal(names, **how)["count"].to_numpy().reshape(shape)
+    return release.marginals.marginal(names, **how)["count"].to_numpy().reshape(shape)
 
 
 def test_tables_agree_with_each_other(release: sc.Release) -> None:
@@ -81,7 +81,7 @@ def test_a_table_of_three_follows_from_those_of_two(release: sc.Release) -> None
     pair = _counts(release, ["age", "job"], nonnegative=True)
     assert np.abs(table.sum(axis=1) - pair).sum() < 1
     with pytest.raises(sc.QueryError, match="ties age, sex, job together"):
-        release.marginal(["age", "sex", "job"])
+        release.marginals.marginal(["age", "sex", "job"])
 
 
 def test_fitted_tables_are_nearer(release: sc.Release) -> None:
@@ -104,7 +104,7 @@ def test_fitted_tables_are_nearer(release: sc.Release) -> None:
 
 def test_whole_tables_have_the_total(release: sc.Release) -> None:
     total = round(float(_counts(release, [], nonnegative=True).sum()))
-    table = release.marginal(["job", "age"], nonnegative=True, integers=True)
+    table = release.marginals.marginal(["job", "age"], nonnegative=True, integers=True)
     assert table.column_names == ["job", "age", "count"]
     assert sum(table["count"].to_pylist()) == total
     assert all(isinstance(count, int) and count >= 0 for count in table["count"].to_pylist())
@@ -113,19 +113,19 @@ def test_whole_tables_have_the_total(release: sc.Release) -> None:
 
 def test_estimates_are_those_of_questions(release: sc.Release) -> None:
     answers = release.answer("SELECT sex, job, COUNT(*) FROM t GROUP BY sex, job")
-    table = release.marginal(["sex", "job"]).to_pylist()
+    table = release.marginals.marginal(["sex", "job"]).to_pylist()
     assert [row["count"] for row in table] == pytest.approx([e.value for _, e in answers])
 
 
 def test_refusals(release: sc.Release) -> None:
     with pytest.raises(sc.QueryError, match="no column 'height'"):
-        release.marginal(["height"])
+        release.marginals.marginal(["height"])
     with pytest.raises(sc.QueryError, match="there twice"):
-        release.marginal(["age", "age"])
+        release.marginals.marginal(["age", "age"])
     cells = sc.Histogram(["age"], epsilon=1, neighbours="replace")
-    other = sc.publish(people(9, schema()), schema(), cells, seed=1)
-    with pytest.raises(sc.QueryError, match="Only a release by marginals"):
-        other.marginal(["age"])
+    other = sc.publish(people(9, schema()), schema(), cells, options=sc.PublishOptions(seed=1))
+    with pytest.raises(sc.ParameterError, match="by marginals, fourier or datacube has"):
+        other.marginals.marginal(["age"])
 
 
 def test_of_an_empty_table_nothing_is_made_up() -> None:
@@ -134,7 +134,9 @@ def test_of_an_empty_table_nothing_is_made_up() -> None:
     mechanism = sc.Marginals(domain.names, ways=2, epsilon=1, neighbours="add_remove")
     totals = []
     for seed in range(12):
-        release = sc.publish(people(0, domain), domain, mechanism, seed=seed)
+        release = sc.publish(
+            people(0, domain), domain, mechanism, options=sc.PublishOptions(seed=seed)
+        )
         total = float(_counts(release, []).sum())
         fitted = _counts(release, ["age", "job"], nonnegative=True)
         assert fitted.sum() == pytest.approx(max(total, 0.0), abs=1e-6)

@@ -158,7 +158,7 @@ def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.Monke
     assert [query for some in portions for query in some] == asked
     assert list(tables.portions(domain, [])) == []
     table = people(300, domain, seed=4)
-    release = sc.publish(table, domain, sc.Uniform(epsilon=1), seed=4)
+    release = sc.publish(table, domain, sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=4))
     answers = [answer.value for answer in release.answer_many(texts)]
     assert answers == [release.answer(text).value for text in texts]
     truth = TrueTable.read(table, domain)
@@ -168,8 +168,8 @@ def test_questions_come_in_portions_that_fit_in_memory(monkeypatch: pytest.Monke
 
 
 METHODS = {
-    "uniform, each": (sc.Uniform(epsilon=1, several="each"), 4),
-    "uniform, compound": (sc.Uniform(epsilon=1, several="compound"), 4),
+    "uniform, each": (sc.Uniform(epsilon=1, joint=False), 4),
+    "uniform, compound": (sc.Uniform(epsilon=1, joint=True), 4),
     "subset": (sc.Subset(epsilon=1), 0),
     "aroma": (sc.Aroma(k=7), 0),
     "aroma, listed": (sc.Aroma(k=2), 0),
@@ -187,7 +187,9 @@ def test_a_workload_has_the_answers_of_its_questions(name: str) -> None:
     """
     method, health = METHODS[name]
     domain = schema(jobs=[f"job {number}" for number in range(12)], health=health)
-    release = sc.publish(people(600, domain, seed=8), domain, method, seed=8)
+    release = sc.publish(
+        people(600, domain, seed=8), domain, method, options=sc.PublishOptions(seed=8)
+    )
     chance = random.Random(8)
     questions = [f"SELECT COUNT(*) FROM t WHERE {_condition(domain, chance)}" for _ in range(20)]
     questions += ["SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE 1 = 0 AND age = 3"]
@@ -246,7 +248,7 @@ def test_groups_of_many_are_those_of_one(
 ) -> None:
     """Counts with GROUP BY from tables, against those that the engine counts one by one."""
     table, domain = _grouped_people()
-    release = sc.publish(table, domain, method, seed=3)
+    release = sc.publish(table, domain, method, options=sc.PublishOptions(seed=3))
     alone = [release.answer(text) for text in GROUPED]
 
     def nothing(*_: object) -> None:

@@ -59,14 +59,14 @@ def _copies(rows: int) -> tuple[sc.Schema, pa.Table, pa.Table]:
 @pytest.fixture(scope="module")
 def uniform() -> tuple[sc.Release, pa.Table]:
     domain, one, many = _copies(300)
-    return sc.publish(many, domain, sc.Uniform(epsilon=2), seed=11), one
+    return sc.publish(many, domain, sc.Uniform(epsilon=2), options=sc.PublishOptions(seed=11)), one
 
 
 @pytest.fixture(scope="module")
 def histogram() -> tuple[sc.Release, pa.Table]:
     domain, one, many = _copies(300)
     mechanism = sc.Histogram(["copy", "age", "sex", "job"], epsilon=1, neighbours="replace")
-    return sc.publish(many, domain, mechanism, seed=12), one
+    return sc.publish(many, domain, mechanism, options=sc.PublishOptions(seed=12)), one
 
 
 def _truth(name: str, one: pa.Table) -> float:

@@ -109,7 +109,12 @@ def test_sums_of_a_perturbed_value() -> None:
     attribute = sc.Attribute("copy", "quasi", sc.IntegerRange(0, COPIES - 1))
     many = pa.concat_tables([one] * COPIES)
     many = many.append_column("copy", pa.array(np.repeat(np.arange(COPIES), 150)))
-    release = sc.publish(many, sc.Schema([attribute, *domain]), sc.Uniform(epsilon=2), seed=2)
+    release = sc.publish(
+        many,
+        sc.Schema([attribute, *domain]),
+        sc.Uniform(epsilon=2),
+        options=sc.PublishOptions(seed=2),
+    )
     truth = records_release(domain, one, ()).answer("SELECT SUM(length(job)) FROM t").value
     answer = release.answer("SELECT copy, SUM(length(job)) FROM t GROUP BY copy")
     estimates = [estimate for _, estimate in answer]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,8 +43,10 @@ from scumble.private.mechanism import Layout, Publisher
 from scumble.private.mechanism_metadata import SECRET_VALUES, Claim, ComparisonPreset
 from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
 from scumble.private.perturbation.multisets import multiset_channels
+from scumble.private.publish_options import DEFAULTS, PublishOptions
 
 if TYPE_CHECKING:
+    from scumble.private.ledger.ledger import Ledger
     from scumble.private.owner import OwnedRelease
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
@@ -171,7 +173,7 @@ class Aroma(Publisher):
     Give `k`, or `epsilon` with `f` for the least k that meets the paper's condition for one count
     (`k_for`). The `pool` is "uniform", a list of weights in the order of the domain, or a table of
     weights by value: a public prior, which must not come from the private table. Several sensitive
-    attributes are one compound value, or with `several="each"` each has k values of its own, and
+    attributes are one compound value, or with `joint=False` each has k values of its own, and
     the `pool` may be a table with a pool for each by name. `closeness` N, in the unit of the
     weights, draws again while some value is in a multiset more often than k times its weight over
     N. `identifier` names a column whose values tell records apart; the release can then be updated
@@ -189,7 +191,7 @@ class Aroma(Publisher):
         closeness: draw again until the values of a row are as close to the pool as n = this number
             of members of it are.
         identifier: identifier of a record, for updates; needs `book`.
-        several: k values of several sensitive columns as one value (compound, the default), or of
+        joint: k values of several sensitive columns as one value (the default), or of
             each.
 
     Promises: an (ε, δ)-LDP profile of the sensitive values of a row, p-exposure and, with
@@ -197,7 +199,7 @@ class Aroma(Publisher):
         true value, W the multinomial law of k draws cut at the caps and E_x its mean count of x;
         δ(ε) and the best guess are finite sums of that, computed exactly and rounded up. The true
         value is always shown, so that a value not shown is excluded for certain: the view is not
-        ε-DP for any ε. With `several="each"` the same is stated for each attribute, and for all
+        ε-DP for any ε. With `joint=False` the same is stated for each attribute, and for all
         together: multisets are independent, so that their losses ln P(c|x) − ln P(c|y) add up, on
         a grid and rounded so that no δ is smaller, and the successes of guesses multiply.
     Estimate: w = c_A − (k−1)P(A) for a row whose multiset has c_A members in A, or with `closeness`
@@ -208,7 +210,7 @@ class Aroma(Publisher):
         instead, with shares learned from other rows: unbiased, with a known variance. Of 20,000
         rows and 11 values, one of which has 82 %, the standard error is 1.00 to 1.05 times the
         least that any unbiased weights of the same multisets have (k = 5, 10, 20), and 1.00 for
-        equal shares; without it 2.1, 1.8, 1.5. With `several="each"` a row has the weight
+        equal shares; without it 2.1, 1.8, 1.5. With `joint=False` a row has the weight
         Σ W[u, v] a_u b_v for multisets that have u and v a_u and b_v times, unbiased with a known
         variance for any condition on several attributes; rows are not read by posterior
         probabilities.
@@ -219,7 +221,7 @@ class Aroma(Publisher):
         which has no systematic error. A record that comes back with another value gets an
         independent multiset: draws shared by two multisets would show which member changed. Levels
         go without `closeness`, since drawing again until all views comply would change the law of
-        each. The paper has one sensitive attribute; `several="each"` goes without `closeness` and
+        each. The paper has one sensitive attribute; `joint=False` goes without `closeness` and
         `identifier`.
     """
 
@@ -235,7 +237,7 @@ class Aroma(Publisher):
         pool: str | Sequence[float] | Mapping[Any, float] = UNIFORM,
         closeness: float | None = None,
         identifier: str | None = None,
-        several: Literal["each", "compound"] = "compound",
+        joint: bool = True,
     ) -> None:
         given = {"k": k, "epsilon": epsilon, "f": f}
         self._given = parameters.one_of("Aroma", given, "k", "epsilon with f")
@@ -248,28 +250,28 @@ class Aroma(Publisher):
             if self.k > LARGEST_K:
                 allowed = f"such that k is at most {LARGEST_K}; ask for more, or for a larger f"
                 raise ParameterError.of("Aroma", "epsilon", allowed, epsilon)
-        if several not in ("each", "compound"):
-            raise ParameterError.of("Aroma", "several", "'each' or 'compound'", several)
-        if several == "each" and (closeness is not None or identifier is not None):
+        if not parameters.flag("Aroma", "joint", joint) and (
+            closeness is not None or identifier is not None
+        ):
             raise ParameterError(
-                f"Aroma with {setting('several', 'each')} goes without {named('closeness')}, which "
+                f"Aroma with {setting('joint', False)} goes without {named('closeness')}, which "
                 f"is in the unit of one pool, and without {named('identifier')}: a record that "
                 "comes back would have to keep one of its multisets and change another."
             )
-        self._pool = OwnPools(pool) if several == "each" else WrittenPool(pool)
+        self._pool = WrittenPool(pool) if joint else OwnPools(pool)
         self._closeness = (
             None if closeness is None else read_positive("Aroma", "closeness", closeness)
         )
         if identifier is not None and not isinstance(identifier, str):
             raise ParameterError.of("Aroma", "identifier", "the name of a column", identifier)
         self._written = {"closeness": closeness, "identifier": identifier}
-        self._identifier, self._several = identifier, several
+        self._identifier, self._joint = identifier, joint
 
     @property
     def parameters(self) -> dict[str, Any]:
         written = {name: value for name, value in self._written.items() if value is not None}
-        several = {"several": self._several} if self._several == "each" else {}
-        plain = parameters.plain({**self._given, **written, **several})
+        apart = {} if self._joint else {"joint": False}
+        plain = parameters.plain({**self._given, **written, **apart})
         return {**plain, "pool": self._pool.given}
 
     @property
@@ -320,7 +322,7 @@ class Aroma(Publisher):
     def _list_parts(self, schema: Schema) -> list[tuple[str, ...]]:
         """Return the attributes of each multiset of a row."""
         names = tuple(attribute.name for attribute in schema.sensitive)
-        return [(name,) for name in names] if self._several == "each" else [names]
+        return [names] if self._joint else [(name,) for name in names]
 
     def _find_weights(self, schema: Schema) -> list[list[Fraction]]:
         """Return the weights of the pool of each multiset of a row."""
@@ -416,16 +418,22 @@ class Aroma(Publisher):
         return write(self.laws(rows.schema), rows, self._identifier, noise, folder)
 
     def publish_levels(
-        self, source: Any, schema: Schema | str | Path, *, levels: Sequence[int], **options: Any
+        self,
+        source: Any,
+        schema: Schema | str | Path,
+        *,
+        levels: Sequence[int],
+        options: PublishOptions = DEFAULTS,
+        ledger: Ledger | str | Path | None = None,
     ) -> list[OwnedRelease]:
         """Publish one nested view for each k of `levels`, and return the releases, smallest k
         first.
 
         Every multiset lies inside that of the next larger k, so that readers who put their views
         together know no more than the smallest k among them tells. The largest level must be `k` of
-        this mechanism. `options` are the keyword parameters of `publish`.
+        this mechanism. The other parameters are those of `publish`.
         """
-        from scumble.private.publish import PublishOptions, publish_views
+        from scumble.private.publish import publish_views
 
         views = self._make_views(levels)
 
@@ -435,7 +443,7 @@ class Aroma(Publisher):
             laws = {level: view.laws(rows.schema) for level, view in views.items()}
             return write_levels(laws, rows, noise, folders)
 
-        return publish_views(source, schema, views, perturb, PublishOptions(**options))
+        return publish_views(source, schema, views, perturb, options, ledger)
 
     def _make_views(self, levels: Sequence[int]) -> dict[int, Aroma]:
         """Return the mechanism of each level, smallest k first."""
@@ -458,7 +466,7 @@ class Aroma(Publisher):
                 f"{named('identifier')}: views that are drawn again together would not follow "
                 "the law of any of them, and a private record keeps one multiset."
             )
-        common: dict[str, Any] = {"pool": self._pool.given, "several": self._several}
+        common: dict[str, Any] = {"pool": self._pool.given, "joint": self._joint}
         return {level: Aroma(k=level, **common) for level in known}
 
     def insert(

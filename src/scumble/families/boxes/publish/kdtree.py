@@ -1,4 +1,4 @@
-"""Kdtree: boxes cut near the medians of their rows, then halved; with noisy counts of all."""
+"""KdTree: boxes cut near the medians of their rows, then halved; with noisy counts of all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOR_CUTS = Fraction(3, 10)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Kdtree(RegionSummary):
+class KdTree(RegionSummary):
     """Publishes noisy counts of boxes that hold about equally many rows: cut near the median of
     every attribute in turn, further down halved. It follows the data where they lie densely.
 
@@ -80,7 +80,7 @@ class Kdtree(RegionSummary):
         self.cuts = self._optional("cuts", self.cuts, least=0, most=self.height or 64)
         self.prune = self._optional("prune", self.prune, least=1)
         if self.split not in SPLITS:
-            raise ParameterError.of("Kdtree", "split", "'median' or 'noisy_mean'", self.split)
+            raise ParameterError.of("KdTree", "split", "'median' or 'noisy_mean'", self.split)
 
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """Return the measured tree."""

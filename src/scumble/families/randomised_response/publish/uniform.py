@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model import parameters
-from scumble.model.errors import ParameterError, SchemaError, setting
+from scumble.model.errors import SchemaError, setting
 from scumble.model.evidence.channels import UniformChannel
 from scumble.model.evidence.evidence import Records
 from scumble.model.privacy.guarantee import Guarantee, gamma_for_epsilon, gamma_for_rho, gamma_root
@@ -38,7 +38,7 @@ class Uniform(Publisher):
     published as they are.
 
     Give exactly one of `epsilon`, `gamma`, `keep` (the p itself) or `rho1` with `rho2`. With
-    several sensitive attributes `several="each"` perturbs each by itself and `several="compound"`
+    several sensitive attributes `joint=False` perturbs each by itself and `joint=True`
     all as one value of their product domain. Either way `epsilon`, `gamma` and (`rho1`, `rho2`)
     speak of *all* sensitive values of a row together: perturbed each by itself, k attributes get
     the k-th root of γ each.
@@ -49,7 +49,7 @@ class Uniform(Publisher):
         keep: probability to keep what is true.
         rho1: a prior of at most this ...
         rho2: ... ends at most here; goes with `rho1`.
-        several: perturb several sensitive columns as one value (compound), or each (the default).
+        joint: perturb several sensitive columns as one value, or each (the default).
 
     Promises: ε-LDP of the sensitive values of a row, ε = ln γ, γ = 1 + p·m/(1−p): no two sensitive
         values explain what is published with probabilities more than a factor γ apart. Proof: a
@@ -81,19 +81,17 @@ class Uniform(Publisher):
         keep: float | None = None,
         rho1: float | None = None,
         rho2: float | None = None,
-        several: Literal["each", "compound"] = "each",
+        joint: bool = False,
     ) -> None:
         given = {"epsilon": epsilon, "gamma": gamma, "keep": keep, "rho1": rho1, "rho2": rho2}
         choices = ("epsilon", "gamma", "keep", "rho1 with rho2")
         self._given = parameters.one_of("Uniform", given, *choices)
-        if several not in ("each", "compound"):
-            raise ParameterError.of("Uniform", "several", "'each' or 'compound'", several)
-        self._several = several
+        self._joint = parameters.flag("Uniform", "joint", joint)
         self._numbers = parameters.numbers("Uniform", self._given)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return {**parameters.plain(self._given), "several": self._several}
+        return {**parameters.plain(self._given), "joint": self._joint}
 
     def check(self, schema: Schema) -> None:
         parameters.require_sensitive("Uniform", schema)
@@ -102,14 +100,14 @@ class Uniform(Publisher):
         for channel in self.channels(schema):
             if schema.size(channel.attributes) >= 1 << 64:
                 raise SchemaError(
-                    "The compound of the sensitive attributes has 2^64 values or more; "
-                    f"use {setting('several', 'each')}, or fewer sensitive attributes."
+                    "The joint value of the sensitive attributes has 2^64 values or more; "
+                    f"use {setting('joint', False)}, or fewer sensitive attributes."
                 )
 
     def channels(self, schema: Schema) -> tuple[UniformChannel, ...]:
         """The channels of all sensitive attributes: one, or one each."""
         names = tuple(attribute.name for attribute in schema.sensitive)
-        parts = [names] if self._several == "compound" else [(name,) for name in names]
+        parts = [names] if self._joint else [(name,) for name in names]
         return tuple(
             UniformChannel(part, self._keep(schema.size(part), len(parts))) for part in parts
         )

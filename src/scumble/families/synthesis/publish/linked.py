@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,7 +47,7 @@ from scumble.public.release import Release
 from scumble.public.synthesis.linked import LinkedRelease, number_of
 
 if TYPE_CHECKING:
-    from scumble.private.publish import PublishOptions
+    from scumble.private.publish_options import PublishOptions, Table
 
 Integers = npt.NDArray[np.int64]
 
@@ -58,16 +59,15 @@ _CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
 
 
 def publish_linked(
-    sources: Mapping[str, Any],
+    sources: Mapping[str, Table],
     schemas: Any,
     mechanism: Mechanism,
     options: PublishOptions,
+    to_charge: Ledger | str | Path | None,
     publish: Callable[..., Any],
     *,
-    keys: Mapping[str, str] | None,
+    keys: Mapping[str, str],
     children: Mapping[str, Sequence[str]] | None = None,
-    named: Mapping[str, str] | None = None,
-    queries: Mapping[str, str] | None = None,
 ) -> LinkedRelease:
     """Publish a table of people and other tables about them, under one promise.
 
@@ -76,20 +76,24 @@ def publish_linked(
     of one person in each other table, unless their schemas state it. `children` names the columns
     of each other table; those that only the table of people has are the person's, so that rows
     depend on them. Without it, all columns are named. `keys` names the identifier of people in each
-    table. Rows of a key that no person has are left out. `named` and `queries` say what is read of
-    a source that is a database or a file of several tables. `publish` publishes one table.
+    table. Rows of a key that no person has are left out. `publish` publishes one table.
     """
     if not isinstance(mechanism, Synthesis):
-        raise ParameterError.of("publish", "mechanism", "a Synthesis for several tables", mechanism)
+        raise ParameterError.of(
+            "publish_linked", "mechanism", "a Synthesis for several tables", mechanism
+        )
     known = {
         name: given_schema if isinstance(given_schema, Schema) else Schema.load(given_schema)
-        for name, given_schema in _require_entries("schema", schemas, sources).items()
+        for name, given_schema in _require_entries("schemas", schemas, sources).items()
     }
     keys = _require_entries("keys", keys, sources)
     children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
     mechanism = _limit_rows(mechanism, {name: known[name] for name in children}, keys)
-    opened = _open_sources(sources, named, queries)
+    opened = {
+        name: open_source(each.source, table=each.table, query=each.query)
+        for name, each in sources.items()
+    }
     parts = _make_plans(mechanism, next(iter(sources)), known, children, keys)
     for plan, schema in parts.values():
         plan.check(schema)
@@ -98,7 +102,7 @@ def publish_linked(
         name: tuple(column for column in columns if column not in known[name])
         for name, columns in children.items()
     }
-    ledger = None if options.ledger is None else open_ledger(options.ledger)
+    ledger = None if to_charge is None else open_ledger(to_charge)
     shown = {name: schema for name, (_, schema) in parts.items()}
     tables = dict[str, pa.Table]()
     with _charge_ledger(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
@@ -135,11 +139,9 @@ def _publish_table(
         table,
         schema,
         plan,
-        outside=options.outside,
-        reveal=options.reveal,
-        seed=options.seed,
-        jobs=options.jobs,
-        progress=options.progress or (lambda rows: tell(rows, table.num_rows)),
+        options=replace(
+            options, progress=options.progress or (lambda rows: tell(rows, table.num_rows))
+        ),
     )
     release.remarks = tuple(dict.fromkeys((*remarks, *release.remarks)))
     return release
@@ -149,21 +151,8 @@ def _require_entries(what: str, given: Any, sources: Mapping[str, Any]) -> Mappi
     """Return a parameter that has an entry for each table, or refuse it."""
     if not isinstance(given, Mapping) or set(given) != set(sources):
         allowed = f"a dict with an entry for each table: {', '.join(sources)}"
-        raise ParameterError.of("publish", what, allowed, given)
+        raise ParameterError.of("publish_linked", what, allowed, given)
     return given
-
-
-def _open_sources(sources: Mapping[str, Any], tables: Any, queries: Any) -> dict[str, Source]:
-    """Return the sources, opened; `tables` and `queries` are for some of them."""
-    for name, given in (("table", tables), ("query", queries)):
-        if given is not None and not (isinstance(given, Mapping) and set(given) <= set(sources)):
-            allowed = f"a dict by the names of tables: {', '.join(sources)}"
-            raise ParameterError.of("publish", name, allowed, given)
-    tables, queries = tables or {}, queries or {}
-    return {
-        name: open_source(source, table=tables.get(name), query=queries.get(name))
-        for name, source in sources.items()
-    }
 
 
 def _charge_ledger(
@@ -204,9 +193,9 @@ def _check(
     keys: Mapping[str, str],
 ) -> None:
     """Refuse what does not fit together, before anything is read."""
-    owner, names = "publish", list(sources)
+    owner, names = "publish_linked", list(sources)
     if len(names) < 2:
-        raise ParameterError.of(owner, "source", "two tables or more, the people first", names)
+        raise ParameterError.of(owner, "sources", "two tables or more, the people first", names)
     if list(children) != names[1:]:
         allowed = "the columns of every table but the first, in the order of the sources"
         raise ParameterError.of(owner, "children", allowed, list(children))
@@ -256,7 +245,7 @@ def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism:
     """Refuse columns that neither the table `name` nor the published table of people has."""
     if not any(column in schema for column in columns) or len(set(columns)) < len(columns):
         allowed = f"different columns, at least one of them of '{name}'"
-        raise ParameterError.of("publish", "children", allowed, list(columns))
+        raise ParameterError.of("publish_linked", "children", allowed, list(columns))
     for column in columns:
         if column not in schema and column not in mechanism.names:
             raise SchemaError(

@@ -60,7 +60,7 @@ _LEVEL_Z = 1.96  # standard errors that noise stays within, nineteen times in tw
 @dataclass(kw_only=True, eq=False, repr=False)
 class Synthesis(AttributeSummary):
     """Publishes noisy tables of single attributes and of those pairs that depend on each other,
-    found privately, from which synthetic rows are drawn: `release.rows(n)`.
+    found privately, from which synthetic rows are drawn: `release.synthetic.rows(n)`.
 
     First come counts of every attribute, then a tree of pairs that ties all attributes together,
     then `extra` more sets that the rows drawn so far fit worst. Without `workload` these are pairs;

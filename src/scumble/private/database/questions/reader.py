@@ -19,6 +19,7 @@ from scumble.private.database.plan import Piece
 from scumble.private.database.questions.amounts import Evaluated
 from scumble.private.database.questions.compiler import FEW_BOXES, Compiler
 from scumble.private.database.questions.question import MOST_BOXES, Question
+from scumble.private.database.results import Cost, CostPart
 from scumble.private.database.session import Outcome
 from scumble.private.database.space import Space
 from scumble.public.estimate import Estimate, Estimates, Exact
@@ -226,28 +227,26 @@ def _closed() -> LedgerError:
     return LedgerError("This database was closed. Open it again.")
 
 
-def forecast(parts: Mapping[str, Sequence[DatabaseEstimate]], outcome: Outcome) -> dict[str, Any]:
+def forecast(parts: Mapping[str, Sequence[DatabaseEstimate]], outcome: Outcome) -> Cost:
     """Return what a question costs, given the estimates of its parts for made-up numbers."""
     found = [each for part in parts.values() for each in part]
-    answer = {
-        "status": outcome.status,
-        "new numbers": outcome.new,
-        "stderr": max((each.stderr for each in found), default=0.0),
-        "distance": max((each.distance for each in found), default=0.0),
-        "answered": found[0].answered if len(found) == 1 else "",
-    }
-    if "" in parts:
-        return answer
-    return {**answer, "parts": {name: _part(part) for name, part in parts.items()}}
+    return Cost(
+        outcome.status,
+        outcome.new,
+        stderr=max((each.stderr for each in found), default=0.0),
+        distance=max((each.distance for each in found), default=0.0),
+        answered=found[0].answered if len(found) == 1 else "",
+        parts={} if "" in parts else {name: _part(part) for name, part in parts.items()},
+    )
 
 
-def _part(estimates: Sequence[DatabaseEstimate]) -> dict[str, Any]:
+def _part(estimates: Sequence[DatabaseEstimate]) -> CostPart:
     statuses = {each.status for each in estimates}
     order = ("relaxed", "answered", "repeated")
-    return {
-        "status": next((status for status in order if status in statuses), "answered"),
-        "stderr": max((each.stderr for each in estimates), default=0.0),
-    }
+    return CostPart(
+        next((status for status in order if status in statuses), "answered"),
+        max((each.stderr for each in estimates), default=0.0),
+    )
 
 
 # --- a SELECT of several numbers ------------------------------------------------------------------
