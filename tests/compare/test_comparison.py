@@ -274,8 +274,9 @@ def test_sentences() -> None:
     """
     point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, worst=0.25, typical=(604.0, 39.2))
     assert sentence(point) == (
-        "the best guess is right in 20 % of the cases, and about nobody in more than 25 %; a count "
-        "of 600 will be within ±40 nineteen times in twenty."
+        "the best guess is right in 20 % of the cases, and in at most 25 % about anybody; all "
+        "other columns are published unchanged; a count of 600 will be within ±40 nineteen times in "
+        "twenty."
     )
     other = replace(point, posterior=None, beaten_by="subset, ε = 1")
     assert sentence(other).startswith(
@@ -291,7 +292,11 @@ def test_sentences() -> None:
         "Its intervals of 95 % held the truth in 42 % of the cases only."
     )
     loose = replace(point, delta=1e-6, typical=None)
-    assert "25 % (except with probability 0.000001); the answers are off by 50 %" in sentence(loose)
+    assert "(except with probability 0.000001)" in sentence(loose)
+    whole = replace(loose, whole=True)
+    assert "25 % about anybody (except with probability 0.000001); the answers are off by 50 %" in (
+        sentence(whole)
+    )
 
 
 def test_nobody_is_beaten_by_a_worse_worst_case() -> None:

@@ -35,7 +35,8 @@ def results() -> Results:
 def _numbers(results: Results, method: str) -> tuple[Point, float, float, float]:
     """The bound that holds for everybody, the count that is told of, and its error."""
     [point] = [each for each in points(results, "root") if each.method == method]
-    pattern = r"and about nobody in more than ([\d.]+) %; a count of (\d+) will be "
+    pattern = r"and in at most ([\d.]+) % about anybody"
+    pattern += r"(?:; all other columns are published unchanged)?; a count of (\d+) will be "
     pattern += r"within ±(\d+) nineteen times in twenty\."
     found = re.search(pattern, sentence(point))
     assert found, sentence(point)

@@ -162,6 +162,13 @@ def test_a_release_shows_its_promises(release: sc.Release) -> None:
     assert repr(release).startswith("Release by uniform of age, sex, job")
     assert len(repr(release).splitlines()) == 4
     assert "<li>" in release._repr_html_()
+    assert "NOT COVERED" not in release._repr_html_()
+    read = sc.Schema.infer(pa.table({"a": ["x", "y"] * 9}))
+    unsure = sc.publish(
+        pa.table({"a": ["x", "y"] * 9}), read, sc.Histogram(["a"], epsilon=1, neighbours="replace")
+    )
+    assert "NOT COVERED: domains read from the data (a)" in unsure._repr_html_()
+    assert "NOT COVERED: domains read from the data (a)" in repr(unsure)
     assert len(repr(release.guarantees).splitlines()) == 3
 
 

@@ -33,6 +33,8 @@ _OFFSETS = (
     (10, -20, "start"), (-10, -20, "end"), (10, 28, "start"), (-10, 28, "end"),
 )  # fmt: skip
 
+_FEW_TICKS = 2  # are too few to read a number off an axis
+
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 
@@ -91,11 +93,15 @@ class _LogAxis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return round numbers on the axis: 1, 2 and 5 times powers of 10; few of them."""
+        """Return round numbers on the axis: powers of 10, or multiples of them if these are few."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        steps = (1, 2, 5) if last - first <= 3 else (1,)
-        numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-        return [each for each in numbers if self.low <= each <= self.high]
+        found: list[float] = []
+        for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+            numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+            found = [each for each in numbers if self.low <= each <= self.high]
+            if len(found) > _FEW_TICKS:
+                break
+        return found
 
 
 def assign_colours(methods: Sequence[str]) -> dict[str, str]:

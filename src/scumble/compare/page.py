@@ -145,7 +145,7 @@ def _setup(results: Results, found: Sequence[Point]) -> str:
     asked = f"{number(about['questions'], 'question')}, {number(len(results.truth), 'answer')}"
     return (
         f"{about['subject']}: {about['rows']:,} rows, {about['values']} values of "
-        f"{' and '.join(about['sensitive'])} to hide among. Asked were {about['workload']} "
+        f"{' and '.join(about['sensitive'])} to hide among. The questions are {about['workload']} "
         f"({asked}{few}). Each setting was published {times}.{_columns(found)}"
     )
 

@@ -228,7 +228,8 @@ def _learned(point: Point) -> str:
     if point.posterior is not None:
         but = f" (except with probability {at_most(point.delta)})" if point.delta else ""
         bound = 1.0 if point.worst is None else point.worst
-        return f"{guess}, and about nobody in more than {percent_at_most(bound)}{but}"
+        others = "" if point.whole else "; all other columns are published unchanged"
+        return f"{guess}, and in at most {percent_at_most(bound)} about anybody{but}{others}"
     unlucky = ""
     if point.worst is not None:
         unlucky = f", and in {percent_at_most(point.worst)} about the unluckiest person"

@@ -38,9 +38,9 @@ def chosen_note(shown: int, groups: int) -> str:
     if not shown:
         return f"none of {groups} groups is shown: they are chosen by their estimates"
     return (
-        f"{shown} of {groups} groups are shown, chosen by their estimates, which look more extreme "
-        "than they are: each interval is printed at a higher level, so that on average the share "
-        "of them that was asked for holds the truth"
+        f"{shown} of {groups} groups are shown. They were picked by their noisy values, so others "
+        "may belong here in truth, and each interval is printed at a higher level: on average the "
+        "share that was asked for holds the truth"
     )
 
 

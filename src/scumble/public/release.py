@@ -203,13 +203,18 @@ class Release(Asking):
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
         columns = ", ".join(self.evidence.columns)
-        leak = self.schema.from_data
-        warning = f"\n  NOT COVERED: domains read from the data ({', '.join(leak)})" if leak else ""
+        warning = "".join(f"\n  {each}" for each in self._not_covered)
         return f"Release by {self.manifest.mechanism} of {columns}\n{promises}{warning}"
 
     def _repr_html_(self) -> str:
         title = f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}"
-        return html_list(title, map(str, self.guarantees))
+        return html_list(title, [*map(str, self.guarantees), *self._not_covered])
+
+    @property
+    def _not_covered(self) -> tuple[str, ...]:
+        """What no promise covers, in a sentence; empty if the owner declared all domains."""
+        leak = self.schema.from_data
+        return (f"NOT COVERED: domains read from the data ({', '.join(leak)})",) if leak else ()
 
     @cached_property
     def _queryable(self) -> Schema:

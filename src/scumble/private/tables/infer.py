@@ -136,7 +136,8 @@ _FILL_IN = (
     "is not published."
 )
 _PEOPLE = re.compile(  # names of columns that name people
-    r"(?i)^(?:person|patient|customer|client|member|user|subject|student|pupil|employee|citizen)s?"
+    r"(?i)^(?:person|patient|customer|client|member|user|subject|student|pupil|employee|citizen|"
+    r"respondent|participant|proband|resident|inhabitant|worker|household)s?"
     r"(?:[ _-]*(?:id|nr|no|num|number|key|code))?$|(?:^|[^a-z])(?:id|pid|uid|ssn|nr|num)$|"
     r"(?-i:[a-z]I[Dd]$)"
 )
