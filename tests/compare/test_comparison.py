@@ -275,8 +275,8 @@ def test_sentences() -> None:
     point = replace(_point("uniform", 0.2, 0.5), posterior=0.33, worst=0.25, typical=(604.0, 39.2))
     assert sentence(point) == (
         "the best guess is right in 20 % of the cases, and in at most 25 % about anybody; all "
-        "other columns are published unchanged; a count of 600 will be within ±40 nineteen times in "
-        "twenty."
+        "other columns are published unchanged; a count of 600 will be within ±40 nineteen times "
+        "in twenty."
     )
     other = replace(point, posterior=None, beaten_by="subset, ε = 1")
     assert sentence(other).startswith(

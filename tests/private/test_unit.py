@@ -179,3 +179,13 @@ def test_the_shell_asks_for_the_unit(tmp_path: Path) -> None:
     assert "A person may have 3 rows" in " ".join(compared.err.split())
     inferred = run("schema", "infer", tmp_path / "stays.csv", "--identifier", "patient")
     assert 'unit = "person"' in inferred.out
+
+
+def test_respondents_with_several_rows_are_people():
+    """The word of surveys for a person, in whole numbers and without `id` in its name."""
+    numbers = [row // 2 for row in range(400)]
+    table = pa.table({"respondent": numbers, "smokes": ["yes", "no", "no", "no"] * 100})
+    proposed = sc.Schema.infer(table)
+    assert proposed["respondent"].role == "identifier"
+    assert proposed.unit is not None
+    assert proposed.unit.person == "respondent"
