@@ -96,9 +96,9 @@ def test_top(folder) -> None:
     assert len(run("release", "top", str(folder / "baskets"), "-n", "3", "--json").json) == 3
     shown = run("release", "top", str(folder / "baskets"), "--length", "3", "-n", "1")
     assert "['a', 'b', 'c']" in shown.out
-    assert "chosen by their estimates" not in shown.err  # there is one set of three
+    assert "picked by their noisy values" not in shown.err  # there is one set of three
     some = run("release", "top", str(folder / "baskets"), "-n", "1")
-    assert "groups are shown, chosen by their estimates" in some.err
+    assert "groups are shown. They were picked by their noisy values" in some.err
     assert run("release", "top", str(folder / "baskets"), "-n", "0").code == 2
 
 

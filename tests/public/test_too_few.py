@@ -154,3 +154,20 @@ def test_limits_of_binned_averages_have_the_whole_bins() -> None:
                     assert low <= 300 <= 400 <= high, (mechanism, question)
                     withheld += 1
     assert withheld > 20
+
+
+def test_an_average_of_bins_that_no_table_has_is_noted() -> None:
+    """Seeds are fixed: some of the averages lie outside of the bins, and each says so."""
+    schema = sc.Schema((sc.Attribute("cost", "quasi", sc.Bins((0, 10, 50, 1000))),))
+    table = pa.table({"cost": [1.0, 5.0, 20.0, 60.0] * 4})
+    outside = 0
+    for seed in range(60):
+        histogram = sc.Histogram(["cost"], epsilon=0.2, neighbours="replace")
+        options = sc.PublishOptions(seed=seed)
+        answer = sc.publish(table, schema, histogram, options=options).number(
+            "SELECT AVG(cost) FROM t"
+        )
+        noted = any("outside of what is possible, 0 to 1,000" in note for note in answer.notes)
+        assert noted == (not 0 <= answer.value <= 1000)
+        outside += noted
+    assert outside > 3

@@ -82,6 +82,11 @@ class Bounded:
     spread: Callable[[], float] = lambda: math.nan
 
     @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest truth that there can be."""
+        return self.least, self.most
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """L and U in rising order: noise can make the estimated L the larger one."""
         low, high = sorted((self.low.value, self.high.value))

@@ -127,9 +127,19 @@ class CutQuery:
         least, most = (0.0 if count else -math.inf), math.inf
         if count and size is not None:
             most = float(size)
+        if self.query.aggregate == "mean":
+            least, most = self._possible_means()
         for key in dict.fromkeys((*value, *upper, *lower)):
             found, low, high = (some.get(key, _NOTHING) for some in (value, lower, upper))
             yield key, combined(found, low, high, least, most)
+
+    def _possible_means(self) -> tuple[float, float]:
+        """Return the least and the largest average that there can be."""
+        amount = self.amount
+        if amount is None or self.engine.schema.size(amount.least.attributes) > _MOST_CELLS:
+            return -math.inf, math.inf
+        least, most = self.limits[amount.least.sql][0], self.limits[amount.largest.sql][1]
+        return (least, most) if least <= most else (-math.inf, math.inf)
 
     def _value(self) -> Query:
         if self.query.aggregate == "mean" and self.amount is not None:
