@@ -16,6 +16,7 @@ from scumble.model.schema.unit import Unit
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons import limit
 from scumble.private.tables.persons.limit import shares_kept
+from tests.support.hospital import write_hospital
 from tests.support.terminal import child_command, on_terminal, run
 
 UNIT = ["2", "PatientID", "n", "3"]  # one event of a person, of whom three rows count
@@ -164,8 +165,32 @@ def test_values_that_may_be_secret_keep_their_mark(ward, capsys):
     assert "no promise covers" in capsys.readouterr().err
 
 
+def test_one_person_is_asked_again_where_a_person_has_several_rows(ward, capsys):
+    """By default the question comes again; who insists gets the promise about a row."""
+    script = Script("1", None, *UNIT, *ROLES, *REST)
+    ask(script)
+    assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 3)
+    sentence = (
+        "'PatientID' has the same value in several rows: a person seems to have several. If so, "
+        "the promise would be about one row, not about a person."
+    )
+    assert capsys.readouterr().err.count(sentence) == 1
+    Path("stays.toml").unlink()
+    ask(Script("1", "y", *ROLES, "1", "2", "rows"))
+    assert sc.Schema.load("stays.toml").unit == Unit()
+
+
+def test_a_column_may_be_withheld_after_its_type_was_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_hospital(tmp_path / "stays.csv")
+    hidden = "PatientID; Station Nr; Bemerkung"
+    ask(Script(*UNIT, None, None, "Diagnose", hidden, "y", *REST))
+    assert "Station Nr" not in sc.open("stays-release").evidence.columns
+    assert sc.Schema.load("stays.toml")["Station Nr"].role == "identifier"
+
+
 def test_live_questions_get_a_database(ward, capsys):
-    ask(Script("1", *ROLES, "4", "2", "asked"))
+    ask(Script("1", "y", *ROLES, "4", "2", "asked"))
     shown = capsys.readouterr()
     assert "Created the database asked." in shown.out
     with sc.Database.open("asked", source="stays.csv") as database:

@@ -33,6 +33,7 @@ Ask = Callable[[str, str], str]  # a prompt and its default, and what was answer
 
 _BOUNDS = (1, 2, 5, 10)  # on the rows of a person, of which the shares that they keep are shown
 _USUAL_BOUND = "5"
+_QUOTED_OR_SEMICOLON = re.compile(r'("[^"]*")|;')
 _SHOWN_VALUES = 6  # of a column
 _ROLES = {
     "sensitive": "secret",
@@ -237,8 +238,9 @@ def _ask_unit(schema: Schema, source: Any, questions: Questions) -> Schema:
         "row": "one person: nobody has two rows",
         "person": "one event of a person, such as a visit: somebody may have several rows",
     }
-    if questions.choose(kinds, "row" if proposed is None else "person") == "row":
-        return schema.with_unit()
+    while questions.choose(kinds, "row" if proposed is None else "person") == "row":
+        if proposed is None or _agrees_to_one_row(proposed, questions):
+            return schema.with_unit()
     names = [each.name for each in schema.identifiers]
     column = questions.read(
         "Which column names the person",
@@ -263,6 +265,15 @@ def _ask_unit(schema: Schema, source: Any, questions: Questions) -> Schema:
     return schema.with_roles(identifier=[column]).with_unit(column, most)
 
 
+def _agrees_to_one_row(column: str, questions: Questions) -> bool:
+    """Warn that a column that names people repeats; return whether the owner is sure."""
+    console.say(
+        f"'{column}' has the same value in several rows: a person seems to have several. If so, "
+        "the promise would be about one row, not about a person."
+    )
+    return questions.agree("Is every row another person nevertheless")
+
+
 def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
     """Return the schema with the roles of the columns, and with values that the owner has read."""
     from scumble.cli.schema import ask_for_types
@@ -275,7 +286,7 @@ def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
         console.say(f"  {attribute.name}: {_described(attribute)}")
 
     def names(answer: str) -> list[str]:
-        chosen = [] if answer.lower() == "none" else options.columns([answer])
+        chosen = [] if answer.lower() == "none" else _listed(answer)
         return [_one_of(name, schema.names) for name in chosen]
 
     unpublished = [each.name for each in schema if each.role == "identifier"]
@@ -285,6 +296,7 @@ def _ask_roles(given: Guided, schema: Schema, questions: Questions) -> Schema:
     person = None if schema.unit is None else schema.unit.person
     if person is not None and person not in hidden:
         hidden = [*hidden, person]
+    types = {name: kind for name, kind in types.items() if name not in hidden}
     both = [name for name in secret if name in hidden]
     secret = [name for name in secret if name not in both]
     if secret or hidden != unpublished:
@@ -327,6 +339,15 @@ def _described(attribute: Attribute) -> str:
     values = [str(value) for value in attribute.domain.values[:_SHOWN_VALUES]]
     more = ", ..." if attribute.size > _SHOWN_VALUES else ""
     return f"{role}, {', '.join(values)}{more}"
+
+
+def _listed(answer: str) -> list[str]:
+    """Return the names of columns in a list with commas or semicolons, quoted where they hold one.
+
+    >>> _listed('age; sex, "Weight; kg"')
+    ['age', 'sex', 'Weight; kg']
+    """
+    return options.columns([_QUOTED_OR_SEMICOLON.sub(lambda found: found[1] or ",", answer)])
 
 
 def _one_of(name: str, known: Sequence[str]) -> str:
