@@ -11,16 +11,18 @@ import pytest
 import scumble as sc
 from scumble.audit import report
 from scumble.cli import guide
-from scumble.model.errors import ParameterError
+from scumble.model.errors import ParameterError, SourceError
+from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.unit import Unit
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons import limit
 from scumble.private.tables.persons.limit import shares_kept
+from tests.support.hospital import write_hospital
 from tests.support.terminal import child_command, on_terminal, run
 
 UNIT = ["2", "PatientID", "n", "3"]  # one event of a person, of whom three rows count
 ROLES = ["illness", "PatientID", "y"]  # secret; not published; these are all values
-REST = ["1", "2", "stays-release"]  # questions; balanced; the folder
+REST = ["1", "2", "1", "stays-release"]  # questions; balanced; publish; the folder
 
 
 class Script:
@@ -87,7 +89,8 @@ def test_the_certificate_names_table_unit_and_promise(ward):
     assert "<title>Privacy certificate: stays</title>" in page
     assert "Up to 3 rows of a person count; PatientID names the person." in page
     assert str(sc.open("stays-release").guarantees[0]).replace("'", "&#39;") in page
-    assert "Signature" in page
+    assert '<th scope="row">Signature</th>' in page
+    assert "The owner declared that the domains of age, sex, illness are public" in page
     assert '<p class="outcome whole">' in page
 
 
@@ -99,7 +102,7 @@ def test_shares_of_rows_are_read_only_if_the_owner_agrees(ward, capsys, monkeypa
         assert f"{most:>2} of each person: {share} % of the rows" in told
     monkeypatch.setattr(limit, "shares_kept", None)
     (ward / "stays.toml").unlink()
-    ask(Script(*UNIT, *ROLES, "1", "2", "again"))
+    ask(Script(*UNIT, *ROLES, "1", "2", "1", "again"))
     assert "% of the rows" not in capsys.readouterr().err
 
 
@@ -111,7 +114,7 @@ def test_an_answer_that_is_not_allowed_is_asked_again(ward, capsys):
     script = Script(
         *("3", "2"), *("PatientId", "PatientID"), *("maybe", "n"), *("0", "3"),
         *("ilness", "illness"), "PatientID", "y",
-        *("many", "1"), *("0", "2"), *("stays.csv", "stays-release"),
+        *("many", "1"), *("0", "2"), "1", *("stays.csv", "stays-release"),
     )  # fmt: skip
     ask(script)
     told = capsys.readouterr().err
@@ -121,7 +124,7 @@ def test_an_answer_that_is_not_allowed_is_asked_again(ward, capsys):
         "Type y or n.",
         "Type a whole number above 0.",
         "There is no column 'ilness'. Did you mean 'illness'?",
-        "Type a number from 1 to 4.",
+        "Type a number from 1 to 3.",
         "stays.csv already exists. Choose another name.",
     ):
         assert sentence in told
@@ -129,7 +132,7 @@ def test_an_answer_that_is_not_allowed_is_asked_again(ward, capsys):
 
 def test_proposals_come_from_the_table(ward):
     """The person from repeats, roles from the columns; the unit of no person is a row."""
-    script = Script(None, None, None, None, None, None, "y", None, None, None)
+    script = Script(None, None, None, None, None, None, "y", None, None, None, None)
     ask(script)
     assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 5)
     assert sc.open("stays-release").manifest.parameters["epsilon"] == 0.46
@@ -139,7 +142,7 @@ def test_yes_takes_only_what_no_promise_depends_on(ward):
     script = Script(*UNIT, *ROLES, "1")
     ask(script, yes=True)
     assert [prompt.split()[0] for prompt in script.prompts] == [
-        "Which", "Which", "Show", "How", "Secret,", "Not", "Are", "Which",
+        "Which", "Which", "Show", "How", "Which", "Not", "Are", "Which",
     ]  # fmt: skip
     assert Path("stays-release").exists()
 
@@ -147,25 +150,139 @@ def test_yes_takes_only_what_no_promise_depends_on(ward):
 def test_what_a_schema_states_is_not_asked(ward):
     ask(Script(*UNIT, *ROLES, *REST))
     (ward / "stays.toml").rename("own.toml")
-    script = Script("3", "1", "tables")
+    script = Script("3", "1", "1", "tables")
     ask(script, schema=Path("own.toml"))
     assert not Path("stays.toml").exists()
     text = Path("own.toml").read_text().replace('unit = "person"\n', "", 1)
     kept = [line for line in text.splitlines() if not line.startswith(("person", "most_rows"))]
     Path("silent.toml").write_text("\n".join(kept))
-    ask(Script(*UNIT, "1", "1", "two"), schema=Path("silent.toml"))
+    ask(Script(*UNIT, "1", "1", "1", "two"), schema=Path("silent.toml"))
     assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 3)
     assert sc.Schema.load("silent.toml").unit is None
 
 
 def test_values_that_may_be_secret_keep_their_mark(ward, capsys):
+    """The last lines say that the certificate refutes it, and what to do; and that mends it."""
     ask(Script(*UNIT, *ROLES[:2], "n", *REST))
     assert set(sc.Schema.load("stays.toml").from_data) == {"age", "sex", "illness"}
-    assert "no promise covers" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "Then the release says that no promise covers these domains" in shown.err
+    page = (ward / "stays-release-certificate.html").read_text("utf-8")
+    assert "Refuted: stays" in page
+    assert "The owner declared" not in page
+    *_, warning, advice = shown.err.splitlines()
+    assert warning.startswith("WARNING: The certificate refutes a claim (domains): The domain of")
+    assert advice.startswith("To declare these domains, edit stays.toml: check each of age, sex")
+    lines = (ward / "stays.toml").read_text().splitlines()
+    kept = [line for line in lines if line != "from_data = true"]
+    (ward / "stays.toml").write_text("\n".join(kept))
+    assert run(*shlex.split(shown.out.splitlines()[-1])[1:], "--force").code == 0
+    assert sc.open("stays-release").schema.from_data == ()
+
+
+def test_after_the_plan_answers_can_be_changed(ward, capsys):
+    """What was answered is proposed again; the promise and the columns are those of the last."""
+    careful, columns = ["3", "3"], ["2", None, None, "n", None, "none", "sex; PatientID", None]
+    ask(Script(*UNIT, *ROLES, "1", "2", *careful, *columns, "1", "stays-release"))
+    schema = sc.Schema.load("stays.toml")
+    assert schema.unit == Unit("PatientID", 3)
+    assert (schema.sensitive, schema["sex"].role, schema.from_data) == ((), "identifier", ())
+    release = sc.open("stays-release")
+    assert release.manifest.parameters["epsilon"] == 2
+    assert release.evidence.columns == ("age", "illness")
+    told = capsys.readouterr().err
+    assert told.count("Secret:         illness") == 2
+    assert "Secret:         nothing" in told
+    assert told.count("rows with one value of illness (") == 2  # the secret column comes first
+    assert told.count("2. Which columns must stay secret") == 2
+
+
+def test_types_that_were_chosen_are_proposed_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_hospital(tmp_path / "stays.csv")
+    first = [*UNIT, "2", "1", "Diagnose", None, "y"]
+    again = [None, None, "n", None, None, None, None, None, None]
+    ask(Script(*first, "1", "2", "2", *again, "1", "stays-release"))
+    schema = sc.Schema.load("stays.toml")
+    assert schema["Geschlecht"].domain == IntegerRange(1, 2)
+    assert [each.name for each in schema.sensitive] == ["Diagnose"]
+
+
+def test_who_stops_after_the_plan_leaves_nothing(ward, capsys):
+    ask(Script(*UNIT, *ROLES, "1", "2", "4"))
+    assert "Nothing was published." in capsys.readouterr().err
+    assert [path.name for path in ward.iterdir()] == ["stays.csv"]
+
+
+def test_a_live_database_is_offered_only_where_a_person_has_one_row(ward, capsys):
+    """Who asked for one, and says then that a person has several rows, is asked again."""
+    several = ["2", "2", "PatientID", "n", "3", *ROLES, "1"]
+    ask(Script("1", "y", *ROLES, "4", "2", *several, "1", "stays-release"))
+    assert sc.open("stays-release").manifest.mechanism == "histogram"
+    assert capsys.readouterr().err.count("Others ask questions one after the other") == 1
+
+
+def test_a_table_with_nothing_to_publish_is_refused_before_the_questions(ward):
+    source, names = ward / "stays.csv", "PatientID,age"
+    source.write_text(f"{names}\n")
+    with pytest.raises(SourceError, match=r"'stays.csv' has no rows: give a table with rows\."):
+        ask(Script())
+    source.write_text("\n".join([names, *(f"P{k}," for k in range(50))]))
+    with pytest.raises(SourceError, match=r"^No column of 'stays.csv' can be published \(PatientI"):
+        ask(Script())
+
+
+def test_a_release_is_refused_as_a_source(ward, monkeypatch):
+    ask(Script(*UNIT, *ROLES, *REST))
+    monkeypatch.chdir("stays-release")
+    with pytest.raises(SourceError, match=r"'.' is a release, which is public: give a table\."):
+        guide.publish_guided(guide.Guided("."), guide.Questions(Script()))
+
+
+def test_who_withholds_all_columns_is_asked_again(ward, capsys):
+    script = Script(*UNIT, "none", "PatientID,age,sex,illness", *ROLES, *REST)
+    ask(script)
+    assert "No column is left to publish: choose again." in capsys.readouterr().err
+
+
+def test_the_proposed_folder_is_new(ward):
+    for name in ("stays-release", "stays-release-2", "stays-release-3"):
+        ask(Script(*UNIT, *ROLES, "1", "2", "1", None))
+        assert Path(name).is_dir()
+
+
+def test_names_in_lists_may_hold_commas_and_semicolons():
+    assert guide._listed('age; sex,"Weight; kg"') == ["age", "sex", "Weight; kg"]
+    names = ["Weight, kg", "a;b", "sex"]
+    assert guide._listed(guide._in_list(names)) == names
+
+
+def test_one_person_is_asked_again_where_a_person_has_several_rows(ward, capsys):
+    """By default the question comes again; who insists gets the promise about a row."""
+    script = Script("1", None, *UNIT, *ROLES, *REST)
+    ask(script)
+    assert sc.Schema.load("stays.toml").unit == Unit("PatientID", 3)
+    sentence = (
+        "'PatientID' has the same value in several rows: a person seems to have several. If so, "
+        "the promise would be about one row, not about a person."
+    )
+    assert capsys.readouterr().err.count(sentence) == 1
+    Path("stays.toml").unlink()
+    ask(Script("1", "y", *ROLES, "1", "2", "1", "rows"))
+    assert sc.Schema.load("stays.toml").unit == Unit()
+
+
+def test_a_column_may_be_withheld_after_its_type_was_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_hospital(tmp_path / "stays.csv")
+    hidden = "PatientID; Station Nr; Bemerkung"
+    ask(Script(*UNIT, None, None, "Diagnose", hidden, "y", *REST))
+    assert "Station Nr" not in sc.open("stays-release").evidence.columns
+    assert sc.Schema.load("stays.toml")["Station Nr"].role == "identifier"
 
 
 def test_live_questions_get_a_database(ward, capsys):
-    ask(Script("1", *ROLES, "4", "2", "asked"))
+    ask(Script("1", "y", *ROLES, "4", "2", "1", "asked"))
     shown = capsys.readouterr()
     assert "Created the database asked." in shown.out
     with sc.Database.open("asked", source="stays.csv") as database:
@@ -174,7 +291,7 @@ def test_live_questions_get_a_database(ward, capsys):
 
 
 def test_who_needs_rows_is_told_how_to_draw_them(ward, capsys):
-    ask(Script(*UNIT, *ROLES, "2", "2", "stays-release"))
+    ask(Script(*UNIT, *ROLES, "2", "2", "1", "stays-release"))
     line = next(each for each in capsys.readouterr().out.splitlines() if "Draw rows" in each)
     assert run(*shlex.split(line.partition("scumble ")[2])).code == 0
     assert Path("rows.csv").exists()
@@ -235,8 +352,23 @@ def test_on_a_terminal(ward):
     assert done.code == 0, done.text
     assert "1. What does one row stand for?" in done.text
     assert "5. Where to?" in done.text
+    assert "Press Enter for the answer in brackets;" in done.text
     assert "The same again, without questions:" in done.text
     assert Path("stays-release").is_dir()
+
+
+def test_lines_are_wrapped_at_words(ward):
+    """The command to copy is not."""
+    typed = "".join(f"{answer}\n" for answer in [*UNIT, *ROLES, *REST])
+    done = on_terminal([*child_command(), "publish", "stays.csv"], 50, folder=ward, typed=typed)
+    lines = done.text.replace("\r", "").splitlines()
+    start = lines.index("1. What does one row stand for?")
+    plan = lines[start : lines.index("5. Where to?")]
+    asked = ("Which", "Not to be", "How many", "Are they", "Show it", "What now")  # prompts
+    assert [each for each in plan if len(each) > 50 and not each.startswith(asked)] == []
+    assert "     somebody may have several rows" in plan
+    command = next(line for line in lines if line.startswith("  scumble publish"))
+    assert command.endswith("-o stays-release")
 
 
 @pytest.mark.parametrize("typed", ["", "2\nPatientID\n"])

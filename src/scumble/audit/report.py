@@ -42,13 +42,15 @@ class AttackResult:
 @dataclass(frozen=True)
 class Certified:
     """The head of a certificate, for people who know no methods: what the table is called, who is
-    protected (`unit`), the promise in one sentence, and the owner (a line to fill in if unknown).
+    protected (`unit`), the promise in one sentence, the owner (a line to fill in if unknown), and
+    the columns whose domains the owner `declared` public.
     """
 
     table: str
     unit: str
     promise: str
     owner: str = ""
+    declared: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

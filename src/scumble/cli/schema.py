@@ -12,7 +12,7 @@ from scumble.cli import bars, console, options
 from scumble.model.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scumble.model.schema.schema import Schema
 
@@ -100,8 +100,12 @@ def infer(
         )
 
 
-def ask_for_types(schema: Schema, ask: Callable[[str], str]) -> dict[str, str]:
-    """Ask for the types between which only the owner can choose; `ask` takes a proposal."""
+def ask_for_types(
+    schema: Schema, ask: Callable[[str], str], before: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Ask for the types between which only the owner can choose; `ask` takes a proposal. Types that
+    were chosen `before` are proposed.
+    """
     answers = {}
     for attribute in schema:
         if not attribute.either:
@@ -114,6 +118,9 @@ def ask_for_types(schema: Schema, ask: Callable[[str], str]) -> dict[str, str]:
             console.say("  -  leave the column out")
             numbers.append("-")
         default = "1" if attribute.domain is not None else "-"
+        chosen = (before or {}).get(attribute.name)
+        if chosen in attribute.either:
+            default = numbers[attribute.either.index(chosen)]
         answer = ""
         while answer not in numbers:
             answer = str(ask(default)).strip()
