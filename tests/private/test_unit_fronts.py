@@ -58,7 +58,7 @@ def linked(stays: sc.Schema, **more: Any) -> Any:
     keys = {"people": "id", "stays": "patient"}
     tables, schemas = {"people": GUESTS, "stays": STAYS}, {"people": GUEST, "stays": stays}
     plan = sc.Synthesis(["age"], **{**SYNTHESIS, **more})
-    return sc.publish(tables, schemas, plan, keys=keys)
+    return sc.publish_linked(tables, schemas, plan, keys=keys)
 
 
 # --- who is protected is asked for ---------------------------------------------------------------
@@ -255,10 +255,9 @@ def test_a_ledger_charges_all_rows_of_a_person_once(tmp_path: Path) -> None:
     sc.publish(STAYS, PEOPLE, sc.Dirichlet("ward", epsilon=1), ledger=three)
     assert three.totals[None].epsilon == 3
     parts = sc.Ledger.create(tmp_path / "parts", neighbours="add_remove", parts="ward")
-    given = {"ledger": parts, "part": "eye"}
     counted = sc.Histogram(["ward"], epsilon=1, neighbours="add_remove")
     with pytest.raises(sc.LedgerError, match="rows in several parts"):
-        sc.publish(STAYS, PEOPLE, counted, **given)
+        sc.publish(sc.Table(STAYS, part="eye"), PEOPLE, counted, ledger=parts)
     assert parts.charges == []
 
 
