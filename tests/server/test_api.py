@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from scumble.private.database.plan import AskOptions
 from scumble.server.config import Limits
 from scumble.server.http import api
 from scumble.server.tokens import ROLES
@@ -117,7 +116,7 @@ def test_owners_give_change_and_end_quotas(front):
         return front.http.post(f"/api/v1/{ANSWER}", headers=headers, json=body).status_code
 
     found = set_quota(0.2).json()["analysts"]
-    assert {"epsilon": 0.2, "used": 0, "most": 1}.items() <= found[
+    assert {"epsilon": 0.2, "used": 0, "limit": 1}.items() <= found[
         [each["analyst"] for each in found].index("limited")
     ].items()
     assert ask(77) == 200
@@ -187,7 +186,7 @@ def test_a_question_is_relaxed_or_refused_when_the_promise_is_used_up(tmp_path):
         assert front.ask(COUNT).json()["status"] == "answered"
         near = "SELECT COUNT(*) FROM people WHERE age < 41"
         assert front.ask(near).json()["status"] == "relaxed"
-        refused = front.ask(near, options=AskOptions(relax="refuse"))
+        refused = front.ask(near, relax="refuse")
         assert refused.status_code == 409
         assert refused.json()["error"] == "PromiseError"
     finally:
