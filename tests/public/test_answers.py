@@ -126,9 +126,9 @@ def test_one_question_is_no_list(release: sc.Release) -> None:
 
 @pytest.mark.parametrize("question", [5, None, b"SELECT", ["SELECT COUNT(*) FROM t"], schema()])
 def test_a_question_is_a_text(release: sc.Release, question: Any) -> None:
-    with pytest.raises(sc.ParameterError, match="'sql' parameter of answer must be the text"):
+    with pytest.raises(sc.ParameterError, match="'sql' parameter of ask must be the text"):
         release.answer(question)
-    with pytest.raises(sc.ParameterError, match="'sql' parameter of answer must be the text"):
+    with pytest.raises(sc.ParameterError, match="'sql' parameter of ask must be the text"):
         release.answer_many([question])
 
 

@@ -182,7 +182,7 @@ class Advice:
         `reasons` also why all other methods are not recommended.
         """
         lines = [f"Recommended: {self.best.method} ({self.best.setting})", f"  {self.best.reason}"]
-        lines += ["  To expect, nineteen times in twenty:"]
+        lines += ["  Expected error, 19 times in 20:"]
         lines += [f"    {error}" for error in self.best.errors]
         lines += [f"  {self.best.command(source, schema, output)}"]
         if self.alternatives:
