@@ -174,7 +174,7 @@ def test_free_budget_is_shown_by_value(front, browsers):
     shares = re.findall(r'class="note">([\d.]+) % free</span>', page)
     for (_, used), free in zip(database.usage_by_value(), shares, strict=True):
         assert abs(100 * (1 - sum(used) / len(used)) - float(free)) < 0.1
-    assert float(shares[0]) > 0 < database.status()["used"]
+    assert float(shares[0]) > 0 < database.status().used
 
 
 def test_a_data_set_says_what_it_is_and_of_when(front, browsers):
@@ -249,7 +249,7 @@ def test_an_owner_gives_and_ends_a_quota(front, browsers):
     assert "must be a number" in browser.post("/data/people/quota", analyst="Kim", epsilon="x").text
     assert "Kim ε = 0.4" in browsers["auditor"].get("/data/people/audit").text
     browser.post("/data/people/quota", analyst="Kim", end="1")
-    assert "Kim" not in front.service.catalogue.get("people").status(None)["quotas"]
+    assert "Kim" not in front.service.catalogue.get("people").status(None).quotas
 
 
 def test_stopping_a_data_set_has_to_be_confirmed(browsers):
