@@ -65,7 +65,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB
 
 schema = people.schema()
-release = sc.publish(people.people(300, schema), schema, sc.Uniform(epsilon=1), seed=1)
+release = sc.publish(people.people(300, schema), schema, sc.Uniform(epsilon=1))
 release.answer("SELECT COUNT(*) FROM t WHERE length(repeat('x', 10)) > age")
 before = peak()
 try:

@@ -87,7 +87,7 @@ def test_linked_tables_say_and_answer_what_they_did() -> None:
     assert found["questions"][visits]["notes"] == [limit]  # which was not told then
     found["questions"][visits] = without_added(found["questions"][visits])
     assert rounded(found) == rounded(expected()["linked"])
-    rows = release.synthetic.rows(100, seed=1)
+    rows = release.rows(100, seed=1)
     assert set(rows["visits"]["person"].to_pylist()) <= set(rows["people"]["who"].to_pylist())
     join = "SELECT COUNT(*) FROM people JOIN visits ON who = person WHERE sex = 'f'"
     assert release.answer(join).method.startswith("model")
