@@ -36,5 +36,5 @@ def test_two_servers_share_a_database_and_a_release(postgresql, tmp_path):
         one.close()
         other.close()
     served = open_dataset(published)
-    assert served.answer(AskedQuestion("SELECT COUNT(*) FROM t", "Ada")).answer.value == 500
+    assert served.answer(AskedQuestion("SELECT COUNT(*) FROM t", "Ada")).estimate.value == 500
     served.close()
