@@ -16,7 +16,6 @@ import pytest
 
 import scumble as sc
 from scumble.families.alphabeta.publish.views import TupleViews
-from scumble.private.publish import PublishKeywords, PublishOptions
 from scumble.public.archive.load import load
 from scumble.public.release import Release
 from tests.support.people import people, schema
@@ -310,15 +309,12 @@ class TestLevels:
         ]
 
     def test_options_are_those_of_publish(self) -> None:
-        of_publish = dict(list(signature(sc.publish).parameters.items())[3:])
-        for name in ("to", "keys", "children"):  # one release of one table is saved at a time
-            del of_publish[name]
-        options = signature(PublishOptions).parameters
-        assert {n: p.default for n, p in of_publish.items()} == {
-            n: p.default for n, p in options.items()
-        }
-        # What type checkers are told is what there is; `table` and `query` may be dicts, too.
-        assert {*PublishKeywords.__annotations__, "table", "query"} == set(options)
+        """Levels are published by the same options, and saved one by one: there is no `to`."""
+        of_publish = signature(sc.publish).parameters
+        of_levels = signature(sc.Aroma.publish_levels).parameters
+        for name in ("options", "ledger"):
+            assert of_levels[name].default == of_publish[name].default
+        assert "to" not in of_levels
         with pytest.raises(TypeError, match="sead"):
             sc.Aroma(k=9).publish_levels("no such file", schema(), levels=[9], sead=1)
 

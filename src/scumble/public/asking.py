@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from scumble.model.errors import QueryError
@@ -15,15 +16,15 @@ _KINDS = {
 }
 
 
-class Asking:
+class Asking(ABC):
     """Answers whose type is known from the verb, for editors and type checkers.
 
     The keyword arguments are those of `answer`.
     """
 
+    @abstractmethod
     def answer(self, sql: str, *args: Any, **keywords: Any) -> Estimate | Estimates | EstimateTable:
         """Answer one question."""
-        raise NotImplementedError
 
     def number(self, sql: str, **keywords: Any) -> Estimate:
         """Answer a question that has one number; raise QueryError for another one."""

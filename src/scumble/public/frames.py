@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 
 
-class Frames:
+class Frames(ABC):
     """What `to_arrow` returns, as data frames of other packages."""
 
+    @abstractmethod
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
         """Return the answer as an Arrow table, with intervals at `level`."""
-        raise NotImplementedError
 
     def to_pandas(self, level: float = LEVEL) -> pandas.DataFrame:
         """Return the answer as a data frame of pandas, with intervals at `level`."""
