@@ -114,13 +114,13 @@ def all_commands(home: Path) -> list[Command]:
     given = [people, "-s", str(schema), "-e", "1", "--force"]
     publish = [*PROGRAM, "publish"]
     summary = ["-a", "age,sex", "--neighbours", "replace"]
-    recommend = ["-s", str(schema), "-n", str(ROWS), "-e", "1"]
+    recommend = ["-s", str(schema), "--rows", str(ROWS), "-e", "1"]
     return [
-        Command("query uniform", 2, [*PROGRAM, "query", str(uniform), COUNT]),
+        Command("ask uniform", 2, [*PROGRAM, "ask", str(uniform), COUNT]),
         Command(
-            "query histogram",
+            "ask histogram",
             2,
-            [*PROGRAM, "query", str(histogram), "SELECT COUNT(*) FROM t WHERE age < 30"],
+            [*PROGRAM, "ask", str(histogram), "SELECT COUNT(*) FROM t WHERE age < 30"],
         ),
         Command("publish uniform", 1.4, [*publish, "uniform", *given, "-o", str(home / "one")]),
         Command(
@@ -129,7 +129,7 @@ def all_commands(home: Path) -> list[Command]:
             [*publish, "histogram", *given, *summary, "-o", str(home / "two")],
         ),
         Command(
-            "db ask",
+            "ask a database",
             2,
             [*PROGRAM, "ask", str(database), "--source", people, ASKED],
             database,
