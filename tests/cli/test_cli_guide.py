@@ -1,4 +1,4 @@
-"""`scumble publish SOURCE`: at most five questions, and then a release."""
+"""`scumble publish SOURCE`: five questions, and then a release."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def publish_guided(given: Guided, questions: Questions) -> None:
     start = _infer(given) if given.schema is None else _load(given.schema)
     _check_publishable(start, given)
     _tell(
-        "At most five questions, and then a release. Press Enter for the answer in brackets; "
+        "Five questions, some in parts, and then a release. Press Enter for the answer in brackets; "
         "Ctrl-C ends, and leaves nothing behind."
     )
     asked = ask_schema(given, start, source, questions)
