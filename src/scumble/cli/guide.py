@@ -223,8 +223,8 @@ def publish_guided(given: Guided, questions: Questions) -> None:
     start = _infer(given) if given.schema is None else _load(given.schema)
     _check_publishable(start, given)
     _tell(
-        "Five questions, some in parts, and then a release. Press Enter for the answer in brackets; "
-        "Ctrl-C ends, and leaves nothing behind."
+        "Five questions, some in parts, and then a release. Press Enter for the answer in "
+        "brackets; Ctrl-C ends, and leaves nothing behind."
     )
     asked = ask_schema(given, start, source, questions)
     use = _ask_use(questions, asked.schema)
