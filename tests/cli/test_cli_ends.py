@@ -259,7 +259,7 @@ def test_ctrl_c_at_the_start(place, tmp_path, monkeypatch, command, seconds):
     monkeypatch.setenv("SCUMBLE_TEST", str(tmp_path))
     table = (place / "people.parquet", "-s", place / "people.toml")
     views = ("--prior-multiple", "10", "--gamma", "0.2", "--multiplicity", "10")
-    book = ("--book", tmp_path / "ab.book")
+    book = ("--update-record", tmp_path / "ab.book")
     assert (
         run(
             "publish", "alphabeta", *table, *views, "--views", "3", "-o", tmp_path / "ab", *book

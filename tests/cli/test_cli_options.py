@@ -25,7 +25,7 @@ def test_every_parameter_of_every_mechanism_has_an_option(subtests):
 def test_what_one_method_has_is_an_option_of_that_method():
     for option, methods in {
         "--levels": {"aroma"},
-        "--book": {"aroma", "alphabeta"},
+        "--update-record": {"aroma", "alphabeta"},
         "--views": {"alphabeta"},
         "--k": {"aroma", "generalise"},
         "--workload": {"synthesis"},

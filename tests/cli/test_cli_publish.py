@@ -225,10 +225,14 @@ def test_publish_says_what_is_published_unchanged(place, tmp_path):
 
 
 UNSAVED = [
-    (["--identifier", "person"], 2, "say with --book FILE where to keep it"),
-    (["--book", "{}/people.book"], 2, "--identifier COLUMN, or by alphabeta with --views"),
-    (["--identifier", "person", "--book", "{}/taken"], 6, "already exists"),
-    (["--identifier", "person", "--book", "{}/v/people.book"], 6, "outside of release folders"),
+    (["--identifier", "person"], 2, "say with --update-record FILE where to keep it"),
+    (["--update-record", "{}/people.book"], 2, "--identifier COLUMN, or by alphabeta with --views"),
+    (["--identifier", "person", "--update-record", "{}/taken"], 6, "already exists"),
+    (
+        ["--identifier", "person", "--update-record", "{}/v/people.book"],
+        6,
+        "outside of release folders",
+    ),
 ]
 
 
@@ -250,8 +254,8 @@ def test_a_further_view_takes_the_private_record_and_the_same_table(place, tmp_p
     words = ("-s", place / "people.toml", "--prior-multiple", "10", "--gamma", "0.2")
     words = ("alphabeta", table, *words, "--multiplicity", "10", "--views", "2")
     refused = run("publish", *words, "-o", tmp_path / "v")
-    assert (refused.code, "--book FILE" in refused.err) == (2, True)
-    book = ("--book", tmp_path / "views.book")
+    assert (refused.code, "--update-record FILE" in refused.err) == (2, True)
+    book = ("--update-record", tmp_path / "views.book")
     assert run("publish", *words, "-o", tmp_path / "v", *book).code == 0
     assert "needs the private record" in run("release", "republish", tmp_path / "v", table).err
     header, first, second, *others = (place / "people.csv").read_text().splitlines()

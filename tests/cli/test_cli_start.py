@@ -147,7 +147,7 @@ def test_a_method_tells_its_promise_and_its_options_only():
     assert "Promises: ε-DP of the whole release. Proof: the cells are disjoint" in words
     assert "-a, --attributes COLUMNS What to count by, as age,sex. [required]" in words
     assert "--contribution ROWS Most rows of one person. [default: 1]" in words
-    for option in ("--levels", "--book", "--views", "--delta", "--k "):
+    for option in ("--levels", "--update-record", "--views", "--delta", "--k "):
         assert option not in words
     sections = [line for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
     assert sections == ["Arguments:", "Options of histogram:", "Options:", "Rarely used:"]

@@ -27,8 +27,10 @@ def _method(name: str) -> str:
 
 def _save(release: sc.Release, folder: Path, **given: bool) -> Path | str:
     """Save a release; its private record, if it has one, goes beside the folder once."""
-    unsaved = release.book is not None and release.book.parent == release.folder
-    return release.save(folder, book=folder.with_name("book") if unsaved else None, **given)
+    unsaved = release.update_record is not None and release.update_record.parent == release.folder
+    return release.save(
+        folder, update_record=folder.with_name("book") if unsaved else None, **given
+    )
 
 
 def test_every_registered_mechanism_is_here() -> None:

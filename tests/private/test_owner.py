@@ -38,11 +38,11 @@ class TestRepublish:
         table = distinct(300, domain)
         book = tmp_path / "views.book"
         first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
-        first.save(tmp_path / "view", insecure=True, book=book)
-        second = sc.open(tmp_path / "view", book=book).republish(table, seed=2)
+        first.save(tmp_path / "view", insecure=True, update_record=book)
+        second = sc.open(tmp_path / "view", update_record=book).republish(table, seed=2)
         assert second.evidence.presence.views == 2
         second.save(tmp_path / "view", force=True, insecure=True)
-        third = sc.open(tmp_path / "view", book=book).republish(table, seed=3)
+        third = sc.open(tmp_path / "view", update_record=book).republish(table, seed=3)
         assert third.evidence.presence.views == 3
         before = pq.read_table(tmp_path / "view" / "tuples.parquet").to_pylist()
         after = pq.read_table(third.folder / "tuples.parquet").to_pylist()
@@ -93,14 +93,14 @@ class TestRepublish:
         domain, book = schema(ages=40), tmp_path / "views.book"
         table = distinct(300, domain)
         first = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
-        first.save(tmp_path / "view", insecure=True, book=book)
+        first.save(tmp_path / "view", insecure=True, update_record=book)
         assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "tuples.parquet"]
         assert stat.S_IMODE(book.stat().st_mode) == 0o600
         first.save(tmp_path / "copy", insecure=True)
         with pytest.raises(sc.ReleaseError, match=r"is kept in .*views\.book"):
-            first.save(tmp_path / "other", insecure=True, book=tmp_path / "other.book")
-        second = sc.open(tmp_path / "view", book=book).republish(table, seed=2)
-        for again in (first, sc.open(tmp_path / "copy", book=book)):
+            first.save(tmp_path / "other", insecure=True, update_record=tmp_path / "other.book")
+        second = sc.open(tmp_path / "view", update_record=book).republish(table, seed=2)
+        for again in (first, sc.open(tmp_path / "copy", update_record=book)):
             with pytest.raises(sc.PromiseError, match="one view more than was promised"):
                 again.republish(table, seed=3)
         second.save(tmp_path / "view", force=True, insecure=True)
@@ -145,16 +145,20 @@ class TestRepublish:
             first.save(tmp_path / "view", insecure=True)
         with pytest.raises(sc.ReleaseError, match="to a folder only"):
             first.save(f"sqlite:///{tmp_path}/views.db/view", insecure=True)
-        first.save(tmp_path / "view", insecure=True, book=tmp_path / "views.book")
+        first.save(tmp_path / "view", insecure=True, update_record=tmp_path / "views.book")
         with pytest.raises(sc.ReleaseError, match="needs the private record"):
             sc.open(tmp_path / "view").republish(table, seed=2)
-        other.save(tmp_path / "other", insecure=True, book=tmp_path / "other.book")
+        other.save(tmp_path / "other", insecure=True, update_record=tmp_path / "other.book")
         with pytest.raises(sc.ReleaseError, match="does not fit the release"):
-            sc.open(tmp_path / "view", book=tmp_path / "other.book").republish(table, seed=2)
+            sc.open(tmp_path / "view", update_record=tmp_path / "other.book").republish(
+                table, seed=2
+            )
         for text in ("", "{}", "views\n", "[1]\n1 2\n", '{"scumble": "views of one table"}\n'):
             (tmp_path / "damaged").write_text(text)
             with pytest.raises(sc.ReleaseError, match="cannot be read"):
-                sc.open(tmp_path / "view", book=tmp_path / "damaged").republish(table, seed=2)
+                sc.open(tmp_path / "view", update_record=tmp_path / "damaged").republish(
+                    table, seed=2
+                )
 
     def test_the_fingerprint_cannot_be_tried_out(self) -> None:
         """It is made under a key of its own: two records of one table have nothing in common but
@@ -165,13 +169,16 @@ class TestRepublish:
         releases = [
             sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1)) for _ in range(2)
         ]
-        firsts = [json.loads(each.book.read_text().splitlines()[0]) for each in releases]
+        firsts = [json.loads(each.update_record.read_text().splitlines()[0]) for each in releases]
         for name in ("key", "tuples"):
             one, other = (each[name] for each in firsts)
             assert one != other
             assert (len(one), len(other)) == (64, 64)
         for path in releases[0].folder.iterdir():
-            assert path == releases[0].book or firsts[0]["tuples"].encode() not in path.read_bytes()
+            assert (
+                path == releases[0].update_record
+                or firsts[0]["tuples"].encode() not in path.read_bytes()
+            )
 
     def test_the_form_of_the_record(self, tmp_path: Path) -> None:
         """Version 1, written by hand: HMAC-SHA256 of the sorted numbers of the tuples."""
@@ -180,14 +187,16 @@ class TestRepublish:
         )
         table = pa.table({"x": [3, 0, 2], "y": [1, 2, 0]})
         release = sc.publish(table, domain, tuples(), options=sc.PublishOptions(seed=1))
-        release.save(tmp_path / "view", insecure=True, book=tmp_path / "own")
+        release.save(tmp_path / "view", insecure=True, update_record=tmp_path / "own")
         key, numbers = bytes(range(32)), [4 * 0 + 2, 4 * 2 + 0, 4 * 3 + 1]
         told = b"".join(number.to_bytes(8, "little") for number in numbers)
         first = {"scumble": "views of one table", "version": 1, "key": key.hex()}
         first["tuples"] = hmac.new(key, told, "sha256").hexdigest()
         shown = hashlib.sha256((tmp_path / "view" / "tuples.parquet").read_bytes()).hexdigest()
         (tmp_path / "book").write_text(f"{json.dumps(first)}\n1 {shown}\n")
-        second = sc.open(tmp_path / "view", book=tmp_path / "book").republish(table, seed=2)
+        second = sc.open(tmp_path / "view", update_record=tmp_path / "book").republish(
+            table, seed=2
+        )
         assert second.evidence.presence.views == 2
         lines = (tmp_path / "book").read_text().splitlines()
         new = hashlib.sha256((second.folder / "tuples.parquet").read_bytes()).hexdigest()
@@ -221,18 +230,22 @@ class TestBook:
         with pytest.raises(sc.ReleaseError, match="would be lost"):
             release.save(tmp_path / "view", insecure=True)
         with pytest.raises(sc.ReleaseError, match="outside of release folders"):
-            release.save(tmp_path / "view", insecure=True, book=tmp_path / "view" / "book")
+            release.save(tmp_path / "view", insecure=True, update_record=tmp_path / "view" / "book")
         other = sc.publish(
             people(5, schema()), schema(), sc.Uniform(epsilon=1), options=sc.PublishOptions(seed=1)
         )
         other.save(tmp_path / "other", insecure=True)
         with pytest.raises(sc.ReleaseError, match="outside of release folders"):
-            release.save(tmp_path / "view", insecure=True, book=tmp_path / "other" / "book")
+            release.save(
+                tmp_path / "view", insecure=True, update_record=tmp_path / "other" / "book"
+            )
         (tmp_path / "taken").touch()
         with pytest.raises(sc.OutputExistsError, match="already exists"):
-            release.save(tmp_path / "view", insecure=True, book=tmp_path / "taken")
+            release.save(tmp_path / "view", insecure=True, update_record=tmp_path / "taken")
         assert not (tmp_path / "view").exists()
-        release.save(tmp_path / "view", insecure=True, book=tmp_path / "own" / "people.book")
+        release.save(
+            tmp_path / "view", insecure=True, update_record=tmp_path / "own" / "people.book"
+        )
         assert sorted(os.listdir(tmp_path / "view")) == ["manifest.json", "records.parquet"]
         mode = stat.S_IMODE((tmp_path / "own" / "people.book").stat().st_mode)
         assert mode == 0o600
@@ -244,12 +257,12 @@ class TestBook:
         release = sc.publish(
             table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
         )
-        release.save(tmp_path / "view", insecure=True, book=book)
+        release.save(tmp_path / "view", insecure=True, update_record=book)
         whole = pq.read_table(tmp_path / "view" / "records.parquet")
-        fewer = sc.open(tmp_path / "view", book=book).delete(range(20))
+        fewer = sc.open(tmp_path / "view", update_record=book).delete(range(20))
         assert fewer.evidence.rows == 40
-        fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
-        again = sc.open(tmp_path / "view", book=book).insert(table.slice(0, 20), seed=2)
+        fewer.save(tmp_path / "view", force=True, insecure=True, update_record=book)
+        again = sc.open(tmp_path / "view", update_record=book).insert(table.slice(0, 20), seed=2)
         assert pq.read_table(again.folder / "records.parquet").equals(whole)
 
     def test_stays_if_the_release_cannot_be_saved(self, tmp_path: Path, monkeypatch) -> None:
@@ -259,37 +272,37 @@ class TestBook:
         release = sc.publish(
             table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
         )
-        release.save(tmp_path / "view", insecure=True, book=book)
+        release.save(tmp_path / "view", insecure=True, update_record=book)
         before = book.read_bytes()
-        fewer = sc.open(tmp_path / "view", book=book).delete([3])
+        fewer = sc.open(tmp_path / "view", update_record=book).delete([3])
 
         def full(*_: object, **__: object) -> None:
             raise sc.ReleaseError("the disk is full")
 
         monkeypatch.setattr("scumble.public.archive.archive.save", full)
         with pytest.raises(sc.ReleaseError, match="disk is full"):
-            fewer.save(tmp_path / "view", force=True, insecure=True, book=book)
+            fewer.save(tmp_path / "view", force=True, insecure=True, update_record=book)
         assert book.read_bytes() == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["people.book", "view"]
-        sc.open(tmp_path / "view", book=book).delete([4])
+        sc.open(tmp_path / "view", update_record=book).delete([4])
 
     def test_is_needed_to_update(self, tmp_path: Path) -> None:
         table, domain = named(60)
         release = sc.publish(
             table, domain, sc.Aroma(k=7, identifier="person"), options=sc.PublishOptions(seed=1)
         )
-        release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
+        release.save(tmp_path / "view", insecure=True, update_record=tmp_path / "book")
         with pytest.raises(sc.ReleaseError, match="with its private record"):
             sc.open(tmp_path / "view").delete([1])
         with pytest.raises(sc.ReleaseError, match="not a file"):
-            sc.open(tmp_path / "view", book=tmp_path / "none")
+            sc.open(tmp_path / "view", update_record=tmp_path / "none")
 
     def test_only_updatable_releases_have_one(self, tmp_path: Path) -> None:
         release = sc.publish(
             people(50, schema()), schema(), sc.Aroma(k=7), options=sc.PublishOptions(seed=1)
         )
         with pytest.raises(sc.ParameterError, match="no private record"):
-            release.save(tmp_path / "view", insecure=True, book=tmp_path / "book")
+            release.save(tmp_path / "view", insecure=True, update_record=tmp_path / "book")
 
 
 class TestLevels:

@@ -175,8 +175,8 @@ def test_a_record_that_is_not_saved_is_not_pickled(tmp_path: Path) -> None:
     release = sc.publish(PEOPLE, SCHEMA, mechanism)
     with pytest.raises(ReleaseError, match="Save it first"):
         pickle.dumps(release)
-    release.save(tmp_path / "view", book=tmp_path / "people.book")
-    assert copied(release).book == release.book
+    release.save(tmp_path / "view", update_record=tmp_path / "people.book")
+    assert copied(release).update_record == release.update_record
 
 
 def test_a_schema_is_pickled() -> None:

@@ -445,13 +445,13 @@ def test_updated_release_goes_on_with_its_private_record(tmp_path: Path) -> None
     folder, book = tmp_path / "view", tmp_path / "book.parquet"
     shutil.copytree(FIXTURES / "releases" / "aroma-updated", folder)
     shutil.copy(FIXTURES / "books" / "aroma-updated.parquet", book)
-    release = sc.open(folder, book=book)
+    release = sc.open(folder, update_record=book)
     people = pq.read_table(FIXTURES / "data" / "newcomers.parquet")
     leaving = people["person"].to_pylist()[:5]
     fewer = release.delete(leaving)
     assert fewer.evidence.rows == release.evidence.rows - 5
     back = fewer.insert(people.slice(0, 5))
-    back.save(tmp_path / "back", book=tmp_path / "back.parquet")
+    back.save(tmp_path / "back", update_record=tmp_path / "back.parquet")
 
     def shown(place: Path) -> list[str]:
         return sorted(map(str, pq.read_table(place / "records.parquet").to_pylist()))

@@ -29,9 +29,11 @@ Levels = Annotated[
         "--levels", metavar="NUMBERS", help="One nested view for each k, --k the largest: 5,20,49."
     ),
 ]
-Book = Annotated[
+UpdateRecordOption = Annotated[
     Path | None,
-    typer.Option("--book", metavar="FILE", help="Where to keep the private record of a release."),
+    typer.Option(
+        "--update-record", metavar="FILE", help="Where to keep the private record of a release."
+    ),
 ]
 
 
@@ -41,7 +43,7 @@ def publish_by(
     parameters: dict[str, Any],
     common: PublishOptions,
     levels: str | None = None,
-    book: Path | None = None,
+    update_record: Path | None = None,
 ) -> None:
     """Publish by a method that has its `own` options for these parameters."""
     from scumble.private.mechanism import create
@@ -50,7 +52,7 @@ def publish_by(
     if steps and parameters.get("k") is None:
         parameters["k"] = max(steps)
     check_needed(method, own, parameters)
-    publish_table(create(method, **parameters), common, steps, book)
+    publish_table(create(method, **parameters), common, steps, update_record)
 
 
 Epsilon = Annotated[
@@ -99,7 +101,7 @@ def publish_table(
     mechanism: Any,
     common: PublishOptions,
     levels: list[int] | None = None,
-    book: Path | None = None,
+    update_record: Path | None = None,
 ) -> None:
     """Publish the table of the options, save the release, and print what it promises."""
     from scumble.model.schema.schema import Schema
@@ -109,7 +111,7 @@ def publish_table(
 
     seeded = common.insecure_seed is not None
     place = _check_place(common.output, common.to, levels, common.force)
-    _check_record(book, mechanism, place, common.force)
+    _check_record(update_record, mechanism, place, common.force)
     known = Schema.load(common.schema).with_derived(getattr(mechanism, "names", ()))
     mechanism = protect_unit(mechanism, known)
     _check_mechanism(mechanism, known, common.to, common.force)
@@ -123,7 +125,7 @@ def publish_table(
     if not common.as_json:  # a program that fails wants one object on stderr
         _warn(warning)
     saving: dict[str, Any] = {"force": common.force, "insecure": seeded}
-    saving |= {} if book is None else {"book": book}
+    saving |= {} if update_record is None else {"update_record": update_record}
     with (
         bars.progress("Publishing", options.rows_of(rows)) as progress,
         publish_options.opened_engine(
@@ -277,24 +279,28 @@ def _check_output(output: Path, levels: list[int] | None, force: bool) -> None:
         check_folder(output / name, force=force)
 
 
-def _check_record(book: Path | None, mechanism: Mechanism, output: Path | str, force: bool) -> None:
+def _check_record(
+    update_record: Path | None, mechanism: Mechanism, output: Path | str, force: bool
+) -> None:
     """Refuse a place for the private record before any work is done."""
     from scumble.private.owner import refuse_record_place
 
     if mechanism.private_record and isinstance(output, str):
         raise ParameterError("A release that can be continued goes to a folder: give --output.")
-    if mechanism.private_record and book is None:
+    if mechanism.private_record and update_record is None:
         raise ParameterError(
             "With --identifier, or with --views above 1, the release can be continued, which takes "
-            "a private record: say with --book FILE where to keep it, outside the release folder."
+            "a private record: say with --update-record FILE where to keep it, outside the release "
+            "folder."
         )
-    if book is not None and not mechanism.private_record:
+    if update_record is not None and not mechanism.private_record:
         raise ParameterError(
-            "A private record (--book) belongs to a release that can be continued: by aroma with "
-            "--identifier COLUMN, or by alphabeta with --views 2 or more. Leave --book out."
+            "A private record (--update-record) belongs to a release that can be continued: by "
+            "aroma with --identifier COLUMN, or by alphabeta with --views 2 or more. "
+            "Leave --update-record out."
         )
-    if book is not None:
-        refuse_record_place(book, Path(output), force=force)
+    if update_record is not None:
+        refuse_record_place(update_record, Path(output), force=force)
 
 
 def _numbers(text: str) -> list[int]:

@@ -206,7 +206,7 @@ def _made(
 def _method_command(name: str) -> Any:
     """Make the command of a method from the constructor and the card of its mechanism."""
     from scumble.cli.method_options import method_options
-    from scumble.cli.publish import Book, Levels, publish_by
+    from scumble.cli.publish import Levels, UpdateRecordOption, publish_by
     from scumble.cli.tools.cards import card
     from scumble.private.mechanism import Mechanism, named_mechanism
 
@@ -214,7 +214,11 @@ def _method_command(name: str) -> Any:
     own = method_options(name, kind)
     shared = _fields(PublishOptions)
     extra = {"levels": Levels} if hasattr(kind, "publish_levels") else {}
-    extra |= {"book": Book} if kind.private_record is not Mechanism.private_record else {}
+    extra |= (
+        {"update_record": UpdateRecordOption}
+        if kind.private_record is not Mechanism.private_record
+        else {}
+    )
 
     def command(**given: Any) -> None:
         common = PublishOptions(**{field: given.pop(field) for field in shared})

@@ -27,11 +27,12 @@ app.command("top")(lists.top)
 app.command("rules")(lists.rules)
 app.command("next")(lists.next_)
 
-KnownBook = Annotated[
-    Path, typer.Option("--book", metavar="FILE", help="The private record of the release.")
+RecordOption = Annotated[
+    Path, typer.Option("--update-record", metavar="FILE", help="The private record of the release.")
 ]
-ViewBook = Annotated[
-    Path | None, typer.Option("--book", metavar="FILE", help="The private record of the release.")
+ViewRecordOption = Annotated[
+    Path | None,
+    typer.Option("--update-record", metavar="FILE", help="The private record of the release."),
 ]
 Identifiers = Annotated[
     Path,
@@ -59,17 +60,17 @@ class AddedRows:
 def republish(
     folder: options.ReleaseFolder,
     rows: AddedRows,
-    book: ViewBook = None,
+    update_record: ViewRecordOption = None,
     jobs: publish_options.PublishJobs = 1,
     as_json: options.Json = False,
 ) -> None:
     """Add the next view of the same table to a release by alphabeta with --views."""
     from scumble.private.owner import open_release
 
-    release = open_release(folder, book=book)
+    release = open_release(folder, update_record=update_record)
     with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.republish(rows.source, jobs=jobs, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added a view to")
+    _replace(found, folder, update_record, as_json, "Added a view to")
 
 
 @app.command("insert")
@@ -77,41 +78,43 @@ def republish(
 def insert(
     folder: options.ReleaseFolder,
     rows: AddedRows,
-    book: KnownBook,
+    update_record: RecordOption,
     as_json: options.Json = False,
 ) -> None:
     """Add records to a release by aroma with --identifier."""
     from scumble.private.owner import open_release
 
-    release = open_release(folder, book=book)
+    release = open_release(folder, update_record=update_record)
     with bars.progress("Publishing", options.rows_of(rows.source, rows.table)) as progress:
         found = release.insert(rows.source, **rows.arguments(progress))
-    _replace(found, folder, book, as_json, "Added records to")
+    _replace(found, folder, update_record, as_json, "Added records to")
 
 
 @app.command("delete")
 def delete(
     folder: options.ReleaseFolder,
     identifiers: Identifiers,
-    book: KnownBook,
+    update_record: RecordOption,
     as_json: options.Json = False,
 ) -> None:
     """Take records out of a release by aroma with --identifier."""
     from scumble.private.owner import open_release
 
-    release = open_release(folder, book=book)
+    release = open_release(folder, update_record=update_record)
     ids = options.read_text(identifiers).split("\n")
     with bars.working("Taking records out"):
         found = release.delete([line.strip() for line in ids if line.strip()])
-    _replace(found, folder, book, as_json, "Took records out of")
+    _replace(found, folder, update_record, as_json, "Took records out of")
 
 
 def _replace(
-    release: OwnedRelease, folder: Path | str, book: Path | None, as_json: bool, done: str
+    release: OwnedRelease, folder: Path | str, update_record: Path | None, as_json: bool, done: str
 ) -> None:
     """Save a changed release in place of the old one, and print it. Ctrl-C comes too late."""
     from scumble.cli.publish import show_made
 
     with ignore_interrupts():
-        release.save(folder, force=True, insecure=release.manifest.seeded, book=book)
+        release.save(
+            folder, force=True, insecure=release.manifest.seeded, update_record=update_record
+        )
         show_made(release, folder, as_json, done)

@@ -40,7 +40,7 @@ WITHOUT_ITEMS = (
     "The table has one row for each item, so that somebody without items is not in it: whether "
     "somebody has any item is not hidden, only which. Neighbours by add_remove hide it, too."
 )
-BOOK = "book"  # a private record in a folder that was not saved yet
+UPDATE_RECORD = "update-record"  # a private record in a folder that was not saved yet
 
 
 @contextmanager

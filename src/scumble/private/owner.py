@@ -1,10 +1,10 @@
 """OwnedRelease: a release that the owner of its table can continue, by further views or by
 inserting and deleting records.
 
-A release that can be continued has a private record, which the public parameter `book` names: a
-file that is readable by the owner only, and never inside a release folder. That of Aroma with
-`identifier` has the true values; that of AlphaBeta with `views` tells whether a table is the same,
-and counts the views.
+A release that can be continued has a private record, which the public parameter `update_record`
+names: a file that is readable by the owner only, and never inside a release folder. That of Aroma
+with `identifier` has the true values; that of AlphaBeta with `views` tells whether a table is the
+same, and counts the views.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import check_jobs
 from scumble.private.engines.open import release_noise
 from scumble.private.manifest import (
-    BOOK,
+    UPDATE_RECORD,
     WITHOUT_ITEMS,
     manifest_of,
     new_folder,
@@ -64,13 +64,13 @@ class OwnedRelease(Release):
     place: `release.republish("people.csv").save("people-view", force=True)`.
     """
 
-    book: Path | None = None  # the private record, if the release can be continued
+    update_record: Path | None = None  # the private record, if the release can be continued
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        written = self.folder / BOOK
-        if self.temporary and self.book is None and written.exists():
-            self.book = written
+        written = self.folder / UPDATE_RECORD
+        if self.temporary and self.update_record is None and written.exists():
+            self.update_record = written
 
     def closed(self, schema: Schema, *, other: str = OTHER) -> Schema:
         """Return a schema in which the open categories have the values that this release named.
@@ -92,21 +92,21 @@ class OwnedRelease(Release):
         """Return the release with one more view of the same table; answers pool all views.
 
         Only for AlphaBeta with `views` above 1, and with the private record of the release
-        (`book`). A table with other rows is refused, and so are two second views of one first view:
-        the private record counts a view before it is returned. `jobs` is the number of processes
-        that read rows; the release does not depend on it.
+        (`update_record`). A table with other rows is refused, and so are two second views of one
+        first view: the private record counts a view before it is returned. `jobs` is the number of
+        processes that read rows; the release does not depend on it.
         """
         check_jobs("republish", jobs)
         mechanism = self._continued("republish", f"alphabeta with {setting('views', 2)} or more")
         rows = self._rows(source, table, reveal, progress)
         with new_folder() as folder, release_noise(rows, seed, jobs) as noise:
             evidence = mechanism.republish(
-                self.evidence, self.folder, rows, noise, self.book, folder
+                self.evidence, self.folder, rows, noise, self.update_record, folder
             )
-            if self.book is not None and self._unsaved_record:
-                shutil.copy(self.book, folder / BOOK)
+            if self.update_record is not None and self._unsaved_record:
+                shutil.copy(self.update_record, folder / UPDATE_RECORD)
             found = self._next(mechanism, evidence, folder, noise, remarks_of(rows, evidence))
-            found.book = found.book or self.book
+            found.update_record = found.update_record or self.update_record
             return found
 
     def insert(
@@ -121,7 +121,8 @@ class OwnedRelease(Release):
         """Return the release with further records. A record that was in it before with the same
         value shows the same multiset again.
 
-        Only for Aroma with `identifier`, and with the private record of the release (`book`).
+        Only for Aroma with `identifier`, and with the private record of the release
+        (`update_record`).
         """
         mechanism = self._continued("insert", _updated())
         rows = self._rows(source, table, reveal, progress)
@@ -134,7 +135,8 @@ class OwnedRelease(Release):
     def delete(self, ids: Iterable[Any]) -> OwnedRelease:
         """Return the release without the records of the identifiers `ids`.
 
-        Only for Aroma with `identifier`, and with the private record of the release (`book`).
+        Only for Aroma with `identifier`, and with the private record of the release
+        (`update_record`).
         """
         if isinstance(ids, (str, bytes)):
             raise ParameterError.of("delete", "ids", "a list of identifiers", ids)
@@ -151,26 +153,26 @@ class OwnedRelease(Release):
         *,
         force: bool = False,
         insecure: bool = False,
-        book: str | Path | None = None,
+        update_record: str | Path | None = None,
     ) -> Path | str:
         """Write the release to a folder of its own, or to a database, and return the place.
 
         An existing folder is replaced only with `force`. A release that can be continued has a
-        private record, which is saved once, as the file `book`, never inside the folder. A release
-        made with a fixed seed is refused unless `insecure` is true.
+        private record, which is saved once, as the file `update_record`, never inside the folder. A
+        release made with a fixed seed is refused unless `insecure` is true.
         """
-        if self.book is not None and isinstance(folder, str) and is_address(folder):
+        if self.update_record is not None and isinstance(folder, str) and is_address(folder):
             raise ReleaseError(_FOLDER_ONLY)
-        place = self._record_place(Path(folder), book, force)
-        if place is None or self.book is None or place == self.book:
+        place = self._record_place(Path(folder), update_record, force)
+        if place is None or self.update_record is None or place == self.update_record:
             return super().save(folder, force=force, insecure=insecure)
         archive.check_can_save(self, Path(folder), force=force, insecure=insecure)
-        with new_record(self.book, place) as waiting:
+        with new_record(self.update_record, place) as waiting:
             saved = super().save(folder, force=force, insecure=insecure)
             # The old private record stays until the new release is written. After a crash at this
             # point the new one is still in the file `waiting` beside it.
             os.replace(waiting, place)
-        self.book = place
+        self.update_record = place
         return saved
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -180,31 +182,33 @@ class OwnedRelease(Release):
                 "first, then pickle it."
             )
         restore, (kind, packed, _) = super().__reduce__()
-        return restore, (kind, packed, {"book": self.book})
+        return restore, (kind, packed, {"update_record": self.update_record})
 
-    def _record_place(self, folder: Path, book: str | Path | None, force: bool) -> Path | None:
-        if self.book is None:
-            if book is not None:
+    def _record_place(
+        self, folder: Path, update_record: str | Path | None, force: bool
+    ) -> Path | None:
+        if self.update_record is None:
+            if update_record is not None:
                 raise ParameterError("This release has no private record: it cannot be continued.")
             return None
         unsaved = self._unsaved_record
-        if book is None and unsaved:
+        if update_record is None and unsaved:
             raise ReleaseError(
                 "This release can be continued, and its private record would be lost. Say where to "
-                f"keep it with {named('book')}, outside the release folder."
+                f"keep it with {named('update_record')}, outside the release folder."
             )
-        place = self.book if book is None else Path(book).resolve()
-        if not unsaved and place != self.book:
+        place = self.update_record if update_record is None else Path(update_record).resolve()
+        if not unsaved and place != self.update_record:
             raise ReleaseError(
-                f"The private record of this release is kept in {self.book}, and a copy would go "
-                f"another way: leave {named('book')} out."
+                f"The private record of this release is kept in {self.update_record}, and a copy "
+                f"would go another way: leave {named('update_record')} out."
             )
         refuse_record_place(place, folder, force=force or not unsaved)
         return place
 
     @property
     def _unsaved_record(self) -> bool:
-        return self.book is not None and self.book.parent == self.folder
+        return self.update_record is not None and self.update_record.parent == self.folder
 
     def _continued(self, verb: str, needed: str) -> Any:
         """Return the mechanism of this release if it has the method `verb`, or raise
@@ -228,12 +232,12 @@ class OwnedRelease(Release):
         return Rows(opened, known, outside=outside, reveal=reveal, progress=progress)
 
     def _private_record(self) -> Path:
-        if self.book is None:
+        if self.update_record is None:
             raise ReleaseError(
-                f"A release is updated with its private record: name it with {named('book')}, when "
-                "the release is opened."
+                "A release is updated with its private record: name it with "
+                f"{named('update_record')}, when the release is opened."
             )
-        return self.book
+        return self.update_record
 
     def _next(
         self,
@@ -259,28 +263,32 @@ def _updated() -> str:
     return f"aroma with {setting('identifier', 'COLUMN')}"
 
 
-def open_release(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease:
+def open_release(folder: str | Path, *, update_record: str | Path | None = None) -> OwnedRelease:
     """Open a release folder and return the release. One that is damaged or was changed is refused.
 
-    `book` is the file of the private record of a release that can be continued. Only the owner has
-    it.
+    `update_record` is the file of the private record of a release that can be continued. Only the
+    owner has it.
     """
     manifest, files, temporary = archive.read(folder)
-    if book is not None and not Path(book).is_file():
-        raise ReleaseError(f"{book} is not a file. Give the private record that `save` wrote.")
-    place = None if book is None else Path(book).resolve()
-    return OwnedRelease(manifest, files, temporary=temporary, book=place)
+    if update_record is not None and not Path(update_record).is_file():
+        raise ReleaseError(
+            f"{update_record} is not a file. Give the private record that `save` wrote."
+        )
+    place = None if update_record is None else Path(update_record).resolve()
+    return OwnedRelease(manifest, files, temporary=temporary, update_record=place)
 
 
-def open_saved(folder: str | Path, *, book: str | Path | None = None) -> OwnedRelease | Any:
+def open_saved(
+    folder: str | Path, *, update_record: str | Path | None = None
+) -> OwnedRelease | Any:
     """Open what `publish` saved: a release, or the releases of several tables (`LinkedRelease`).
 
-    What is damaged or was changed is refused. `book` is the file of the private record of a release
-    that can be continued. Only the owner has it.
+    What is damaged or was changed is refused. `update_record` is the file of the private record of
+    a release that can be continued. Only the owner has it.
     """
-    if book is None and is_linked(folder):
+    if update_record is None and is_linked(folder):
         return load_any(folder)
-    return open_release(folder, book=book)
+    return open_release(folder, update_record=update_record)
 
 
 def check_address(

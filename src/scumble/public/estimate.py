@@ -500,11 +500,12 @@ class Estimates(Grouped):
         aliases: Sequence[str] = (),
         groupings: Sequence[GroupingColumn] = (),
     ) -> None:
-        self.about, self.aliases = tuple(about), tuple(aliases)
+        self.about: tuple[str, ...] = tuple(about)
+        self.aliases: tuple[str, ...] = tuple(aliases)
         self.groupings = tuple(groupings)
         self.types = tuple(groups)
-        self.groups = tuple(name for name, _ in groups)
-        self.rows = tuple(rows)
+        self.groups: tuple[str, ...] = tuple(name for name, _ in groups)
+        self.rows: tuple[tuple[tuple[Any, ...], Estimate], ...] = tuple(rows)
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], Estimate]]:
         return iter(self.rows)

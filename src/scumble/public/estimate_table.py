@@ -101,12 +101,13 @@ class EstimateTable(Grouped):
         about: Sequence[str] = (),
         groupings: Sequence[GroupingColumn] = (),
     ) -> None:
-        self.about, self.groupings = tuple(about), tuple(groupings)
+        self.about: tuple[str, ...] = tuple(about)
+        self.groupings = tuple(groupings)
         self.types = tuple(groups)
-        self.groups = tuple(name for name, _ in groups)
-        self.items = tuple(items)
-        self.rows = tuple(rows)
-        self.among = among or len(self.rows)
+        self.groups: tuple[str, ...] = tuple(name for name, _ in groups)
+        self.items: tuple[str, ...] = tuple(items)
+        self.rows: tuple[tuple[tuple[Any, ...], tuple[Estimate, ...]], ...] = tuple(rows)
+        self.among: int = among or len(self.rows)
 
     def __iter__(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Estimate]]]:
         return ((key, self._named(row)) for key, row in self.rows)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
-from scumble.families.aroma.publish.views import BOOK
+from scumble.families.aroma.publish.views import UPDATE_RECORD
 from tests.support.people import JOBS, schema
 
 DOMAIN = sc.Schema([sc.Attribute("pid", "identifier"), *schema(ages=1000)], sc.Unit())
@@ -53,13 +53,13 @@ def release(request, monkeypatch) -> sc.Release:
 
 
 def test_the_book_lists_who_is_published(release) -> None:
-    assert release.book == release.folder / BOOK
-    assert stat.S_IMODE(release.book.stat().st_mode) == 0o600
-    book = pq.read_table(release.book)
+    assert release.update_record == release.folder / UPDATE_RECORD
+    assert stat.S_IMODE(release.update_record.stat().st_mode) == 0o600
+    book = pq.read_table(release.update_record)
     assert sorted(book["id"].to_pylist()) == sorted(name.encode() for name in names(range(40)))
     assert set(book["true"].to_pylist()) == {0}
     assert all(book["present"].to_pylist())
-    assert BOOK not in release.evidence.files
+    assert UPDATE_RECORD not in release.evidence.files
 
 
 def test_inserted_records_leave_all_others_as_they_are(release) -> None:
@@ -69,7 +69,7 @@ def test_inserted_records_leave_all_others_as_they_are(release) -> None:
     now = shown(after)
     assert {age: bag for age, bag in now.items() if age < 100} == before
     assert set(now) - set(before) == {100, 101}
-    assert all(size == 42 for size in [len(pq.read_table(after.book)), len(now)])
+    assert all(size == 42 for size in [len(pq.read_table(after.update_record)), len(now)])
     assert shown(release) == before
 
 
@@ -80,7 +80,7 @@ def test_a_returning_record_shows_its_old_bag(release) -> None:
     assert without.evidence.rows == 20
     back = without.insert(rows(list(range(20))))
     assert shown(back) == before
-    assert len(pq.read_table(back.book)) == 40
+    assert len(pq.read_table(back.update_record)) == 40
 
 
 def test_another_value_is_another_bag_and_the_old_one_is_kept(release) -> None:
@@ -95,7 +95,7 @@ def test_another_value_is_another_bag_and_the_old_one_is_kept(release) -> None:
     smith = JOBS.index("smith")
     counted = moved.evidence.channels[0].layout == "counts"
     assert all((now[p][smith] > 0) if counted else (smith in now[p]) for p in people)
-    book = pq.read_table(moved.book)
+    book = pq.read_table(moved.update_record)
     assert len(book) == 60
     assert sum(book["present"].to_pylist()) == 40
     again = moved.delete(names(people)).insert(rows(people))
@@ -123,11 +123,11 @@ def test_a_saved_release_goes_on_with_its_book(release, tmp_path: Path) -> None:
     folder, book = tmp_path / "view", tmp_path / "private" / "book.parquet"
     with pytest.raises(sc.ReleaseError, match="private record would be lost"):
         release.save(folder)
-    release.save(folder, book=book)
+    release.save(folder, update_record=book)
     assert not any(b"CANARY" in file.read_bytes() for file in folder.iterdir())
     assert stat.S_IMODE(book.stat().st_mode) == 0o600
-    opened = sc.open(folder, book=book)
-    opened.insert(rows([50])).save(folder, book=book, force=True)
+    opened = sc.open(folder, update_record=book)
+    opened.insert(rows([50])).save(folder, update_record=book, force=True)
     assert set(shown(sc.open(folder))) == {*range(40), 50}
     with pytest.raises(sc.ReleaseError, match="private record"):
         sc.open(folder).delete(names([50]))
@@ -135,12 +135,12 @@ def test_a_saved_release_goes_on_with_its_book(release, tmp_path: Path) -> None:
 
 def test_a_book_of_another_release_is_refused(release, tmp_path: Path) -> None:
     other = sc.publish(rows(list(range(40))), DOMAIN, sc.Aroma(k=30, identifier="pid"))
-    release.book = other.book
+    release.update_record = other.update_record
     with pytest.raises(sc.ReleaseError, match="does not fit the release"):
         release.insert(rows([50]))
     plain = tmp_path / "plain.parquet"
     pq.write_table(rows([1]), plain)
-    release.book = plain
+    release.update_record = plain
     with pytest.raises(sc.ReleaseError, match="damaged, or another file"):
         release.delete(names([1]))
 
@@ -170,7 +170,7 @@ def test_nothing_to_do(release) -> None:
 
 def test_a_release_without_identifiers_cannot_be_updated() -> None:
     release = sc.publish(rows([1, 2]), DOMAIN, sc.Aroma(k=5))
-    assert release.book is None
+    assert release.update_record is None
     with pytest.raises(sc.ReleaseError, match="private record"):
         release.insert(rows([3]))
 
@@ -187,7 +187,7 @@ def test_rows_that_are_left_out_keep_their_identifiers_with_them() -> None:
     stray = rows([1, 2, 3]).set_column(3, "job", pa.array(["cook", "king", "smith"]))
     mechanism = sc.Aroma(k=30, identifier="pid")
     release = sc.publish(stray, DOMAIN, mechanism, options=sc.PublishOptions(outside="drop"))
-    book = pq.read_table(release.book)
+    book = pq.read_table(release.update_record)
     assert book["id"].to_pylist() == [b"CANARY1", b"CANARY3"]
     assert book["true"].to_pylist() == [JOBS.index("cook"), JOBS.index("smith")]
     assert np.array_equal(book["present"].to_numpy(), [True, True])

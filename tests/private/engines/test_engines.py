@@ -53,7 +53,7 @@ def small_units(shared, monkeypatch):
 
 def digest(release: sc.Release) -> dict[str, str]:
     """Every file of a release; nothing else may be in its folder, but for its private record."""
-    own = {path for path in release.folder.iterdir() if path != release.book}
+    own = {path for path in release.folder.iterdir() if path != release.update_record}
     assert {path.name for path in own} == set(release.evidence.files)
     return {
         name: hashlib.sha256((release.folder / name).read_bytes()).hexdigest()

@@ -59,7 +59,7 @@ class SortedByTruth(sc.Uniform):
 class SameCoins(sc.AlphaBeta):
     """The second view has exactly the true tuples that the first one has."""
 
-    def republish(self, evidence, published, rows, noise, book, folder):
+    def republish(self, evidence, published, rows, noise, update_record, folder):
         law = evidence.presence
         true = true_tuples(rows, "error", 1, LocalEngine(rows, noise).sorted_rows)
         views = TupleViews(rows.schema, law)
@@ -97,7 +97,7 @@ def masks_of(
         folder = Path(name)
         noise = Keystream(seed)
         evidence = mechanism.republish(
-            first.evidence, first.folder, rows, noise, first.book, folder
+            first.evidence, first.folder, rows, noise, first.update_record, folder
         )
         shown = pq.read_table(folder / evidence.file)
     found = np.zeros((table.num_rows, VALUES))

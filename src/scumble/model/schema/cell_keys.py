@@ -27,14 +27,16 @@ class CellKeys:
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(int(size) for size in sizes)
+        self.sizes: tuple[int, ...] = tuple(int(size) for size in sizes)
         if any(not 1 <= size <= _WORD for size in self.sizes):
             raise ParameterError.of("CellKeys", "sizes", "numbers from 1 to 2^64", list(sizes))
-        self.size = prod(self.sizes)
+        self.size: int = prod(self.sizes)
         self._groups = _group(self.sizes)
-        self.words = len(self._groups)
+        self.words: int = len(self._groups)
         # The number of values of each word: the product of the sizes of its columns.
-        self.capacities = [prod(self.sizes[place] for place in group) for group in self._groups]
+        self.capacities: list[int] = [
+            prod(self.sizes[place] for place in group) for group in self._groups
+        ]
 
     def __repr__(self) -> str:
         return f"CellKeys({list(self.sizes)})"

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema.arrow_values import is_text, texts
 
-KEYS = {
+KEYS: dict[str, tuple[str, ...]] = {
     "date": ("format",),
     "integer": ("decimal",),
     "binned": ("decimal",),

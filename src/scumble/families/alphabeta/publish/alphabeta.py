@@ -56,13 +56,13 @@ class AlphaBeta(Publisher):
     out of m possible ones; `epsilon` is the loss for one row more or less (β = a·e^−ε for one view
     without sources). β is the smallest number that the proof allows, and `keep` is a (1/2 if not
     given). `adversary="exclusive"` keeps γ also against attackers who know that exactly one of some
-    rows is true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or
-    told apart by a number below `multiplicity`, which counts every row, or made one by
-    `duplicates="collapse"`, after which answers count different rows only. `views` says how often
-    the same table may be published (`release.republish`); a private record (`book`) then tells
-    whether a table is the same, and a changed one is refused. `sources` gives weights by column, in
-    the order of the domain, for noise that looks like a known and public distribution p; then `k`
-    speaks of priors of at most k·n·p(t), and `d` still of any prior of at most d.
+    rows is true (a = 1/2 and β = 2·d(1−γ)/(γ(1−d))). Equal rows are an error, or told apart by a
+    number below `multiplicity`, which counts every row, or made one by `duplicates="collapse"`,
+    after which answers count different rows only. `views` says how often the same table may be
+    published (`release.republish`); a private record (`update_record`) then tells whether a table
+    is the same, and a changed one is refused. `sources` gives weights by column, in the order of
+    the domain, for noise that looks like a known and public distribution p; then `k` speaks of
+    priors of at most k·n·p(t), and `d` still of any prior of at most d.
 
     Parameters:
         k: prior as a multiple of rows / domain.
@@ -76,7 +76,7 @@ class AlphaBeta(Publisher):
         duplicates: equal rows are an error, or collapse into one (`multiplicity` counts them all).
         multiplicity: largest number of equal rows that are told apart.
         sources: public weights for the noise, by column.
-        views: how often the table may be published; more than one view needs `book`.
+        views: how often the table may be published; more than one view needs `update_record`.
 
     Promises: (d, γ)-privacy: to an attacker for whom rows are independent, prior ≤ d implies
         posterior ≤ γ and posterior ≥ (d/γ)·prior. Proof: what is seen of a row changes its odds by
@@ -279,11 +279,11 @@ class AlphaBeta(Publisher):
         published: Path,
         rows: Rows,
         noise: Keystream,
-        book: Path | None,
+        update_record: Path | None,
         folder: Path,
     ) -> Tuples:
         """Write the next view of the same table into `folder`, beside those in `published`. The
-        private record `book` counts it.
+        private record `update_record` counts it.
         """
         law = evidence.presence
         if not isinstance(law, InclusionProbabilities) or law.views == law.most:
@@ -291,13 +291,13 @@ class AlphaBeta(Publisher):
                 f"All views that the promise covers ({self._views}) are published; plan more from "
                 f"the start, as {setting('views', 3)}."
             )
-        if book is None:
+        if update_record is None:
             raise ReleaseError(
                 "A further view needs the private record, which tells whether the table is the "
-                f"same: name it with {named('book')}. A release that was made without one gets no "
-                "further view; publish the table anew."
+                f"same: name it with {named('update_record')}. A release that was made without one "
+                "gets no further view; publish the table anew."
             )
-        record = ViewRecord(book)
+        record = ViewRecord(update_record)
         read = open_engine(rows, noise).sorted_rows
         true = true_tuples(rows, self._duplicates, self._multiplicity, read)
         record.check(true, published / evidence.file, law.views)

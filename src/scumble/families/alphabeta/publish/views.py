@@ -32,7 +32,7 @@ from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import Output
-from scumble.private.manifest import BOOK
+from scumble.private.manifest import UPDATE_RECORD
 from scumble.private.sampling.bits import Coins, bernoulli, integers
 from scumble.private.sampling.counts import poisson
 from scumble.private.sampling.randomized_response import Categorical
@@ -301,7 +301,7 @@ class ViewRecord:
             "key": key.hex(),
             "tuples": _fingerprint(key, true),
         }
-        handle = os.open(folder / BOOK, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(folder / UPDATE_RECORD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{json.dumps(first)}\n1 {digest(folder / FILE)}\n")
 

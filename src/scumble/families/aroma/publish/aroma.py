@@ -173,15 +173,15 @@ class Aroma(Publisher):
     Give `k`, or `epsilon` with `f` for the least k that meets the paper's condition for one count
     (`k_for`). The `pool` is "uniform", a list of weights in the order of the domain, or a table of
     weights by value: a public prior, which must not come from the private table. Several sensitive
-    attributes are one compound value, or with `joint=False` each has k values of its own, and
-    the `pool` may be a table with a pool for each by name. `closeness` N, in the unit of the
-    weights, draws again while some value is in a multiset more often than k times its weight over
-    N. `identifier` names a column whose values tell records apart; the release can then be updated
-    with its private record (`book`), and a record that comes back with the same value shows the
-    same multiset. `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest of them: a
-    reader of two or more knows no more than the one with the smallest k tells. In the file, columns
-    such as "job=cook" say how often a value is in the multiset, unless the codes of its members,
-    ascending in "job 1" to "job k", take less space.
+    attributes are one compound value, or with `joint=False` each has k values of its own, and the
+    `pool` may be a table with a pool for each by name. `closeness` N, in the unit of the weights,
+    draws again while some value is in a multiset more often than k times its weight over N.
+    `identifier` names a column whose values tell records apart; the release can then be updated
+    with its private record (`update_record`), and a record that comes back with the same value
+    shows the same multiset. `publish_levels(levels=[k1, k2])` makes nested views, `k` the largest
+    of them: a reader of two or more knows no more than the one with the smallest k tells. In the
+    file, columns such as "job=cook" say how often a value is in the multiset, unless the codes of
+    its members, ascending in "job 1" to "job k", take less space.
 
     Parameters:
         k: values per row.
@@ -190,7 +190,7 @@ class Aroma(Publisher):
         pool: uniform, or public weights of the values.
         closeness: draw again until the values of a row are as close to the pool as n = this number
             of members of it are.
-        identifier: identifier of a record, for updates; needs `book`.
+        identifier: identifier of a record, for updates; needs `update_record`.
         joint: k values of several sensitive columns as one value (the default), or of
             each.
 
@@ -475,23 +475,28 @@ class Aroma(Publisher):
         published: Path,
         rows: Rows,
         noise: Keystream,
-        book: Path,
+        update_record: Path,
         folder: Path,
     ) -> Records:
-        """Write the release with further records into `folder`. `book` is the private record. A
-        record that was published before with the same value shows the same multiset.
+        """Write the release with further records into `folder`. `update_record` is the private
+        record. A record that was published before with the same value shows the same multiset.
         """
         person = self._require_identifier()
-        return insert(evidence, published, rows, person, noise, book, folder)
+        return insert(evidence, published, rows, person, noise, update_record, folder)
 
     def delete(
-        self, evidence: Records, published: Path, ids: Iterable[Any], book: Path, folder: Path
+        self,
+        evidence: Records,
+        published: Path,
+        ids: Iterable[Any],
+        update_record: Path,
+        folder: Path,
     ) -> Records:
         """Write the release without the records `ids` into `folder`. Their multisets stay in the
-        private record `book`.
+        private record `update_record`.
         """
         self._require_identifier()
-        return delete(evidence, published, ids, book, folder)
+        return delete(evidence, published, ids, update_record, folder)
 
     def for_unit(self, unit: Unit) -> Aroma:
         if self._identifier is not None and unit.person not in (None, self._identifier):

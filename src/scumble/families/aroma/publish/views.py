@@ -1,7 +1,8 @@
 """The files of an Aroma release: the rows with their multisets, and the private record that its
 owner keeps if the release is to be updated.
 
-The private record is the file that the public parameter `book` and the option --book name.
+The private record is the file that the public parameter `update_record` and the option
+--update-record name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.engine import ROWS, Made, Output, RowKernel
 from scumble.private.engines.open import open_engine
-from scumble.private.manifest import BOOK
+from scumble.private.manifest import UPDATE_RECORD
 from scumble.private.perturbation.multisets import (
     counted,
     multiset_attributes,
@@ -79,7 +80,7 @@ def _write_recorded(
     stream, number = noise, -1
     with (
         view_writer(folder, columns) as view,
-        PrivateRecordWriter(folder / BOOK, columns) as record,
+        PrivateRecordWriter(folder / UPDATE_RECORD, columns) as record,
     ):
         for unit, people, codes in rows.identified_units(identifier, names):
             if unit != number:
@@ -396,7 +397,7 @@ def insert(
     shown = [*others, *multisets.T]
     record.show(entries[known], [column[known] for column in shown])
     fresh = [column[~known] for column in shown]
-    with PrivateRecordWriter(folder / BOOK, record.attributes) as writer:
+    with PrivateRecordWriter(folder / UPDATE_RECORD, record.attributes) as writer:
         writer.add(record.people, record.true, record.present, record.shown)
         present = np.ones(len(fresh[0]), bool)
         writer.add(people.filter(pa.array(~known)), true[~known], present, fresh)
@@ -425,7 +426,7 @@ def delete(
             "Some of the identifiers to delete are not in the release. Nothing was deleted."
         )
     record.present &= ~_find_inside(record.people, gone)
-    with PrivateRecordWriter(folder / BOOK, record.attributes) as writer:
+    with PrivateRecordWriter(folder / UPDATE_RECORD, record.attributes) as writer:
         writer.add(record.people, record.true, record.present, record.shown)
     with view_writer(folder, record.attributes) as view:
         view.add(record.shown_now())
