@@ -81,8 +81,8 @@ def test_types_are_checked_in_place(sandbox: Sandbox, subtests: pytest.Subtests)
         ("SELECT SUM(sex) FROM t", "sex) : SUM needs a number. This expression is of type string."),
         ("SELECT AVG(admitted) FROM t", "admitted) : AVG needs a number."),
         (
-            "SELECT AVG(smoker) FROM t",
-            "smoker) : AVG needs a number. This expression is of type bool",
+            "SELECT AVG(IF(smoker, true, false)) FROM t",
+            "IF(smoker, : AVG needs a number. This expression is of type bool",
         ),
         ("SELECT SUM(age * 9223372036854775807) FROM t", "age : Overflow"),
         ("SELECT SUM(CAST(sex AS INTEGER)) FROM t", "CAST(sex : A number is needed here, not"),

@@ -33,14 +33,17 @@ _MOST_LINES = 60
 _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less time than Arrow
 
 
+OTHERS = "others may belong here in truth"  # a note on groups that were chosen by their estimates
+
+
 def chosen_note(shown: int, groups: int) -> str:
     """Return the note on groups that were chosen by their estimates."""
     if not shown:
         return f"none of {groups} groups is shown: they are chosen by their estimates"
     return (
-        f"{shown} of {groups} groups are shown. They were picked by their noisy values, so others "
-        "may belong here in truth, and each interval is printed at a higher level: on average the "
-        "share that was asked for holds the truth"
+        f"{shown} of {groups} groups are shown. They were picked by their noisy values, so each "
+        "interval is printed at a higher level: on average the share that was asked for holds the "
+        "truth"
     )
 
 

@@ -74,15 +74,19 @@ INSIDE = {
     "COUNT_IF(sex = 'f' AND age < 4) / COUNT(*) FROM t": lambda s, n: n / 40,
     "AVG(CASE WHEN sex = 'f' AND age < 4 THEN 1 ELSE 0 END) FROM t": lambda s, n: n / 40,
     "SUM(age) FILTER (WHERE sex = 'f' AND age < 4) / COUNT(*) FROM t": lambda s, n: s / 40,
+    "AVG(sex = 'f' AND age < 4) FROM t": lambda s, n: n / 40,
+    "AVG(CASE WHEN sex = 'f' THEN age < 4 ELSE false END) FROM t": lambda s, n: n / 40,
+    "SUM(sex = 'f' AND age < 4) FROM t": lambda s, n: n,
+    "SUM((age < 4)) FROM t WHERE sex = 'f'": lambda s, n: n,
 }
 
 
 def test_rewritings_have_one_value_and_one_charge(tmp_path: Path) -> None:
-    """163 texts about the ages of some women: two numbers, paid for once."""
+    """167 texts about the ages of some women: two numbers, paid for once."""
     texts = {f"SELECT {text}": value for text, value in INSIDE.items()}
     for place, ((number, value), where) in enumerate(product(NUMBERS.items(), CONDITIONS)):
         texts[f"SELECT {number} FROM t WHERE {where}{ENDS[place % len(ENDS)]}"] = value
-    assert len(texts) == 163
+    assert len(texts) == 167
     with database(tmp_path / "db") as db:
         first = db.ask("SELECT AVG(age) FROM t WHERE age < 4 AND sex = 'f'")
         assert first.charged == 2
@@ -135,6 +139,7 @@ MIXED_TEXTS = (
         "SUM(1) FROM t WHERE NOT NOT ({c})",
         "SUM(CASE WHEN {c} THEN 1 ELSE 0 END) FROM t",
         "SUM(if({c}, 1, 0)) FROM t",
+        "SUM({c}) FROM t",
         "SUM(CASE WHEN {c} THEN 3 END) / 3 FROM t",
         "COUNT(CASE WHEN {c} THEN 1 END) FROM t",
         "COUNT(CASE WHEN {c} THEN kids ELSE NULL END) FROM t",

@@ -164,6 +164,7 @@ def test_the_most_frequent_value_and_those_that_cannot_be_excluded() -> None:
     limits = {pay: each.interval(level) for (pay,), each in counts.rows}
     least_low = max(low for low, _ in limits.values())
     others = [str(pay) for pay, (_, high) in limits.items() if high >= least_low and pay != key[0]]
+    others.sort(key=lambda pay: -counts[int(pay)].value)
     assert others
     assert answer.about == (
         f"{key[0]} has the largest estimated count, but these may be more frequent (95 %): "

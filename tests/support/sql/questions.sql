@@ -180,3 +180,6 @@ WITH x AS (SELECT dept FROM depts WHERE random() < 1) SELECT COUNT(*) FROM t
 
 WITH x AS (SELECT dept FROM depts)
 --> refused: A question is missing after WITH
+
+SELECT sex, SUM(pay > 2), SUM(CASE WHEN age < 5 THEN 1 ELSE 0 END), SUM(sex = 'F' OR pay > 3) FROM t GROUP BY sex
+--> sums of conditions

@@ -44,7 +44,7 @@ from scumble.model.schema.lists import DerivedName
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED, counts, indices
 from scumble.public.estimate import Estimate, Estimates
-from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.public.estimate_table import OTHERS, EstimateTable, SelectedEstimates
 from scumble.public.estimation.measurements.answer import MeasuredQuestion
 from scumble.public.estimation.measurements.joint_items import conjunction, having, refusal
 from scumble.public.estimation.measurements.marginals import ResidualReader
@@ -578,7 +578,8 @@ class FrequentSets:
             whole("top", "length", length, least=1)
         sets = self.rank(length)
         rows = [((self.labels(places),), self.count(places)) for places in sets.places[:k]]
-        return SelectedEstimates([("items", pa.list_(self.item_type))], rows, len(sets))
+        about = [OTHERS] if len(rows) < len(sets) else []
+        return SelectedEstimates([("items", pa.list_(self.item_type))], rows, len(sets), about)
 
     def rules(self, support: float, confidence: float) -> EstimateTable:
         """Return the rules "baskets with `if` have `then`": the number of baskets with both, and
@@ -608,7 +609,9 @@ class FrequentSets:
         rows = [self._make_rule(given, both) for _, _, given, both in sorted(held)]
         kind = pa.list_(self.item_type)
         among = sum((1 << len(places)) - 2 for places in values)
-        return EstimateTable([("if", kind), ("then", kind)], ["support", "confidence"], rows, among)
+        about = [OTHERS] if len(rows) < among else []
+        names = ["support", "confidence"]
+        return EstimateTable([("if", kind), ("then", kind)], names, rows, among, about)
 
     @cached_property
     def _items(self) -> list[Any]:

@@ -7,15 +7,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from pyarrow import types
 from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.query import Expression, quoted
+from scumble.model.schema.attribute import Attribute
 from scumble.public.sql.conditions import Span, known, read_clauses, strip
-from scumble.public.sql.expressions import catalogue, read_expression
+from scumble.public.sql.expressions import (
+    catalogue,
+    condition_of,
+    is_condition,
+    read_expression,
+)
 from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
 
 Kind = Literal[
@@ -262,7 +269,10 @@ class _TermReader:
         share = 0.5
         if kind == "quantile":
             parts, share, option = self._quantile(name, parts, option)
-        arguments = [self._argument(part) for part in parts]
+        if kind == "sum" and self._is_count(parts[0]):
+            return self._counted()
+        read = self._mean if kind == "mean" else self._argument
+        arguments = [read(part) for part in parts]
         return Term(
             kind,
             arguments[0],
@@ -307,14 +317,47 @@ class _TermReader:
             if len(split_commas(self.question, (start, end))) > 1:
                 raise self.question.error(f"{self.token.text} takes 1 argument.", self.token)
             self._argument((start, end))
-        return Term(
-            "count",
-            None,
-            self._unique(),
-            filtered=option == "if" or self.call.condition is not None,
-            notes=tuple(self.notes),
-            start=self.token.start,
-        )
+        return self._counted(option == "if" or self.call.condition is not None)
+
+    def _counted(self, filtered: bool = True) -> Term:
+        """Return the number of rows that satisfy the clauses."""
+        notes, start = tuple(self.notes), self.token.start
+        return Term("count", clauses=self._unique(), filtered=filtered, notes=notes, start=start)
+
+    def _is_count(self, span: Span) -> bool:
+        """Return whether the sum of an argument counts the rows that satisfy a condition, which is
+        then one of the clauses.
+        """
+        inner = strip(self.question, span)
+        condition = condition_of(self.question, inner)
+        if condition is None and self._is_condition(inner):
+            condition = inner
+        if condition is not None:
+            self._condition(condition)
+        return condition is not None
+
+    def _is_condition(self, span: Span) -> bool:
+        attribute = self._column(span)
+        if attribute is not None:
+            return bool(types.is_boolean(attribute.arrow_type))
+        tokens = self.question.tokens[slice(*span)]
+        read = read_expression(self.question, self.names, tokens)
+        return is_condition(read, self.names.schema)
+
+    def _column(self, span: Span) -> Attribute | None:
+        """Return the attribute that an argument without parentheses around it names."""
+        first = self.question.tokens[span[0]]
+        plain = span[1] - span[0] == 1 and is_word(first)
+        if plain and first.text.lower() in self.names.attributes:
+            return self.names.attribute(first)
+        return None
+
+    def _mean(self, span: Span) -> Expression:
+        """Return the argument of AVG, which is 1 where a condition is true."""
+        argument = self._argument(span)
+        if not self._is_condition(strip(self.question, span)):
+            return argument
+        return replace(argument, sql=f"CASE WHEN ({argument.sql}) THEN 1 ELSE 0 END")
 
     def _quantile(self, name: str, parts: list[Span], option: str) -> tuple[list[Span], float, str]:
         """Return the argument, the share, and "cont" or "disc"."""
@@ -357,9 +400,8 @@ class _TermReader:
         """Return an argument. As in SQL, rows where it is NULL are excluded, by one more clause."""
         start, end = strip(self.question, span)
         tokens = self.question.tokens[start:end]
-        plain = end - start == 1 and is_word(tokens[0])
-        if plain and tokens[0].text.lower() in self.names.attributes:
-            attribute = self.names.attribute(tokens[0])
+        attribute = self._column((start, end))
+        if attribute is not None:
             found = Expression(quoted(attribute.name), (attribute.name,), tokens[0].start)
             optional = attribute.missing
         else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
+from pyarrow import types
 from sqlglot import Token, exp
 from sqlglot import TokenType as T
 from sqlglot.dialects.duckdb import DuckDB
@@ -21,6 +22,7 @@ from sqlglot.errors import ParseError
 from scumble.model.errors import QueryError, nearest_name
 from scumble.model.long_work import interruptible
 from scumble.model.query import Expression, quoted
+from scumble.model.schema.schema import Schema
 from scumble.public.limits import (
     BOUNDED_FUNCTIONS,
     MOST_BOUNDED,
@@ -289,6 +291,13 @@ NODES = frozenset(
     }
 )
 
+# What is true, false or NULL.
+_CONDITIONS = (
+    *(exp.And, exp.Or, exp.Not, exp.Boolean, exp.Is, exp.In, exp.Between, exp.Exists),
+    *(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Like, exp.ILike, exp.SimilarTo, exp.Glob, exp.Escape, exp.RegexpLike, exp.StartsWith),
+)
+
 _DUCKDB = DuckDB()
 _TEXTS = {T.STRING, T.IDENTIFIER}
 # Words of commands, which name columns in a question: Alter is an age in German.
@@ -309,6 +318,49 @@ def syntax_tree(question: TokenizedSql, tokens: Tokens, calls: Container[int]) -
     if found is None:
         raise question.error("This is not understood as an expression.", tokens[0])
     return found
+
+
+def is_condition(expression: Expression, schema: Schema) -> bool:
+    """Return whether an expression that was read is true, false or NULL, not a number or text."""
+    question = TokenizedSql(expression.sql)
+    calls = check_functions(question, question.tokens)
+    functions = {token.start: token.text.lower() for token in question.tokens}
+    pending, values = [syntax_tree(question, question.tokens, calls)], list[exp.Expr]()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, exp.Paren):
+            pending.append(node.this)
+        elif isinstance(node, exp.Case):
+            results = [*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")]
+            pending += [each for each in results if each is not None]
+        elif not isinstance(node, exp.Null):
+            values.append(node)
+    return bool(values) and all(_is_truth(node, functions, schema) for node in values)
+
+
+def _is_truth(node: exp.Expr, functions: Mapping[int, str], schema: Schema) -> bool:
+    """Return whether a value is true or false; `functions` are the names of functions by offset."""
+    if isinstance(node, exp.Column):
+        return node.name in schema and bool(types.is_boolean(schema[node.name].arrow_type))
+    if isinstance(node, exp.Cast):
+        return bool(node.to.this is exp.DataType.Type.BOOLEAN)
+    if isinstance(node, exp.Anonymous):
+        return functions.get(node.meta.get("start", -1)) in catalogue().conditions
+    return isinstance(node, _CONDITIONS)
+
+
+def condition_of(question: TokenizedSql, span: tuple[int, int]) -> tuple[int, int] | None:
+    """Return the span of the condition in CASE WHEN condition THEN 1 ELSE 0 END, else None."""
+    start, end = span
+    tokens = question.tokens
+    if [token.text.upper() for token in tokens[end - 5 : end]] != ["THEN", "1", "ELSE", "0", "END"]:
+        return None
+    inner = start + 2, end - 5
+    kinds = [token.token_type for token in tokens[start : start + 2]]
+    words = [token.token_type for token in tokens[slice(*inner)]]
+    if kinds != [T.CASE, T.WHEN] or inner[0] >= inner[1] or {T.WHEN, T.CASE} & set(words):
+        return None
+    return inner
 
 
 def _plain(token: Token, calls: Container[int]) -> Token:
@@ -461,6 +513,7 @@ class Catalogue:
     deterministic: frozenset[str]  # scalar, and a function of the arguments only
     aggregates: frozenset[str]  # window functions included
     others: frozenset[str]  # volatile functions, table functions and others
+    conditions: frozenset[str]  # scalar, and true, false or NULL whatever the arguments are
 
 
 @cache
@@ -471,18 +524,20 @@ def catalogue() -> Catalogue:
     with interruptible(), duckdb.connect() as connection:
         rows = connection.execute(
             "SELECT lower(function_name), function_type,"
-            " bool_and(coalesce(stability, '') = 'CONSISTENT')"
+            " bool_and(coalesce(stability, '') = 'CONSISTENT'),"
+            " bool_and(coalesce(return_type, '') = 'BOOLEAN')"
             " FROM duckdb_functions() GROUP BY ALL"
         ).fetchall()
-    every = {name for name, _, _ in rows}
-    aggregates = {name for name, kind, _ in rows if kind in ("aggregate", "window")}
-    steady = {name for name, kind, consistent in rows if kind == "scalar" and consistent}
-    unsteady = {name for name, kind, consistent in rows if kind == "scalar" and not consistent}
-    macros = _MACROS.intersection(name for name, kind, _ in rows if kind == "macro")
+    every = {name for name, *_ in rows}
+    aggregates = {name for name, kind, *_ in rows if kind in ("aggregate", "window")}
+    steady = {name for name, kind, consistent, _ in rows if kind == "scalar" and consistent}
+    unsteady = {name for name, kind, consistent, _ in rows if kind == "scalar" and not consistent}
+    macros = _MACROS.intersection(name for name, kind, *_ in rows if kind == "macro")
     named = {name for name in steady if name.isidentifier() and not name.startswith("__")}
     deterministic = frozenset(named - unsteady - aggregates - _UNSTEADY | macros)
     return Catalogue(
         deterministic,
         frozenset(aggregates - deterministic),
         frozenset(every | _UNSTEADY) - deterministic - aggregates,
+        frozenset(name for name, _, _, condition in rows if condition) & deterministic,
     )

@@ -308,9 +308,12 @@ class ArrangementReader:
         condition, by_having = None, False
         if having is not None:
             condition, by_having = self._formula(having, terms)
-        parts, by_order = [], False
+        parts, by_order = list[str](), False
+        ranked, falling = "", False
         for span, suffix in read_order(self.reader.question, order) if order else ():
             for sql, estimated in self._ordered(span, order, terms):
+                if estimated and not parts:
+                    ranked, falling = sql, suffix.startswith("DESC")
                 parts.append(f"{sql} {suffix}".strip())
                 by_order = by_order or estimated
         cut = limit is not None or offset > 0
@@ -322,6 +325,8 @@ class ArrangementReader:
             tuple(terms),
             by_having or (by_order and cut),
             groupings=tuple(self.groupings),
+            ranked=ranked,
+            falling=falling,
         )
 
     def _formula(self, span: Span, terms: list[Term]) -> tuple[str, bool]:

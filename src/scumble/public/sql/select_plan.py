@@ -53,7 +53,8 @@ class Arrangement:
 
     `terms` are the aggregates that they name, and `groupings` the keys of each GROUPING.
     `by_estimates` says that the groups that are shown depend on the estimates, and `most_frequent`
-    that the largest one is asked for by MODE.
+    that the largest one is asked for by MODE. `ranked` is the SQL of the estimate by which groups
+    are sorted first, if they are; `falling` says that the largest come first.
     """
 
     having: str | None = None
@@ -64,6 +65,8 @@ class Arrangement:
     by_estimates: bool = False
     most_frequent: bool = False
     groupings: tuple[tuple[int, ...], ...] = ()
+    ranked: str = ""
+    falling: bool = False
 
 
 UNARRANGED = Arrangement()

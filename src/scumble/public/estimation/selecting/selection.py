@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from scumble.model.errors import QueryError
@@ -34,7 +35,8 @@ from scumble.public.estimate import (
     GroupingColumn,
     scaled,
 )
-from scumble.public.estimate_table import EstimateTable, SelectedEstimates
+from scumble.public.estimate_table import OTHERS, EstimateTable, SelectedEstimates
+from scumble.public.estimation.interval_laws import AverageLaw
 from scumble.public.estimation.selecting.combined_laws import combined
 from scumble.public.estimation.selecting.exact_values import exact_values, refused
 from scumble.public.estimation.selecting.groups import (
@@ -353,6 +355,12 @@ class EstimateRows:
         about = self.plan.notes
         if arrangement.most_frequent:
             about = (*about, most_frequent_note(self.rows, rows))
+        elif 0 < len(rows) < among:
+            ranked = self._ranked()
+            rivals = (
+                OTHERS if ranked is None else top_note(ranked, rows, falling=arrangement.falling)
+            )
+            about = (*about, rivals)
         types = [
             (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
         ]
@@ -367,6 +375,21 @@ class EstimateRows:
         if among > len(rows):
             return SelectedEstimates(types, single, among, about, aliases, groupings)
         return Estimates(types, single, about, aliases, groupings)
+
+    def _ranked(self) -> list[tuple[KeyValues, Estimate]] | None:
+        """Return the groups with the estimate of which the first ones are shown; None if they are
+        chosen in another way.
+        """
+        arrangement = self.plan.arrangement
+        if arrangement.having is not None or arrangement.offset or arrangement.limit is None:
+            return None
+        columns = {"item": [estimates for _, estimates in self.rows], "term": self.terms}
+        for kind, numbers in columns.items():
+            for index in range(len(numbers[0])):
+                if arrangement.ranked == quoted(placeholder(kind, index)):
+                    pairs = zip(self.rows, numbers, strict=True)
+                    return [(key, estimates[index]) for (key, _), estimates in pairs]
+        return None
 
     def _places(self) -> list[int]:
         """Return the places of the rows that are shown, in their order."""
@@ -393,31 +416,69 @@ class EstimateRows:
         return places
 
 
-_LISTED = 5  # values that are named
+_LISTED = 5  # groups that are named
+_EXAMINED = 200  # averages whose intervals are computed to find these
 
 
 def most_frequent_note(rows: Sequence[Row], shown: Sequence[Row]) -> str:
-    """Return the note on the value that MODE chose: which others may be the most frequent too.
-
-    With G values, each count is in its interval at 1 - α/G, all of them together with probability
-    1 - α. Then the count of the most frequent value is at least every lower limit.
-    """
+    """Return the note on the value that MODE chose: which others may be the most frequent too."""
     if not shown:
         return "no value can occur"
-    each = 1 - (1 - LEVEL) / len(rows)
-    limits = [counts[0].interval(each) for _, counts in rows]
-    least = max(low for low, _ in limits)
-    [(best, _)] = shown
-    pairs = zip(rows, limits, strict=True)
-    others = [
-        format_label(key[0]) for (key, _), (_, high) in pairs if key != best and high >= least
-    ]
-    chosen = f"{format_label(best[0])} has the largest estimated count"
+    others = list_rivals([(key, counts[0]) for key, counts in rows], shown, falling=True)
+    chosen = f"{format_label(shown[0][0][0])} has the largest estimated count"
     if not others:
         return f"{chosen}, and no other value can be the most frequent (95 %)"
-    more = f" and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-    listed = ", ".join(others[:_LISTED])
-    return f"{chosen}, but these may be more frequent (95 %): {listed}{more}"
+    return f"{chosen}, but these may be more frequent (95 %): {others}"
+
+
+def top_note(
+    ranked: Sequence[tuple[KeyValues, Estimate]], shown: Sequence[Row], *, falling: bool
+) -> str:
+    """Return the note on the first groups of a list: which others may belong to them."""
+    others = list_rivals(ranked, shown, falling=falling)
+    end = "largest" if falling else "smallest"
+    which = f"the {end}" if len(shown) == 1 else f"among the {len(shown)} {end}"
+    if not others:
+        return f"no other group can be {which} (95 %)"
+    return f"these groups may be {which} too (95 %): {others}"
+
+
+def list_rivals(
+    ranked: Sequence[tuple[KeyValues, Estimate]], shown: Sequence[Row], *, falling: bool
+) -> str:
+    """Return the groups that are not shown and may belong to as many largest (or smallest) ones as
+    are: a few by name, those with the most extreme estimates first. Empty if there are none.
+
+    With G groups, each number is in its interval at 1 - α/G, all of them together with probability
+    1 - α. Then the k-th largest number is at least the k-th largest of the lower limits. Intervals
+    of averages are slow: of many, those with less extreme estimates count as possible.
+    """
+    level, sign = 1 - (1 - LEVEL) / len(ranked), 1 if falling else -1
+    values = [math.inf if math.isnan(each.value) else -sign * each.value for _, each in ranked]
+    ordered = [ranked[place] for place in np.argsort(values, kind="stable")]
+    slow = any(isinstance(each.law, AverageLaw) for _, each in ranked)
+    examined = ordered[:_EXAMINED] if slow else ordered
+    lows, highs = [], []
+    for _, estimate in examined:
+        ends = sorted(sign * limit for limit in estimate.interval(level))
+        low, high = (-math.inf, math.inf) if any(map(math.isnan, ends)) else ends
+        lows.append(low)
+        highs.append(high)
+    lows += [-math.inf] * len(shown)
+    least = sorted(lows, reverse=True)[len(shown) - 1]
+    highs += [math.inf] * (len(ordered) - len(examined))
+    known = {key for key, _ in shown}
+    pairs = zip(ordered, highs, strict=True)
+    others = [key for (key, _), high in pairs if key not in known and high >= least]
+    listed = ", ".join(map(_label, others[:_LISTED]))
+    up_to = "up to " if len(examined) < len(ordered) else ""
+    more = f" and {up_to}{len(others) - _LISTED:,} more" if len(others) > _LISTED else ""
+    return f"{listed}{more}"
+
+
+def _label(key: KeyValues) -> str:
+    labels = list(map(format_label, key))
+    return labels[0] if len(labels) == 1 else f"({', '.join(labels)})"
 
 
 def _numbers(estimates: Sequence[Estimate]) -> pa.Array:
