@@ -49,11 +49,13 @@ from scumble.model.errors import SourceError as SourceError
 from scumble.model.privacy.guarantee import Guarantee as Guarantee
 from scumble.model.query import Query as Query
 from scumble.model.schema.attribute import Attribute as Attribute
+from scumble.model.schema.domains import BinnedNumber as BinnedNumber
 from scumble.model.schema.domains import Bins as Bins
 from scumble.model.schema.domains import Boolean as Boolean
 from scumble.model.schema.domains import Category as Category
 from scumble.model.schema.domains import Dates as Dates
 from scumble.model.schema.domains import IntegerRange as IntegerRange
+from scumble.model.schema.numbers import Number as Number
 from scumble.model.schema.schema import Schema as Schema
 from scumble.model.schema.spelling import Spelling as Spelling
 from scumble.model.schema.unit import Unit as Unit
@@ -84,6 +86,7 @@ __all__ = [
     "AskOptions",
     "Attribute",
     "Baskets",
+    "BinnedNumber",
     "Bins",
     "Boolean",
     "Category",
@@ -112,6 +115,7 @@ __all__ = [
     "Marginals",
     "Mosaic",
     "Mwem",
+    "Number",
     "OutputExistsError",
     "ParameterError",
     "Partition",

@@ -8,7 +8,16 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.domains import (
+    BinnedNumber,
+    Bins,
+    Boolean,
+    Category,
+    Dates,
+    Domain,
+    IntegerRange,
+)
+from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -37,8 +46,35 @@ DAYS = st.dates(date(1, 1, 1), date(9999, 12, 31))
 DATES = st.tuples(DAYS, DAYS, st.sampled_from(["day", "month", "year"])).map(
     lambda three: Dates(min(three[:2]), max(three[:2]), three[2])
 )
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> Number:
+    """Limits and steps with few decimals, which floats hold nearly or exactly."""
+    scale = draw(st.sampled_from([1, 2, 4, 10, 100, 1000]))
+    step = draw(st.one_of(st.integers(1, 20), st.sampled_from([250, 10**6])))
+    steps = draw(st.one_of(st.integers(1, 40), st.integers(1, 10**8)))
+    first = draw(st.integers(-(10**9), 10**9))
+    ends = (first, first + step * steps, step)
+    return Number(*(each if scale == 1 else each / scale for each in ends))
+
+
+@st.composite
+def binned_numbers(draw: st.DrawFn) -> BinnedNumber:
+    number = draw(numbers())
+    inner = draw(st.sets(st.integers(1, number.size - 1), max_size=20)) - {number.size - 1}
+    return BinnedNumber.of(number, [number.value(code) for code in sorted(inner)])
+
+
 DOMAINS: st.SearchStrategy[Domain] = st.one_of(
-    categories(), RANGES, SHORT_RANGES, BINS, DATES, st.just(Boolean())
+    categories(),
+    RANGES,
+    SHORT_RANGES,
+    BINS,
+    DATES,
+    st.just(Boolean()),
+    numbers(),
+    binned_numbers(),
 )
 
 

@@ -13,6 +13,7 @@ from scumble.model.errors import QueryError
 from scumble.model.query import quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Dates, IntegerRange
+from scumble.model.schema.numbers import Number
 
 if TYPE_CHECKING:
     from scumble.model.schema.schema import Schema
@@ -74,7 +75,7 @@ def level_sql(attribute: Attribute, level: int) -> str:
 def _within(attribute: Attribute, codes: np.ndarray) -> str:
     """Return the condition that a value is one of some codes: ranges where codes follow."""
     column, domain = quoted(attribute.name), attribute.domain
-    if not isinstance(domain, IntegerRange | Bins | Dates):
+    if not isinstance(domain, IntegerRange | Number | Bins | Dates):
         values = attribute.labels().to_pylist()
         return f"{column} IN ({', '.join(_literal(values[code]) for code in codes.tolist())})"
     breaks = np.flatnonzero(np.diff(codes) > 1)
@@ -83,7 +84,9 @@ def _within(attribute: Attribute, codes: np.ndarray) -> str:
     return " OR ".join(_range(column, domain, first, last) for first, last in ranges)
 
 
-def _range(column: str, domain: IntegerRange | Bins | Dates, first: int, last: int) -> str:
+def _range(column: str, domain: IntegerRange | Number | Bins | Dates, first: int, last: int) -> str:
+    if isinstance(domain, Number):
+        return f"{column} BETWEEN {domain.value(first)!r} AND {domain.value(last)!r}"
     if isinstance(domain, IntegerRange):
         return f"{column} BETWEEN {domain.low + first} AND {domain.low + last}"
     if isinstance(domain, Bins):

@@ -15,10 +15,20 @@ from pyarrow import types
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
-from scumble.model.schema.domains import Bins, Category, Coded, Dates, Domain, lookup, put
+from scumble.model.schema.domains import (
+    BinnedNumber,
+    Bins,
+    Category,
+    Coded,
+    Dates,
+    Domain,
+    lookup,
+    put,
+)
 from scumble.model.schema.hierarchies import default_levels, read_rule, resolve
 from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.names import control_character
+from scumble.model.schema.numbers import Number, UnlimitedNumber
 from scumble.model.schema.open_category import OpenCategory
 from scumble.model.schema.spelling import KEYS, Spelling
 from scumble.model.schema.toml import (
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.hierarchies import Levels, Rule
 
 _LABEL_LIMIT = 1 << 28
+_WITHOUT_CODES = (ListDomain, OpenCategory, UnlimitedNumber)
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,9 @@ class Attribute:
         if isinstance(domain, OpenCategory):
             if self.from_data:
                 raise SchemaError(f"{self}: an open category lists no values; delete 'from_data'.")
+        elif isinstance(domain, UnlimitedNumber):
+            if self.from_data or self.hierarchy is not None:
+                raise SchemaError(f"{self}: write its limits before 'from_data' or 'hierarchy'.")
         elif not isinstance(domain, ListDomain):
             self._check_codes(domain)
         elif self.missing:
@@ -148,7 +162,9 @@ class Attribute:
         if self.null_words and not self.missing:
             raise SchemaError(f"{self}: words for a missing value need missing=True.")
         if self.null_words:
-            _, outside = domain.encode(self._respell(pa.array(self.null_words, pa.string())))
+            words = self._respell(pa.array(self.null_words, pa.string()))
+            number = self.number  # a word beyond its limits is never published
+            outside = domain.encode(words)[1] if number is None else number.beyond(words)
             if not outside.all():
                 word = self.null_words[int(np.argmin(outside))]
                 raise SchemaError(
@@ -168,18 +184,27 @@ class Attribute:
 
     @property
     def kind(self) -> str:
-        """The type of the domain: category, integer, binned, boolean or date; or "identifier"."""
+        """The type of the domain: category, integer, number, binned, boolean or date; or
+        "identifier".
+        """
         return "identifier" if self.domain is None else self.domain.kind
 
     @property
     def tabular(self) -> bool:
         """Whether the column has one value of a listed domain per row, and so codes."""
-        return not (self.domain is None or isinstance(self.domain, ListDomain | OpenCategory))
+        return not (self.domain is None or isinstance(self.domain, _WITHOUT_CODES))
 
     @property
     def open(self) -> bool:
         """Whether the column is a category whose values are not public."""
         return isinstance(self.domain, OpenCategory)
+
+    @property
+    def number(self) -> Number | None:
+        """The amounts of a number, whether it is cut into bins or not; None for other types."""
+        if isinstance(self.domain, BinnedNumber):
+            return self.domain.number
+        return self.domain if isinstance(self.domain, Number) else None
 
     @property
     def lists(self) -> ListDomain:
@@ -198,7 +223,7 @@ class Attribute:
     @property
     def ordered(self) -> bool:
         """Whether the values have an order, so that ranges are meaningful."""
-        if isinstance(self.domain, ListDomain | OpenCategory):
+        if isinstance(self.domain, _WITHOUT_CODES):
             return False
         return not isinstance(self.domain, Category) or self.domain.ordered
 
@@ -381,6 +406,12 @@ class Attribute:
             raise SchemaError(
                 f"{self} is an open category, whose values are not public: only Keys names them. "
                 "The schema that a release of Keys closes serves every mechanism."
+            )
+        if isinstance(self.domain, UnlimitedNumber):
+            raise SchemaError(
+                f"{self} needs its limits. Write limits = [LOW, HIGH] for the amounts that matter; "
+                "others count as the nearer limit. Do not take them from the data: estimate them "
+                f"for budget by 'scumble schema limits TABLE {self.name} --epsilon 0.1'."
             )
         if isinstance(self.domain, ListDomain):
             raise SchemaError(self._advice(self.domain))

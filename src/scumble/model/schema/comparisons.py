@@ -15,6 +15,7 @@ from typing import Any, cast
 from scumble.model.query import ComparedLiteral, Comparison, Operator
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.numbers import Number
 
 _DIGITS = 15  # of a number that a float holds exactly, or is nearest to
 _LONGEST_INTEGER = 18  # digits
@@ -100,6 +101,8 @@ def _ordered(domain: Domain) -> Sequence[Any]:
     """The published values in their order, which is that of the codes but for categories."""
     if isinstance(domain, IntegerRange):
         return range(domain.low, domain.high + 1)
+    if isinstance(domain, Number):
+        return domain.values
     return sorted(domain.labels().to_pylist())
 
 
@@ -111,7 +114,7 @@ def _value(literal: ComparedLiteral, domain: Domain | None) -> int | float | dat
     if isinstance(domain, IntegerRange | Category):
         plain = _is_integer(literal) and len(text) <= _LONGEST_INTEGER
         return sign * int(text) if plain else None
-    if isinstance(domain, Bins):
+    if isinstance(domain, Bins | Number):
         return sign * float(text) if _is_decimal(literal) else None
     plain = literal.kind == "text" and len(text) == _DAY and text.isascii()
     if not isinstance(domain, Dates) or not plain:

@@ -1,4 +1,6 @@
-"""The five types of public domain: Category, IntegerRange, Bins, Boolean and Dates.
+"""The types of public domain: Category, IntegerRange, Bins, Boolean, Dates, and two of amounts.
+
+`Number` (see `numbers`) has a code for each step between its limits, `BinnedNumber` for each bin.
 
 A domain is a finite, ordered, public list of labels. It converts values to codes 0 to size - 1 and
 back. Missing values are handled by `Attribute`, which adds one more code for them.
@@ -6,8 +8,11 @@ back. Missing values are handled by `Attribute`, which adds one more code for th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from fractions import Fraction
+from functools import cached_property
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +23,7 @@ import pyarrow.compute as pc
 from scumble.model.errors import SchemaError
 from scumble.model.schema import arrow_values
 from scumble.model.schema.cell_keys import smallest_unsigned
+from scumble.model.schema.numbers import Number, exact, plain_number
 
 Coded = tuple[np.ndarray, np.ndarray]  # codes, and a mask of the values outside the domain
 
@@ -226,6 +232,78 @@ class Bins:
 
 
 @dataclass(frozen=True)
+class BinnedNumber(Bins):
+    """Amounts in bins: `number` has the limits and the step, the edges are steps of it.
+
+    A bin holds the steps from its lower edge to one below its upper edge, the last bin both limits.
+    The bin of a value is that of its nearest step.
+    """
+
+    number: Number
+    kind: ClassVar[str] = "number"
+
+    def __post_init__(self) -> None:
+        given = [plain_number(edge, "edges") for edge in self.edges]
+        super().__post_init__()
+        low, high, step = self.number.low, self.number.high, self.number.step
+        if given[:1] + given[-1:] != [low, high]:
+            raise SchemaError(f"The edges must lie between the limits {low} and {high}.")
+        for edge in given:
+            if ((exact(edge) - exact(low)) / exact(step)).denominator != 1:
+                raise SchemaError(
+                    f"An edge must be the lower limit plus whole steps of {step}. Got {edge}."
+                )
+
+    @classmethod
+    def of(cls, number: Number, inner: Iterable[int | float]) -> BinnedNumber:
+        """Return the bins of a number that is cut at edges inside of its limits."""
+        return cls((number.low, *inner, number.high), number)
+
+    @classmethod
+    def equal(cls, number: Number, bins: int) -> BinnedNumber:
+        """Return so many bins of about the same number of steps."""
+        if not 1 <= bins < number.size:
+            raise SchemaError(f"'bins' must be from 1 to {number.size - 1}. Got {bins!r}.")
+        steps = (round(Fraction((number.size - 1) * place, bins)) for place in range(1, bins))
+        return cls.of(number, map(number.value, steps))
+
+    def describe(self) -> str:
+        """Describe the domain in a few words."""
+        return f"{self.number.describe()}, cut into {self.size} bins"
+
+    @cached_property
+    def first_steps(self) -> np.ndarray:
+        """The code of `number` at which each bin starts."""
+        low, step = exact(self.number.low), exact(self.number.step)
+        starts = [int((exact(edge) - low) / step) for edge in self.edges[:-1]]
+        return np.array(starts, np.int64)
+
+    @cached_property
+    def last_steps(self) -> np.ndarray:
+        """The code of `number` at which each bin ends, which is still in it."""
+        return np.append(self.first_steps[1:] - 1, self.number.size - 1)
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest amount of every bin."""
+        first, last = (
+            self.number.decode(steps, None).to_numpy().astype(np.float64)
+            for steps in (self.first_steps, self.last_steps)
+        )
+        return first, last
+
+    def middles(self) -> np.ndarray:
+        """Return the middle of the amounts of every bin."""
+        first, last = self.ends()
+        return np.clip(first / 2 + last / 2, first, last)
+
+    def encode(self, values: pa.Array) -> Coded:
+        """Return the codes of values of any type, and a mask of those that are no numbers."""
+        steps, outside = self.number.encode(values)
+        codes = np.searchsorted(self.first_steps[1:], steps.astype(np.int64), side="right")
+        return codes.astype(smallest_unsigned(self.size)), outside
+
+
+@dataclass(frozen=True)
 class Boolean:
     """False and true, in this order."""
 
@@ -332,7 +410,7 @@ class Dates:
         return np.arange(bounds[0], bounds[1] + 1)
 
 
-Domain = Category | IntegerRange | Bins | Boolean | Dates
+Domain = Category | IntegerRange | Bins | Boolean | Dates | Number
 
 
 def lookup(table: np.ndarray, places: np.ndarray) -> np.ndarray:

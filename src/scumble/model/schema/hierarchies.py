@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from scumble.model.errors import SchemaError
 from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.numbers import Number
 
 Codes = npt.NDArray[np.int64]
 
@@ -85,22 +86,23 @@ class Intervals:
         return {"intervals": steps} | ({} if self.start is None else {"from": self.start})
 
     def levels(self, domain: Domain) -> list[list[str]]:
-        if isinstance(domain, IntegerRange):
-            lows: Sequence[float] = range(domain.low, domain.high + 1)
+        single = isinstance(domain, IntegerRange | Number)
+        if isinstance(domain, IntegerRange | Number):
+            lows: Sequence[float] = _values(domain)
             ends: Sequence[float] = lows
         elif isinstance(domain, Bins):
             lows, ends = domain.edges[:-1], domain.edges[1:]
         else:
-            raise SchemaError("Intervals are a hierarchy of integers and binned numbers.")
+            raise SchemaError("Intervals are a hierarchy of amounts, integers and binned numbers.")
         found, before = [], np.arange(len(lows))
         for step in self.steps:
             groups = self._groups(step, lows)
-            if not isinstance(domain, IntegerRange):
+            if not single:
                 lasts = [math.nextafter(end, -math.inf) for end in ends]
                 if (self._groups(step, lasts, lows[0]) != groups).any():
                     raise SchemaError(f"The interval {_step(step)} of the hierarchy cuts a bin.")
             _refuse_cut(before, groups, f"the interval {_step(step)}")
-            found.append(_ranges(groups, lows, ends, whole=isinstance(domain, IntegerRange)))
+            found.append(_ranges(groups, lows, ends, whole=single))
             before = groups
         return found
 
@@ -283,6 +285,12 @@ def _at(path: Sequence[str], place: int, value: Any) -> str:
     return path[place] if place < len(path) else f"{_shown(value)}\0value"
 
 
+def _values(domain: IntegerRange | Number) -> Sequence[float]:
+    if isinstance(domain, Number):
+        return list(domain.values)
+    return range(domain.low, domain.high + 1)
+
+
 def _ranges(groups: Codes, lows: Sequence[float], ends: Sequence[float], whole: bool) -> list[str]:
     """Return a label for the interval of each value: `20-29` of integers, `[20, 30)` of bins."""
     labels: dict[int, str] = {}
@@ -395,7 +403,12 @@ def value_labels(domain: Domain) -> list[str]:
         return [_edges(domain, at, at + 1) for at in range(domain.size)]
     if isinstance(domain, Dates) and domain.by != "day":
         return [_period(day, domain.by) for day in values]
-    return list(map(_shown, values))
+    return _texts(domain)
+
+
+def _texts(domain: Domain) -> list[str]:
+    """Return every value as text; amounts in full."""
+    return list(map(str if isinstance(domain, Number) else _shown, domain.labels().to_pylist()))
 
 
 def _block(domain: Domain, names: Sequence[str], start: int, end: int) -> str:
@@ -417,7 +430,7 @@ def _numbered(rows: Iterable[list[str]], domain: Domain, missing: bool) -> Level
     """Return levels by the label of each value; equal labels of a level are one group."""
     size = domain.size + missing
     groups: list[Codes] = [np.arange(size)]
-    labels = [(*map(_shown, domain.labels().to_pylist()), *(("",) if missing else ()))]
+    labels = [(*_texts(domain), *(("",) if missing else ()))]
     for row in rows:
         numbers = {text: place for place, text in enumerate(dict.fromkeys(row))}
         found = np.array([numbers[text] for text in row] + [len(numbers)] * missing, np.int64)

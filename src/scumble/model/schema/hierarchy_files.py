@@ -17,6 +17,7 @@ from scumble.model.errors import SchemaError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
 from scumble.model.schema.hierarchies import Branch, Intervals, Nested, Periods, Prefixes, Rule
+from scumble.model.schema.numbers import Number
 
 _MOST_BYTES = 1 << 26
 _STEPS = (1, 2, 5)
@@ -105,7 +106,7 @@ def with_files(table: Mapping[str, Any], folder: Path | None) -> Mapping[str, An
 def proposed_hierarchy(attribute: Attribute) -> Rule | None:
     """Return a hierarchy for the domain of an attribute; None where only the owner knows one."""
     domain = attribute.domain
-    if isinstance(domain, IntegerRange) and 10 <= domain.size <= 10**6:
+    if isinstance(domain, IntegerRange | Number) and 10 <= domain.size <= 10**6:
         widths = [5]
         for width in (step * 10**power for power in range(1, 7) for step in _STEPS):
             if width % widths[-1] == 0 and width <= domain.size / 2:

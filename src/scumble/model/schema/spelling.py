@@ -21,6 +21,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "date": ("format",),
     "integer": ("decimal",),
     "binned": ("decimal",),
+    "number": ("decimal",),
     "boolean": ("true", "false"),
 }
 _UNREAD = "(not spelled as declared)"

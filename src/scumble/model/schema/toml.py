@@ -10,8 +10,17 @@ from datetime import date
 from typing import Any, Literal, TypeVar, get_args
 
 from scumble.model.errors import SchemaError, nearest_name
-from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.domains import (
+    BinnedNumber,
+    Bins,
+    Boolean,
+    Category,
+    Dates,
+    Domain,
+    IntegerRange,
+)
 from scumble.model.schema.lists import ListDomain
+from scumble.model.schema.numbers import Number, UnlimitedNumber
 from scumble.model.schema.open_category import OpenCategory
 from scumble.model.schema.unit import Unit
 
@@ -20,12 +29,13 @@ ROLES: tuple[Role, ...] = get_args(Role)
 FORMAT = 1
 
 Word = TypeVar("Word", bound=str)
-AnyDomain = Domain | ListDomain | OpenCategory
+AnyDomain = Domain | ListDomain | OpenCategory | UnlimitedNumber
 
 _LIST_KEYS: tuple[str, ...] = ("values", "range", "bins", "edges", "other", "separator", "longest")
 _KEYS = {
     "category": ("values", "ordered", "other", "open"),
     "integer": ("range", "decimal"),
+    "number": ("limits", "step", "edges", "bins", "limits_needed", "decimal"),
     "binned": ("edges", "decimal"),
     "boolean": ("true", "false"),
     "date": ("range", "by", "format"),
@@ -126,15 +136,21 @@ def domain_to_table(domain: AnyDomain) -> dict[str, Any]:
             del table["type"]
         case IntegerRange(low, high):
             table = {"range": [low, high]}
+        case BinnedNumber(edges, number):
+            table = domain_to_table(number) | {"edges": _plain(edges[1:-1])}
         case Bins(edges):
-            table = {"edges": [int(edge) if edge == int(edge) else edge for edge in edges]}
+            table = {"edges": _plain(edges)}
+        case Number() | UnlimitedNumber():
+            table = domain.to_table()
         case Dates(first, last, by):
             table = {"range": [first.isoformat(), last.isoformat()], "by": by}
-        case OpenCategory():
-            table = {"open": True}
-        case Boolean():
-            table = {}
+        case _:
+            table = {"open": True} if isinstance(domain, OpenCategory) else {}
     return {"type": domain.kind} | table
+
+
+def _plain(edges: Iterable[float]) -> list[int | float]:
+    return [int(edge) if edge == int(edge) else edge for edge in edges]
 
 
 def to_toml(
@@ -196,10 +212,32 @@ def _domain(kind: str, table: Mapping[str, Any]) -> AnyDomain:
             return IntegerRange(low, high)
         case "binned":
             return Bins(tuple(_list(table, "edges")))
+        case "number":
+            return _number(table)
         case "date":
             first, last = (_date(bound) for bound in _pair(table))
             return Dates(first, last, table.get("by", "day"))
     return Boolean()
+
+
+def _number(table: Mapping[str, Any]) -> Number | BinnedNumber | UnlimitedNumber:
+    """Return amounts, which are cut at the `edges` inside of their limits, or into equal bins."""
+    step = table.get("step", 1)
+    if _flag(table, "limits_needed"):
+        if given := [key for key in ("limits", "edges", "bins") if key in table]:
+            raise SchemaError(f"Give either 'limits_needed' or '{given[0]}'.")
+        return UnlimitedNumber(step)
+    if "limits" not in table:
+        raise SchemaError(
+            "Give its limits, as limits = [0, 500000]: amounts beyond them count as the limit."
+        )
+    low, high = _pair(table, "limits")
+    number = Number(low, high, step)
+    if "edges" in table and "bins" in table:
+        raise SchemaError("Give either 'edges' or 'bins'.")
+    if "edges" in table:
+        return BinnedNumber.of(number, _list(table, "edges"))
+    return BinnedNumber.equal(number, _count_of_bins(table["bins"])) if "bins" in table else number
 
 
 def _category(table: Mapping[str, Any]) -> Category:
@@ -230,10 +268,15 @@ def _members(table: Mapping[str, Any]) -> Category | IntegerRange | Bins:
 def _equal_bins(low: Any, high: Any, number: Any) -> Bins:
     """Return `number` bins of one width between two numbers."""
     Bins((low, high))  # raises SchemaError if these are not two numbers, the lower one first
-    if type(number) is not int or not 1 <= number <= _MOST_BINS:
-        raise SchemaError(f"'bins' must be a whole number from 1 to {_MOST_BINS}. Got {number!r}.")
+    number = _count_of_bins(number)
     inner = (low + (high - low) * place / number for place in range(1, number))
     return Bins((low, *inner, high))
+
+
+def _count_of_bins(given: Any) -> int:
+    if type(given) is not int or not 1 <= given <= _MOST_BINS:
+        raise SchemaError(f"'bins' must be a whole number from 1 to {_MOST_BINS}. Got {given!r}.")
+    return given
 
 
 def _flag(table: Mapping[str, Any], key: str) -> bool:
@@ -250,11 +293,11 @@ def _list(table: Mapping[str, Any], key: str) -> list[Any]:
     return given
 
 
-def _pair(table: Mapping[str, Any]) -> list[Any]:
-    given = _list(table, "range")
+def _pair(table: Mapping[str, Any], key: str = "range") -> list[Any]:
+    given = _list(table, key)
     if len(given) != 2:
         raise SchemaError(
-            f"'range' must be two values, the lowest and the highest. Got {len(given)}."
+            f"'{key}' must be two values, the lowest and the highest. Got {len(given)}."
         )
     return given
 

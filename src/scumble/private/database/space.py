@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scumble.model.errors import ParameterError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Category, Dates, IntegerRange
+from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.names import sql_literal, sql_name
 
@@ -95,9 +96,11 @@ def _interval(attribute: Attribute, name: str, low: int, high: int, last: int) -
     return f"{name} = {first}" if first == final else f"{name} BETWEEN {first} AND {final}"
 
 
-def _value(attribute: Attribute, code: int) -> str | int | bool:
-    """The value of a code of whole numbers, of a list, or of false and true."""
+def _value(attribute: Attribute, code: int) -> str | float | bool:
+    """The value of a code of numbers, of a list, or of false and true."""
     domain = attribute.domain
+    if isinstance(domain, Number):
+        return domain.value(code)
     if isinstance(domain, IntegerRange):
         return domain.low + code
     if isinstance(domain, Category):

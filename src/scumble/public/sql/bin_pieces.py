@@ -6,6 +6,7 @@ The other functions write values that depend on the bin as SQL over the publishe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Bins, Dates
+from scumble.model.schema.domains import BinnedNumber, Bins, Dates
 
 Floats = npt.NDArray[np.float64]
 Truth = npt.NDArray[np.bool_]
@@ -83,38 +84,44 @@ class Pieces:
 def cut_at(attribute: Attribute, constants: Sequence[float]) -> Pieces:
     """Return the bins of an attribute cut at constants; days are counted from 1970-01-01.
 
-    Each constant in a bin is a piece of its own, between what is below and what is above it.
+    Each constant in a bin is a piece of its own, between what is below and what is above it. Days
+    and the steps of a number are whole: of a constant between two, the lower one is the piece.
     """
     domain = attribute.domain
-    if not isinstance(domain, Bins | Dates):
-        raise TypeError(attribute)
-    days = isinstance(domain, Dates)
-    lows, highs = domain.ends()
-    unit = lows.astype(np.int64 if days else np.float64)
-    last = highs.astype(np.int64 if days else np.float64)
-    edges = np.append(unit, last[-1] + 1) if isinstance(domain, Dates) else np.array(domain.edges)
     points = np.unique(np.array([each for each in constants if np.isfinite(each)], np.float64))
-    if days:
+    if isinstance(domain, BinnedNumber):
+        unit, last = domain.first_steps, domain.last_steps
+        points = np.unique([bisect_right(domain.number.values, each) - 1 for each in points])
+    elif isinstance(domain, Dates):
+        unit, last = (days.astype(np.int64) for days in domain.ends())
         points = np.unique(np.floor(points).astype(np.int64))
+    elif isinstance(domain, Bins):
+        unit, last = domain.ends()  # the first of a bin is its edge, and the last bin is closed
+    else:
+        raise TypeError(attribute)
+    whole = unit.dtype.kind == "i"
+    edges = np.append(unit, last[-1] + whole)
     rows: list[tuple[int, Any, Any, float]] = []
     first = np.searchsorted(points, unit, "left")
     after = np.searchsorted(points, last, "right")
     for code in np.flatnonzero(first < after).tolist():
         rows += _parts(code, unit[code], last[code], edges[code : code + 2],
-                       points[first[code] : after[code]].tolist(), days)  # fmt: skip
-    whole = np.flatnonzero(first >= after)
-    codes = np.concatenate([whole, np.array([row[0] for row in rows], np.intp)])
-    low = np.concatenate([unit[whole], np.array([row[1] for row in rows], unit.dtype)])
-    high = np.concatenate([last[whole], np.array([row[2] for row in rows], unit.dtype)])
-    share = np.concatenate([np.ones(len(whole)), np.array([row[3] for row in rows])])
+                       points[first[code] : after[code]].tolist(), whole)  # fmt: skip
+    uncut = np.flatnonzero(first >= after)
+    codes = np.concatenate([uncut, np.array([row[0] for row in rows], np.intp)])
+    low = np.concatenate([unit[uncut], np.array([row[1] for row in rows], unit.dtype)])
+    high = np.concatenate([last[uncut], np.array([row[2] for row in rows], unit.dtype)])
+    share = np.concatenate([np.ones(len(uncut)), np.array([row[3] for row in rows])])
     order = np.lexsort((low, codes))
-    if days:
+    if isinstance(domain, Dates):
         low, high = low.astype("M8[D]"), high.astype("M8[D]")
+    elif isinstance(domain, BinnedNumber):
+        low, high = (domain.number.decode(each, None).to_numpy() * 1.0 for each in (low, high))
     return Pieces(attribute, codes[order], low[order], high[order], share[order])
 
 
 def _parts(
-    code: int, low: Any, high: Any, edges: Values, points: Sequence[Any], days: bool
+    code: int, low: Any, high: Any, edges: Values, points: Sequence[Any], whole: bool
 ) -> list[tuple[int, Any, Any, float]]:
     """Return (code, low, high, share) of the pieces of one bin that is cut at points."""
     left, right = edges.tolist()
@@ -124,13 +131,13 @@ def _parts(
     for point in points:
         before, after = (
             (point - 1, point + 1)
-            if days
+            if whole
             else (np.nextafter(point, -np.inf), np.nextafter(point, np.inf))
         )
         if start <= before:
             rows.append((code, start, before, (point - begin) / width))
-        rows.append((code, point, point, 1 / width if days else 0.0))
-        begin, start = point + days, after
+        rows.append((code, point, point, 1 / width if whole else 0.0))
+        begin, start = point + whole, after
     if start <= high:
         rows.append((code, start, high, (right - begin) / width))
     return rows

@@ -24,6 +24,7 @@ from scumble.model.query import (
 )
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
+from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.expressions import DROPPED, read_expression, render
 from scumble.public.sql.ordered_text import ordered_comparisons
@@ -467,7 +468,7 @@ def _mismatch(attribute: Attribute, literals: list[ComparedLiteral]) -> str | No
         shown = ", ".join(f"'{'-' * each.negative}{each.text}'" for each in wrong)
         return f"{name} lists text; write {shown} in single quotes." if wrong else None
     texts = [each.text for each in literals if each.kind == "text"]
-    if isinstance(domain, IntegerRange | Bins | Category):
+    if isinstance(domain, IntegerRange | Number | Bins | Category):
         wanted, unread = "numbers; write a number, without quotes,", _is_no_number
     elif isinstance(domain, Boolean):
         wanted, unread = "true and false; write one of them, without quotes,", _is_no_truth

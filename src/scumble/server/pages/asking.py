@@ -13,6 +13,7 @@ from markupsafe import Markup
 from scumble.model.errors import PromiseError, ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.numbers import Number
 from scumble.private.database.plan import Relax
 from scumble.private.database.results import Answer, Cost
 from scumble.public.estimate import Estimate, Estimates, format_number, format_value
@@ -315,14 +316,14 @@ def completions(data: Dataset) -> list[str]:
 
 def examples(data: Dataset) -> list[str]:
     """Return questions about a data set that can be asked as they are."""
-    numbers = [name for name in data.columns if data.schema[name].kind == "integer"]
+    numbers = [name for name in data.columns if data.schema[name].kind in ("integer", "number")]
     groups = [name for name in data.columns if 1 < len(_values(data.schema[name])) <= 30]
     found = ["SELECT COUNT(*) FROM t"]
     quoted = {name: sql_name(name) for name in data.columns}
     if numbers:
         name = numbers[0]
-        domain = data.schema[name].domain
-        if isinstance(domain, IntegerRange):
+        domain = data.schema[name].number or data.schema[name].domain
+        if isinstance(domain, IntegerRange | Number):
             middle = (domain.low + domain.high) // 2
             found.append(f"SELECT COUNT(*) FROM t WHERE {quoted[name]} >= {middle}")
         found.append(f"SELECT AVG({quoted[name]}) FROM t")
