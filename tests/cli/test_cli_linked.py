@@ -138,8 +138,8 @@ def test_linked_names_the_option_for_a_key_that_is_none(folder: Path) -> None:
 def test_linked_says_which_domains_were_read_from_the_data(folder: Path) -> None:
     (folder / "visits.toml").write_text(SCHEMAS["visits"] + "\nfrom_data = true")
     done = run(*given(folder), "-o", folder / "view")
-    assert "Note: visits: the domain of ward was read from the private data" in done.err
-    assert "The domain of ward was read from the private data" in done.out
+    assert "Note: visits: the possible values of ward were read from the private data" in done.err
+    assert "The possible values of ward were read from the private data" in done.out
 
 
 def test_linked_leaves_out_what_is_outside_only_if_told(folder: Path) -> None:

@@ -62,6 +62,6 @@ def test_items_read_from_the_data_are_told() -> None:
     baskets = sc.Baskets("items", epsilon=1, neighbours="add_remove", top=3)
     release = sc.publish(table, schema, baskets, options=sc.PublishOptions(seed=1))
     assert release.schema.from_data == ("items",)
-    assert "the domain of items was read from the private data" in warnings(release)[0]
+    assert "the possible values of items were read from the private data" in warnings(release)[0]
     checked = sc.publish(table, schema.declare_public(), baskets, options=sc.PublishOptions(seed=1))
     assert checked.schema.from_data == ()

@@ -183,9 +183,14 @@ def _made_findings(release: Release) -> Iterator[Finding]:
         yield Finding("randomness", "noise that nobody can repeat", "refuted", sentence)
     if release.schema.from_data:
         names = ", ".join(release.schema.from_data)
-        sentence = f"The domain of {names} was read from the private table and is published."
+        sentence = (
+            f"The possible values of {names} were read from the private table and are published."
+        )
         yield Finding(
-            "domains", "nothing but what is promised depends on the table", "refuted", sentence
+            "possible values",
+            "nothing but what is promised depends on the table",
+            "refuted",
+            sentence,
         )
 
 
@@ -428,7 +433,10 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
     claim = f"{promise.statement} of {mechanism.name}"
     cells = 0 if mechanism.of_lists else release.schema.size(release.evidence.columns)
     if cells > MOST_CELLS:
-        sentence = f"Not tried: the domain has {large(cells)} cells, more than {large(MOST_CELLS)}."
+        sentence = (
+            f"Not tried: a table of all columns has {large(cells)} counts, more than "
+            f"{large(MOST_CELLS)}."
+        )
         return Finding("neighbouring tables", claim, "noted", sentence)
     loss = None if mechanism.data_dependent else _largest(release, mechanism, promise)
     if loss is None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, cast
 
 import typer
 
-from scumble.cli import bars, console, options
+from scumble.cli import bars, console, options, printing
 from scumble.cli.signals import ignore_interrupts
 from scumble.model.errors import (
     OutputExistsError,
@@ -37,22 +37,43 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.schema import Schema
     from scumble.model.schema.unit import Unit
-    from scumble.private.recommend import Advice, CareLevel, Use
+    from scumble.private.recommend import Advice, Use
     from scumble.private.tables.source import Source
 
 T = TypeVar("T")
+STOP = "stop"
 Ask = Callable[[str, str], str]  # a prompt and its default, and what was answered
 
+_NUMBERS = {3: "Three", 4: "Four", 5: "Five"}
 _BOUNDS = (1, 2, 5, 10)  # on the rows of a person, of which the shares that they keep are shown
-_USUAL_BOUND = "5"
+_USUAL_BOUND = 5
 _QUOTED_OR_SEMICOLON = re.compile(r'("[^"]*")|;')
-_LABEL = re.compile(r" *(?:[^:.]+: {2,}|\d+ {2})?")  # of a line: what stands before its sentence
 _SHOWN_VALUES = 6  # of a column
 _ROLES = {
     "sensitive": "secret",
-    "quasi": "known to others",
-    "insensitive": "known to others",
+    "quasi": "known",
+    "insensitive": "known",
     "identifier": "not published",
+}
+_ROLE_WORDS = ("secret", "known", "drop")
+_TYPE_WORDS = {  # what is typed for the types that a column may have
+    "category": "codes",
+    "integer": "numbers",
+    "binned": "numbers",
+    "decimal_comma": "decimal-comma",
+    "decimal_point": "thousands-comma",
+    "%d/%m/%Y": "day-first",
+    "%d-%m-%Y": "day-first",
+    "%m/%d/%Y": "month-first",
+    "%m-%d-%Y": "month-first",
+}
+_MEANT = {
+    "codes": "codes, each with a meaning",
+    "numbers": "numbers that count or measure something",
+    "decimal-comma": "numbers with a decimal comma: 1,234 is less than 2",
+    "thousands-comma": "numbers with commas for thousands: 1,234 is more than a thousand",
+    "day-first": "dates with the day first",
+    "month-first": "dates with the month first",
 }
 _NO_TERMINAL = (
     "scumble publish SOURCE asks questions, and there is no terminal to answer them. Write instead:"
@@ -127,7 +148,6 @@ class Questions:
     ask: Ask
     yes: bool = False
     titles: list[str] = field(default_factory=list)
-    types: Mapping[str, str] = field(default_factory=dict)  # of columns, as they were chosen
 
     def head(self, title: str) -> None:
         """Print the head of a question, with its number."""
@@ -152,18 +172,10 @@ class Questions:
         _tell(f"{prompt}: {proposal}")
         return proposal
 
-    def choose(
-        self,
-        choices: Mapping[str, str],
-        default: str,
-        *,
-        prompt: str = "Which",
-        promise: bool = True,
-    ) -> str:
+    def choose(self, choices: Mapping[str, str], default: str, *, promise: bool = True) -> str:
         """Return one of the choices, which are listed with numbers."""
         names = list(choices)
-        for number, sentence in enumerate(choices.values(), 1):
-            _tell(f"  {number}  {sentence}")
+        _tell_table([(str(k), sentence) for k, sentence in enumerate(choices.values(), 1)])
 
         def check(answer: str) -> str:
             if answer in names:
@@ -172,7 +184,7 @@ class Questions:
                 return names[int(answer) - 1]
             raise ParameterError(f"Type a number from 1 to {len(names)}.")
 
-        return self.read(prompt, str(names.index(default) + 1), check, promise=promise)
+        return self.read("Which", str(names.index(default) + 1), check, promise=promise)
 
     def agree(self, question: str, default: str = "n") -> bool:
         """Return whether a question was answered by yes."""
@@ -190,20 +202,29 @@ def _tell(text: str) -> None:
     console.say(_wrapped(text, sys.stderr))
 
 
-def _wrapped(text: str, stream: TextIO) -> str:
-    """Wrap lines at words to the width of a terminal; what follows a label stands below itself."""
+def _tell_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns, the last of which is wrapped to a terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for *labels, text in rows:
+        start = "".join(f"  {each:<{w}}" for each, w in zip(labels, widths, strict=True)) + "  "
+        console.say(_wrapped(text, sys.stderr, start))
+
+
+def _wrapped(text: str, stream: TextIO, start: str = "") -> str:
+    """Return lines wrapped at words to the width of a terminal; what follows stands below the text
+    after `start`.
+    """
     try:
         width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except OSError:
         width = 0
     if not width:
-        return text
-    lines = []
+        return f"{start}{text}"
+    indent = " " * len(start) if len(start) < width // 2 else "    "
+    lines: list[str] = []
     for line in text.split("\n"):
-        label = _LABEL.match(line)
-        indent = " " * (len(label[0]) if label else 0)
         lines += textwrap.wrap(
-            line,
+            f"{indent if lines else start}{line}",
             width,
             subsequent_indent=indent,
             break_long_words=False,
@@ -214,7 +235,7 @@ def _wrapped(text: str, stream: TextIO) -> str:
 
 def publish_guided(given: Guided, questions: Questions) -> None:
     """Ask, and publish by the method that suits the answers."""
-    from scumble.private.recommend import DATABASE, TYPICAL_ROWS, recommend
+    from scumble.private.recommend import DATABASE
 
     if given.output is not None:
         _check_place(given.output)
@@ -222,39 +243,19 @@ def publish_guided(given: Guided, questions: Questions) -> None:
         source = _open(given)
     start = _infer(given) if given.schema is None else _load(given.schema)
     _check_publishable(start, given)
-    _tell(
-        "Five questions, some in parts, and then a release. Press Enter for the answer in "
-        "brackets; Ctrl-C ends, and leaves nothing behind."
-    )
-    asked = ask_schema(given, start, source, questions)
-    use = _ask_use(questions, asked.schema)
-    level = _ask_level(questions)
-    rows = _public_rows(given, source, asked.schema)
-    while True:
-        schema = asked.schema
-        advice = recommend(schema, rows=rows or TYPICAL_ROWS, use=use, epsilon=level.epsilon)
-        _tell_plan(advice, schema, source.columns, rows)
-        step = _ask_step(questions, columns=given.schema is None or start.unit is None)
-        if step == "publish":
-            break
-        if step == "stop":
-            _tell("Nothing was published.")
-            return
-        if step == "careful":
-            level = _ask_level(questions, level.name)
-            continue
-        asked = ask_schema(given, start, source, questions, before=schema)
-        rows = _public_rows(given, source, asked.schema)
-        if use not in _uses(asked.schema):
-            use = _ask_use(questions, asked.schema)
-    output = given.output or _ask_place(given, questions)
+    planned = _ask_all(Case(given, source, start), questions)
+    if planned is None:
+        _tell("Nothing was published.")
+        return
+    asked, advice, output = planned.asked, planned.advice, planned.output
+    schema = asked.schema
     file = _schema_file(given, schema, output)
     refuted: Sequence[Finding] = ()
     if advice.best.method == DATABASE:
         _make_database(given, schema, advice, output, file)
     else:
         refuted = _make_release(given, asked, advice, output, file)
-    if use == "rows":
+    if asked.use == "rows":
         console.echo(f"Draw rows from it: scumble rows {shlex.quote(str(output))} -o rows.csv")
     command = advice.best.command(given.source, str(file), str(output))
     console.echo("\nThe same again, without questions:")
@@ -300,81 +301,189 @@ def _reading(given: Guided) -> str:
 
 
 @dataclass(frozen=True)
+class Case:
+    """What is asked about: the table, and its schema as it was proposed or given."""
+
+    given: Guided
+    source: Source
+    start: Schema
+
+
+@dataclass(frozen=True)
 class Asked:
-    """The schema as it was answered, and the columns whose values the owner declared."""
+    """What was answered so far.
 
-    schema: Schema
-    declared: tuple[str, ...] = ()
-
-
-def ask_schema(
-    given: Guided,
-    start: Schema,
-    source: Source,
-    questions: Questions,
-    before: Schema | None = None,
-) -> Asked:
-    """Return the schema of the table, with the unit that is protected.
-
-    `start` was read from the table or is the one that was given; the answers `before` are proposed.
+    `columns` is the schema that follows, with columns for which no values could be proposed.
+    `roles` and `types` are what the owner changed in the proposal, and `declared` the columns whose
+    values the owner declared to be public.
     """
-    if given.schema is not None:
-        return Asked(start if start.unit else _ask_unit(start, source, questions, before))
-    schema = _ask_unit(start, source, questions, before)
-    return _ask_roles(given, schema, questions, before)
+
+    columns: Schema
+    unit: Unit | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    declared: tuple[str, ...] = ()
+    use: Use = "questions"
+    care: str = "careful"
+
+    @property
+    def proposed(self) -> Schema:
+        """The schema of the columns that can be published."""
+        left_out = self.columns.to_fill_in
+        kept = [name for name in self.columns.names if name not in left_out]
+        return self.columns.select(kept) if left_out else self.columns
+
+    @property
+    def schema(self) -> Schema:
+        """The schema to publish with."""
+        schema = self.proposed
+        return schema.declare_public(*self.declared) if self.declared else schema
 
 
-def _infer(given: Guided, unit: Unit | None = None, **known: Any) -> Schema:
-    """Propose a schema by reading the table. A unit that is stated needs its column of people."""
+@dataclass(frozen=True)
+class Planned:
+    """The answers, what is published by them, and where to."""
+
+    asked: Asked
+    advice: Advice
+    output: Path
+
+
+def _ask_all(case: Case, questions: Questions) -> Planned | None:
+    """Ask until a plan is accepted; return None if the owner stops."""
+    from scumble.private.recommend import CARE_LEVELS, TYPICAL_ROWS, recommend
+
+    given, start = case.given, case.start
+    steps: dict[str, Callable[[Asked, Questions], Asked]] = {}
+    if given.schema is None or start.unit is None:
+        steps["unit"] = partial(_ask_unit, case)
+    if given.schema is None:
+        steps["columns"] = partial(_ask_columns, case)
+    steps |= {"use": _ask_use, "care": _ask_care}
+    _tell(
+        f"{_NUMBERS[len(steps) + 1]} questions, and then a release, a folder to hand on.\n"
+        "Press Enter for the answer in brackets; Ctrl-C ends, and leaves nothing behind."
+    )
+    asked, counted, todo = Asked(start), None, list(steps)
+    while True:
+        for step in todo:
+            asked = steps[step](asked, questions)
+        if asked.use not in _uses(asked.schema):
+            asked = _ask_use(asked, questions)
+        schema = asked.schema
+        if schema != counted:
+            counted, rows = schema, _public_rows(given, case.source, schema)
+        level = next(each for each in CARE_LEVELS if each.name == asked.care)
+        advice = recommend(schema, rows=rows or TYPICAL_ROWS, use=asked.use, epsilon=level.epsilon)
+        _tell_plan(advice, schema, case.source.columns, rows)
+        answer = _ask_place(given, list(steps), questions)
+        if answer == STOP:
+            return None
+        if isinstance(answer, Path):
+            return Planned(asked, advice, answer)
+        # The column that names people is not published: a new unit may change the others.
+        todo = [each for each in steps if each == answer or (answer, each) == ("unit", "columns")]
+
+
+def _infer(given: Guided, **known: Any) -> Schema:
+    """Propose a schema by reading the table."""
     from scumble.model.schema.schema import Schema
 
     with bars.progress("Reading", options.rows_of(given.source, given.table)) as progress:
-        schema = Schema.infer(given.source, table=given.table, progress=progress, **known)
-    if unit is None:
-        return schema
-    people = [] if unit.person is None else [unit.person]
-    return replace(schema.with_roles(identifier=people), unit=unit)
+        return Schema.infer(given.source, table=given.table, progress=progress, **known)
 
 
-def _ask_unit(
-    schema: Schema, source: Source, questions: Questions, before: Schema | None
-) -> Schema:
-    """Return the schema with what one row stands for. Who is protected is never assumed."""
+def _with_columns(case: Case, asked: Asked) -> Asked:
+    """Return the answers with the schema that follows from them."""
+
+    def names(word: str) -> list[str]:
+        return [name for name, each in asked.roles.items() if each == word]
+
+    schema = case.start
+    if asked.roles or asked.types:
+        schema = _infer(
+            case.given,
+            types=asked.types,
+            sensitive=names("secret"),
+            identifier=names("drop"),
+            insensitive=names("known"),
+        )
+    if asked.unit is not None:
+        people = [] if asked.unit.person is None else [asked.unit.person]
+        schema = replace(schema.with_roles(identifier=people), unit=asked.unit)
+    declared = tuple(name for name in asked.declared if name in schema.from_data)
+    return replace(asked, columns=schema, declared=declared)
+
+
+def _ask_unit(case: Case, asked: Asked, questions: Questions) -> Asked:
+    """Ask what one row stands for. Who is protected is never assumed."""
     from scumble.model.schema.unit import Unit
 
-    proposed = None if schema.unit is None else schema.unit.person
-    unit = Unit(proposed) if before is None else before.unit or Unit()
+    start = case.start
+    proposed = None if start.unit is None else start.unit.person
+    unit = asked.unit or (Unit(proposed, _USUAL_BOUND) if proposed else Unit())
+    event = (
+        "one event of a person, such as a visit: somebody may have several rows. COLUMN names the "
+        "person. At most N rows of each person count, and the others are left out: a larger N "
+        "keeps more rows, but makes answers less exact"
+    )
+    shares = (
+        f"shows which share of the rows N = {_in_words(_BOUNDS)} would keep. It is read from the "
+        "table: an N that is chosen by it may reveal a little"
+    )
     questions.head("What does one row stand for?")
-    kinds = {
-        "row": "one person: nobody has two rows",
-        "person": "one event of a person, such as a visit: somebody may have several rows",
-    }
-    while questions.choose(kinds, "row" if unit.person is None else "person") == "row":
-        if proposed is None or _agrees_to_one_row(proposed, questions):
-            return schema.with_unit()
-    names = [each.name for each in schema.identifiers]
-    column = questions.read(
-        "Which column names the person",
-        unit.person or proposed or (names or list(schema.names))[0],
-        lambda answer: _one_of(answer, source.columns),
+    _tell_table(
+        [
+            ("person", "one person: nobody has two rows"),
+            ("event COLUMN N", event),
+            ("shares COLUMN", shares),
+        ]
     )
-    _tell(
-        "scumble counts at most this many rows of each person and leaves the others out. More rows "
-        "keep more of the table but need more noise. Which share of your rows is kept can be "
-        "shown; it is read from the table, and a choice that follows it may reveal a little."
-    )
-    if questions.agree("Show it for 1, 2, 5 and 10 rows"):
-        from scumble.private.tables.persons.limit import shares_kept
+    if proposed:
+        _tell(f"'{proposed}' has the same value in several rows.")
+    default = f"event {unit.person} {unit.most_rows}" if unit.person else "person"
+    while True:
+        answer = questions.read("One row is", default, partial(_read_unit, case, proposed))
+        if isinstance(answer, str):
+            _tell_shares(case.source, answer)
+        elif answer.person or proposed is None or _agrees_to_one_row(proposed, questions):
+            return _with_columns(case, replace(asked, unit=answer))
 
-        with bars.working("Counting rows"):
-            shares = shares_kept(source, column, _BOUNDS)
-        for most, share in shares.items():
-            _tell(f"  {most:>2} of each person: {100 * share:.0f} % of the rows")
-    usual = _USUAL_BOUND if before is None or not unit.person else str(unit.most_rows)
-    most = questions.read("How many rows of one person count at most", usual, _whole)
-    if column not in schema:
-        raise ParameterError(f"The schema has no column '{column}': write it there as identifier.")
-    return schema.with_roles(identifier=[column]).with_unit(column, most)
+
+def _read_unit(case: Case, proposed: str | None, text: str) -> Unit | str:
+    """Return the unit that an answer states, or the column whose shares of rows it asks for."""
+    from scumble.model.schema.unit import Unit
+
+    start, names = case.start, case.source.columns
+    kind, _, rest = text.partition(" ")
+    kind = kind.lower()
+    if kind == "person" and not rest:
+        return Unit()
+    if kind == "shares":
+        return _one_of(_unquoted(rest) or proposed or "", names)
+    column, _, most = rest.strip().rpartition(" ")
+    if kind != "event" or not column or not most.lstrip("-").isdecimal():
+        example = proposed or next((each.name for each in start.identifiers), names[0])
+        raise ParameterError(
+            "Type person, or event with the column that names the person and the most rows of a "
+            f"person that count, such as: event {example} {_USUAL_BOUND}."
+        )
+    person = _one_of(_unquoted(column), names)
+    if person not in start:
+        raise ParameterError(f"The schema has no column '{person}': write it there as identifier.")
+    if int(most) < 1:
+        raise ParameterError("Type a whole number above 0.")
+    return Unit(person, int(most))
+
+
+def _tell_shares(source: Source, column: str) -> None:
+    """Print which share of the rows is kept by bounds on the rows of a person."""
+    from scumble.private.tables.persons.limit import shares_kept
+
+    with bars.working("Counting rows"):
+        shares = shares_kept(source, column, _BOUNDS)
+    for most, share in shares.items():
+        _tell(f"  {most:>2} of each person: {100 * share:.0f} % of the rows")
 
 
 def _agrees_to_one_row(column: str, questions: Questions) -> bool:
@@ -386,98 +495,161 @@ def _agrees_to_one_row(column: str, questions: Questions) -> bool:
     return questions.agree("Is every row another person nevertheless")
 
 
-def _ask_roles(given: Guided, schema: Schema, questions: Questions, before: Schema | None) -> Asked:
-    """Return the schema with the roles of the columns, and with values that the owner has read."""
-    from scumble.cli.schema import ask_for_types
+def _ask_columns(case: Case, asked: Asked, questions: Questions) -> Asked:
+    """Ask for the roles and types of the columns, and whether their values may be shown."""
+    questions.head("Which columns are secret, and which are not to be published?")
+    _tell_columns(case, asked)
+    _tell_choices(asked)
+    while True:
+        found = asked.proposed.from_data
+        sure = set(found) <= set(asked.declared)
+        read = partial(_read_columns, case, asked, found)
+        answer = questions.read("Your answer", "yes" if sure else "unsure", read)
+        if not isinstance(answer, Asked):
+            answered = replace(asked, declared=found if answer == "yes" else ())
+        else:
+            answered = _with_columns(case, answer)
+        if not answered.proposed.published:
+            _tell("No column is left to publish: choose again.")
+        elif isinstance(answer, Asked):
+            asked = answered
+            _tell_columns(case, asked)
+        else:
+            return answered
 
-    questions.head("Which columns must stay secret, and which are not to be published?")
-    number = partial(questions.take, "Number")
-    types = questions.types = ask_for_types(schema, number, questions.types)
-    if types:
-        schema = _infer(given, schema.unit, types=types)
-    for attribute in schema:
-        _tell(f"  {attribute.name}: {_described(attribute)}")
 
-    def names(answer: str) -> list[str]:
-        chosen = [] if answer.lower() == "none" else _listed(answer)
-        return [_one_of(name, schema.names) for name in chosen]
-
-    answered = before or schema
-    unpublished = [each.name for each in schema if each.role == "identifier"]
-    secret = questions.read(
-        "Which of them must stay secret (comma-separated)",
-        _in_list([each.name for each in answered if each.role == "sensitive"]),
-        names,
-    )
-    left = [each.name for each in answered if each.role == "identifier" and each.name not in secret]
-    _tell("The columns that you type next replace the list in brackets.")
-    hidden = questions.read("Not to be published", _in_list(left), names)
-    person = None if schema.unit is None else schema.unit.person
-    if person is not None and person not in hidden:
-        hidden = [*hidden, person]
-    types = {name: kind for name, kind in types.items() if name not in hidden}
-    secret = [name for name in secret if name not in hidden]
-    if secret or hidden != unpublished:
-        schema = _infer(given, schema.unit, types=types, sensitive=secret, identifier=hidden)
-    others = [a.name for a in schema if a.role == "quasi" and not a.to_fill_in]
-    _tell(f"Known to others: {', '.join(others) or 'nothing'}.")
-    if schema.to_fill_in:
-        names_left = ", ".join(schema.to_fill_in)
+def _tell_columns(case: Case, asked: Asked) -> None:
+    """Print what is proposed for each column."""
+    columns = asked.columns
+    rows = [("column", "role", "values")]
+    for each in columns:
+        role = "not published" if each.to_fill_in else _ROLES[each.role]
+        dropped = asked.roles.get(each.name) == "drop"
+        rows.append((each.name, role, "as you said" if dropped else _described(each)))
+    _tell_table(rows)
+    if columns.to_fill_in:
         _tell(
-            f"Left out: {names_left}, for which no values can be proposed. To publish them, write "
-            f"their values: scumble schema infer {shlex.quote(given.source)} -o FILE."
+            f"No values can be proposed for {', '.join(columns.to_fill_in)}. To publish them, "
+            f"write their values: scumble schema infer {shlex.quote(case.given.source)} -o FILE."
         )
-    kept = [name for name in schema.names if name not in schema.to_fill_in]
-    if not any(each.role != "identifier" for each in schema if each.name in kept):
-        _tell("No column is left to publish: choose again.")
-        return _ask_roles(given, schema, questions, before)
-    return _ask_values(schema.select(kept), questions, before)
 
 
-def _ask_values(schema: Schema, questions: Questions, before: Schema | None) -> Asked:
-    """Return the schema without the marks of values that were read from the data, if the owner
-    says that they are public.
-    """
-    found = schema.from_data
-    if not found:
-        return Asked(schema)
-    _tell(f"These values were read from the table: {', '.join(found)}.")
-    known = before is not None and not before.from_data
-    same = known and set(found) <= {each.name for each in cast("Schema", before).published}
-    question = "Are they all that can occur, and no secret themselves"
-    if questions.agree(question, "y" if same else "n"):
-        return Asked(schema.declare_public(), found)
+def _tell_choices(asked: Asked) -> None:
+    """Print what can be answered about the columns."""
     _tell(
-        "Then the release says that no promise covers these domains, and the certificate marks "
-        "this as refuted. To declare them later, edit the schema beside the release: check each "
-        "domain, delete its line from_data = true, and publish again."
+        "A secret column says what others must not learn about a person. A known one says what "
+        "others may know of a person already."
     )
-    return Asked(schema)
+    words = [("yes", "this is right")]
+    if asked.proposed.from_data:
+        words = [
+            ("yes", "this is right: no other values can occur, and everybody may see these"),
+            ("unsure", "a value may be missing, or may be a secret: the certificate warns of it"),
+        ]
+    changes = (
+        f"such as {_quoted(asked.columns.names[-1])}=secret. After the = stands secret, known, "
+        "drop (it is not published), codes or numbers. Commas separate several changes"
+    )
+    _tell_table([*words, ("changes", changes)])
+
+
+def _read_columns(case: Case, asked: Asked, found: Sequence[str], text: str) -> str | Asked:
+    """Return "yes", "unsure", or the answers with the changes that `text` makes."""
+    word = text.lower()
+    if word in ("y", "yes"):
+        return "yes"
+    if word == "unsure" and found:
+        return word
+    roles, types, declared = dict(asked.roles), dict(asked.types), list(asked.declared)
+    for change in _listed(text):
+        left, equals, word = (each.strip() for each in change.rpartition("="))
+        if not equals:
+            raise ParameterError(
+                f"Type yes{', unsure' if found else ''}, or changes such as "
+                f"{_quoted(case.start.names[-1])}=drop."
+            )
+        name = _one_of(_unquoted(left), case.start.names)
+        _change(case.start[name], word.lower(), roles, types)
+        if asked.unit is not None and name == asked.unit.person and word.lower() != "drop":
+            raise ParameterError(f"'{name}' names the person: it is never published.")
+        if word.lower() not in _ROLE_WORDS and name in declared:
+            declared.remove(name)
+    return replace(asked, roles=roles, types=types, declared=tuple(declared))
+
+
+def _change(start: Attribute, word: str, roles: dict[str, str], types: dict[str, str]) -> None:
+    """Give a column, as it was proposed, the role or the type for which `word` stands."""
+    name, kinds = start.name, _types(start)
+    if word == "drop":
+        roles[name] = word
+        types.pop(name, None)
+    elif word == "secret" or (word == "known" and start.role == "identifier"):
+        roles[name] = word
+    elif word == "known":
+        roles.pop(name, None)
+    elif word in kinds:
+        types[name] = kinds[word]
+        if roles.get(name) == "drop":
+            del roles[name]
+    else:
+        raise ParameterError(
+            f"'{name}' can be {_in_words([*_ROLE_WORDS, *kinds], 'or')}. Got '{word}' instead."
+        )
+
+
+def _types(start: Attribute) -> dict[str, str]:
+    """Return the types that a column may have by the words that stand for them."""
+    numbers = start.kind in ("integer", "binned")
+    kinds = start.either or ((start.kind, "category") if numbers else ())
+    return {_TYPE_WORDS[each]: each for each in kinds}
 
 
 def _described(attribute: Attribute) -> str:
-    """Return the proposed role of a column, and its values."""
-    from scumble.model.schema.domains import Category
+    """Return the values of a column, or why it has none, and the types to choose from."""
+    from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 
-    role = _ROLES[attribute.role]
-    if attribute.domain is None:
-        reason = attribute.note.partition(". ")[0].rstrip(".")
-        return f"{role}. {reason}." if reason else role
-    if not isinstance(attribute.domain, Category):
-        return f"{role}, {attribute.describe()}"
-    values = [str(value) for value in attribute.domain.values[:_SHOWN_VALUES]]
-    more = ", ..." if attribute.size > _SHOWN_VALUES else ""
-    return f"{role}, {', '.join(values)}{more}"
+    words = list(_types(attribute)) if attribute.either else []
+    name, domain = _quoted(attribute.name), attribute.domain
+    if domain is None:
+        reason = re.split(r"[.:;](?: |$)", attribute.note)[0]
+        each = [f"{name}={word} ({_MEANT[word]})" for word in words]
+        return f"{reason}. Type {_in_words(each, 'or')}" if words else reason
+    missing = ", or empty" if attribute.missing else ""
+    match domain:
+        case Category():
+            shown = ", ".join(map(str, domain.values[:_SHOWN_VALUES]))
+            more = f", ... ({domain.size} in all)" if domain.size > _SHOWN_VALUES else ""
+            other = "".join(f". If they are {_MEANT[w]}, type {name}={w}" for w in words[1:])
+            return f"{'codes ' if words else ''}{shown}{more}{missing}{other}"
+        case IntegerRange():
+            return f"whole numbers from {domain.low} to {domain.high}{missing}"
+        case Bins():
+            low, high = domain.edges[0], domain.edges[-1]
+            return f"numbers from {low:g} to {high:g}, in {domain.size} groups{missing}"
+        case Dates():
+            return f"dates from {domain.low} to {domain.high}, by {domain.by}{missing}"
+        case Boolean():
+            return f"yes or no{missing}"
+    return attribute.describe()
 
 
-def _in_list(names: Sequence[str]) -> str:
-    """Return names as `_listed` reads them."""
-    quoted = [f'"{name}"' if re.search("[,;]", name) else name for name in names]
-    return ",".join(quoted) or "none"
+def _in_words(items: Sequence[object], last: str = "and") -> str:
+    """Return items as "1, 2 and 3"."""
+    *most, end = map(str, items)
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+def _quoted(name: str) -> str:
+    """Return the name of a column as `_listed` reads it."""
+    return f'"{name}"' if re.search("[,;]", name) else name
+
+
+def _unquoted(name: str) -> str:
+    return name.strip().removeprefix('"').removesuffix('"')
 
 
 def _listed(answer: str) -> list[str]:
-    """Return the names of columns in a list with commas or semicolons, quoted where they hold one.
+    """Return what a list with commas or semicolons holds; a name that holds one is quoted.
 
     >>> _listed('age; sex, "Weight; kg"')
     ['age', 'sex', 'Weight; kg']
@@ -493,12 +665,6 @@ def _one_of(name: str, known: Sequence[str]) -> str:
     raise ParameterError(f"There is no column '{name}'.{hint}")
 
 
-def _whole(answer: str) -> int:
-    if not answer.isdecimal() or int(answer) < 1:
-        raise ParameterError("Type a whole number above 0.")
-    return int(answer)
-
-
 # --- what for, how careful, where to --------------------------------------------------------------
 
 
@@ -510,31 +676,21 @@ def _uses(schema: Schema) -> dict[str, str]:
     return {name: text for name, text in USES.items() if name != "live" or not several}
 
 
-def _ask_use(questions: Questions, schema: Schema) -> Use:
+def _ask_use(asked: Asked, questions: Questions) -> Asked:
+    uses = _uses(asked.schema)
+    before = asked.use if asked.use in uses else "questions"
     questions.head("What will others do with it?")
-    return cast("Use", questions.choose(_uses(schema), "questions", promise=False))
+    return replace(asked, use=cast("Use", questions.choose(uses, before, promise=False)))
 
 
-def _ask_level(questions: Questions, before: str | None = None) -> CareLevel:
+def _ask_care(asked: Asked, questions: Questions) -> Asked:
     from scumble.private.recommend import CARE_LEVELS
 
     questions.head("How careful should it be with each person?")
-    levels = {each.name: each for each in CARE_LEVELS}
-    sentences = {n: f"{n} (ε = {each.epsilon:g}): {each.sentence}" for n, each in levels.items()}
-    return levels[questions.choose(sentences, before or CARE_LEVELS[0].name)]
-
-
-def _ask_step(questions: Questions, *, columns: bool) -> str:
-    """Return what to do after the plan. `columns` tells that some of them were asked about."""
-    steps = {
-        "publish": "publish",
-        "columns": "change the columns, or what one row stands for",
-        "careful": "change how careful",
-        "stop": "stop, and publish nothing",
+    levels = {
+        each.name: f"{each.name} (ε = {each.epsilon:g}): {each.sentence}" for each in CARE_LEVELS
     }
-    if not columns:
-        del steps["columns"]
-    return questions.choose(steps, "publish", prompt="What now", promise=False)
+    return replace(asked, care=questions.choose(levels, asked.care))
 
 
 def _public_rows(given: Guided, source: Source, schema: Schema) -> int | None:
@@ -556,27 +712,51 @@ def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str], rows: int
     best = advice.best
     published = list(best.parameters.get("attributes", [each.name for each in schema.published]))
     others = [name for name in columns if name not in published]
-    _tell("\nThe plan")
-    _tell(f"  Published:      {', '.join(published)}")
     secret = [each.name for each in schema.sensitive if each.name in published]
-    _tell(f"  Secret:         {', '.join(secret) or 'nothing'}")
-    _tell(f"  Not published:  {', '.join(others) or 'nothing'}")
-    _tell(f"  Protected:      {(schema.unit or Unit()).describe()}")
-    _tell(f"  Method:         {best.method}, {best.setting}. {best.reason}")
+    _tell("\nThe plan")
+    _tell_table(
+        [
+            ("Published:", ", ".join(published)),
+            ("Secret:", ", ".join(secret) or "nothing"),
+            ("Not published:", ", ".join(others) or "nothing"),
+            ("Protected:", (schema.unit or Unit()).describe()),
+            ("Method:", f"{best.method} ({best.setting}). {best.reason}"),
+        ]
+    )
     if rows is None:
-        _tell(f"  The number of rows is private, so {TYPICAL_ROWS:,} are assumed.")
-    _tell("  Expected error (19 times in 20):")
+        _tell(f"The number of rows is private, so {TYPICAL_ROWS:,} are assumed.")
+    _tell(
+        "Answers are noisy: changed at random, so that they do not tell what one person adds. 19 "
+        "times in 20 they are off by at most:"
+    )
     for error in best.errors:
-        _tell(f"    {error}")
+        _tell(f"  {error}")
 
 
-def _ask_place(given: Guided, questions: Questions) -> Path:
-    def check(answer: str) -> Path:
-        _check_place(Path(answer))
-        return Path(answer)
+def _ask_place(given: Guided, steps: Sequence[str], questions: Questions) -> Path | str:
+    """Return the folder to publish to, or the name of a question to ask again, or STOP."""
+    default = str(given.output or _free_place(given))
+
+    def check(answer: str) -> Path | str:
+        if answer == STOP:
+            return STOP
+        if answer.isdecimal():
+            if not 1 <= int(answer) <= len(steps):
+                raise ParameterError(f"Type a number from 1 to {len(steps)}, a folder or {STOP}.")
+            return steps[int(answer) - 1]
+        place = Path(default if answer in ("y", "yes", "publish") else answer)
+        _check_place(place)
+        return place
 
     questions.head("Where to?")
-    return questions.read("A new folder", _free_place(given), check, promise=False)
+    _tell_table(
+        [
+            ("FOLDER", "publish by this plan to a new folder of this name"),
+            (f"1 to {len(steps)}", "change the answer to that question"),
+            (STOP, "stop, and publish nothing"),
+        ]
+    )
+    return questions.read("Publish to", default, check, promise=False)
 
 
 def _free_place(given: Guided) -> str:
@@ -644,7 +824,7 @@ def _make_release(
     """Publish, and save the release, its schema and its certificate. Return what is refuted."""
     from scumble.audit.report import Certified, page, write_owner_only
     from scumble.audit.subjects import of_release
-    from scumble.cli.publish import show_made
+    from scumble.cli.publish import tell_remarks
     from scumble.model.schema.unit import Unit
     from scumble.private.publish import publish
     from scumble.private.publish_options import PublishOptions, Table
@@ -668,8 +848,12 @@ def _make_release(
         promise = str(release.guarantees[0])
         about = Certified(_stem(given.source), who, promise, declared=asked.declared)
         write_owner_only(certificate, page(report, about=about))
-    show_made(release, output, as_json=False)
-    _echo(f"The certificate is in {certificate}. Its schema is in {file}.")
+    tell_remarks(release)
+    console.echo(f"Published {output}.")
+    printing.bullets(map(str, release.guarantees))
+    console.echo("Ask it:")
+    console.echo(f"  {printing.example_command(release, output)}")
+    _echo(f"The certificate is in {certificate}. The description of the columns is in {file}.")
     return report.refuted
 
 
@@ -681,12 +865,13 @@ def _echo(text: str) -> None:
 def _tell_refuted(refuted: Sequence[Finding], schema: Schema, file: Path) -> None:
     """Say what the certificate refutes, and what to do."""
     for each in refuted:
-        _tell(f"\nWARNING: The certificate refutes a claim ({each.check}): {each.sentence}")
+        _tell(f"\nWARNING: The certificate says: {each.sentence}")
     if refuted and schema.from_data:
         _tell(
-            f"To declare these domains, edit {file}: check each of {', '.join(schema.from_data)}, "
-            "delete its line from_data = true, and publish again by the command above with "
-            "--force, before you hand anything on."
+            "Before you hand anything on, say that everybody may see these values: look at the "
+            f"values of {', '.join(schema.from_data)} in {file}, add those that are missing, "
+            "delete the lines from_data = true, and publish again by the command above with "
+            "--force."
         )
 
 
@@ -703,6 +888,6 @@ def _make_database(given: Guided, schema: Schema, advice: Advice, output: Path, 
             made.close()
         if not file.exists():
             schema.save(file)
-    _echo(f"Created the database {output}. Its schema is in {file}.")
+    _echo(f"Created the database {output}. The description of the columns is in {file}.")
     words = ["scumble", "db", "shell", str(output), "--source", given.source]
     console.echo(f"Ask it: {shlex.join(words)}")

@@ -58,7 +58,9 @@ def show_published(release: Release, folder: Path | str, done: str = "Published"
 def warnings(release: Release) -> list[str]:
     """Return warnings for the owner that must not only be in the fine print."""
     names = ", ".join(release.schema.from_data)
-    leak = f"the domain of {names} was read from the private data, which no promise covers."
+    leak = (
+        f"the possible values of {names} were read from the private data, which no promise covers."
+    )
     return ([leak] if names else []) + release.schema.look_alikes()
 
 
@@ -74,7 +76,7 @@ def show_release(release: Release, folder: Path | str) -> None:
         heading("Look twice")
         bullets(alike)
     heading("How to ask")
-    console.echo(f"  {query_command(folder, _example(release))}")
+    console.echo(f"  {example_command(release, folder)}")
 
 
 def show_linked(release: LinkedRelease, folder: Path | str, as_json: bool) -> None:
@@ -126,6 +128,11 @@ def _print_promise(guarantees: Guarantees) -> None:
         hanging("   ", _fine_print(guarantee), style="dim")
     heading("Not promised")
     bullets(dict.fromkeys(limit for each in guarantees for limit in each.limits))
+
+
+def example_command(release: Release, folder: Path | str) -> str:
+    """Return a command that asks a question that this release can answer."""
+    return query_command(folder, _example(release))
 
 
 def _example(release: Release) -> str:

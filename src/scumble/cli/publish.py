@@ -169,6 +169,15 @@ def show_made(
     said: Sequence[str] = (),
 ) -> None:
     """Print a new release, after the remarks for its owner that are not in `said`."""
+    tell_remarks(release, said)
+    if as_json:
+        console.print_json({"release": str(folder), **printing.manifest(release)})
+    else:
+        printing.show_published(release, folder, done)
+
+
+def tell_remarks(release: OwnedRelease, said: Sequence[str] = ()) -> None:
+    """Print the remarks of a new release for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
     from scumble.private.manifest import NO_ROWS
     from scumble.private.mechanism import MANY_LEFT_OUT, RISES
@@ -179,10 +188,6 @@ def show_made(
         if remark not in said and not (loud and warned):
             warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT, RISES))
             console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
-    if as_json:
-        console.print_json({"release": str(folder), **printing.manifest(release)})
-    else:
-        printing.show_published(release, folder, done)
 
 
 def _show_outlook(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:

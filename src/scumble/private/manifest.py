@@ -30,10 +30,10 @@ from scumble.private.tables.rows import Rows
 from scumble.public.manifest import SEEDED, Manifest, rows_of_person
 
 EXISTS = {
-    "error": "That a release exists tells that every value lies in its domain.",
+    "error": "Publishing at all reveals that every value is one of those listed as possible.",
     "missing": (
-        "That a release exists tells that every value of a column that allows no missing one lies "
-        "in its domain."
+        "Publishing at all reveals that every value of a column that allows no missing one is one "
+        "of those listed as possible."
     ),
 }
 WITHOUT_ITEMS = (
@@ -161,8 +161,8 @@ def limits_of_reading(
     if schema.from_data:
         names = ", ".join(schema.from_data)
         limits.append(
-            f"The domain of {names} was read from the private data and is published with the "
-            "schema: a leak that this promise does not cover, until the owner declares it public."
+            f"The possible values of {names} were read from the private data and are published: a "
+            "leak that this promise does not cover, until the owner declares them public."
         )
     if outside == "drop" and isinstance(mechanism, Publisher):
         limits.append(

@@ -52,7 +52,7 @@ from scumble.public.estimation.interval_laws import noise_half_width
 Use = Literal["questions", "rows", "tables", "live"]
 
 USES: Mapping[Use, str] = {
-    "questions": "Others ask questions about the release: counts, averages, ranges.",
+    "questions": "Others ask questions about what you publish: counts, averages, ranges.",
     "rows": "Others need rows, for their own tools.",
     "tables": "You print tables in a publication.",
     "live": "Others ask questions one after the other, while the table stays with you.",
@@ -717,7 +717,7 @@ def _for_ranges(case: _Case) -> tuple[Recommendation | None, _Found]:
         why = f"For a range expect {_expected(errors[first])}."
     else:
         why = (
-            f"For a range expect {_expected(errors['histogram'])} by counts of single cells, and "
+            f"For a range expect {_expected(errors['histogram'])} by counts of single values, and "
             f"{_expected(errors['hierarchy'])} by a hierarchy."
         )
     found = [*case.candidates((first, {})), *case.candidates((second, {}))]
@@ -782,7 +782,7 @@ def _why_first(case: _Case, best: Recommendation, kinds: Sequence[_Found]) -> st
             f"It counts each of the {case.cells:,} values"
             if one
             else (
-                f"One table of all {all_columns} ({large(case.cells)} cells) answers questions "
+                f"One table of all {all_columns} ({large(case.cells)} counts) answers questions "
                 "about any of them together"
             )
         )
@@ -790,12 +790,15 @@ def _why_first(case: _Case, best: Recommendation, kinds: Sequence[_Found]) -> st
         more = ", with at most twice the error of smaller tables" if others else ""
         return f"{counted}{more}."
     words = {2: "two", 3: "three"}[number]
-    answers = f"Noisy tables of {words} columns each answer questions about up to {words} columns"
+    answers = (
+        f"Tables of counts, each of {words} columns, answer questions about up to {words} columns "
+        "at a time"
+    )
     wider = [kind[0] for kind in kinds if _reach(kind[0]) is None]
     if wider:
         times = _score(wider[0]) / _score(best)
         return f"{answers}; one table of all {all_columns} would have {times:.2g} times the error."
-    return f"{answers}; one table of all {all_columns} would have {large(case.cells)} cells."
+    return f"{answers}; one table of all {all_columns} would have {large(case.cells)} counts."
 
 
 def _compared(found: Recommendation, best: Recommendation) -> str:
@@ -847,14 +850,16 @@ def _for_cells(case: _Case, *, marginals: bool = True) -> Recommendation:
     if not case.gaussian and (case.cells > _MOST_CELLS or case.cells > _SPARSE * case.rows):
         return case.make(
             "sparse",
-            f"There are {large(case.cells)} cells for {case.rows:,} rows: nearly all are empty, "
-            "and only those that stand out of the noise are worth publishing.",
+            f"There are {large(case.cells)} possible rows, and {case.rows:,} real ones: nearly all "
+            "counts are 0, and only the large ones are worth publishing.",
         )
     if case.cells > _MOST_CELLS:
         if marginals and len(case.names) > 2:
-            return case.make("marginals", "There are too many cells for one table.", ways=2)
+            return case.make(
+                "marginals", "One table of all columns would have too many counts.", ways=2
+            )
         raise _too_many(case)
-    why = f"One noise on each of {case.cells:,} cells is the least that single cells can have."
+    why = f"Each of {case.cells:,} counts is changed by as little as single counts can be."
     if not case.gaussian:
         return case.make("histogram", why)
     largest = load("axes", "publish").LARGEST_FANOUT
@@ -884,8 +889,8 @@ def _for_tables(case: _Case, _: Any) -> _Found:
         number = math.comb(len(case.names), 2)
         best = case.make(
             "marginals",
-            f"{number} tables of two columns have {case.pair_cells:,} cells in all, and one of all "
-            f"columns {large(case.cells)}: small tables have more rows a cell. They agree with "
+            f"{number} tables of two columns have {case.pair_cells:,} counts in all, and one of "
+            f"all columns {large(case.cells)}: small tables have larger counts. They agree with "
             "each other.",
             ways=2,
         )
@@ -901,7 +906,7 @@ def _for_rows(case: _Case, queries: Any) -> _Found:
         found += _synthesis(case, rows) if case.gaussian else []
         pairs = case.candidates(("marginals", {"ways": 2}))
         why = (
-            f"Noisy tables of all pairs of columns, without a δ; {rows}."
+            f"Tables of counts of all pairs of columns; {rows}."
             if not case.gaussian
             else "It measures all pairs of columns, not those that depend on each other."
         )

@@ -152,7 +152,9 @@ def test_the_promise_of_all_tables_says_what_was_read_from_the_data():
     read = replace(VISITS["ward"], from_data=True)
     visits = replace(VISITS, attributes=(VISITS["person"], read, VISITS["days"]))
     [promise] = _published(visits=visits).guarantees
-    assert promise.limits[0].startswith("The domain of ward was read from the private data")
+    assert promise.limits[0].startswith(
+        "The possible values of ward were read from the private data"
+    )
     assert promise.limits[-1].startswith("That a release exists tells")
 
 

@@ -290,7 +290,7 @@ class ChosenReader:
 class TableReader:
     """The reader of one noisy table in which some values of attributes were counted together."""
 
-    method = "sum of cells of the first measured table that holds the attributes"
+    method = "sum of noisy counts of the first table that holds the columns"
 
     def __init__(
         self,

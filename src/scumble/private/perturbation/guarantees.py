@@ -189,7 +189,7 @@ def noise_warning(reach: float, rows: int) -> str:
         return ""
     return (
         f"{LOUD}: of {rows:,} rows, a count of {rows / 10:,.0f} by {plus_minus(reach)}. "
-        "Publish fewer attributes or coarser bins, ask for less privacy, or take another method: "
+        "Publish fewer columns or coarser values, ask for less privacy, or take another method: "
         "scumble recommend names one."
     )
 

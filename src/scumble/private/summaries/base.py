@@ -149,8 +149,10 @@ class ProtectedSummary(Summary):
             counted, default = f"one {what} of each person is", ", which it is if none is given"
         else:
             counted, default = f"{most} {what}s of each person are", ""
-        given = f"{setting(parameter, most)}{default}"
-        return (*found, f"At most {counted} counted ({given}); answers leave out the others.")
+        given = f" ({setting(parameter, most)}{default})"
+        if schema.unit is not None and schema.unit.person is not None:
+            given = ""  # the schema says it
+        return (*found, f"At most {counted} counted{given}; answers leave out the others.")
 
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         for name in self.names:

@@ -47,8 +47,8 @@ from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 Counts = npt.NDArray[np.int64]
-SUMMED = "sum of noisy cells; interval from the law of their noise"
-FIELLER = "ratio of sums of noisy cells; Fieller interval"
+SUMMED = "sum of noisy counts"
+FIELLER = "ratio of sums of noisy counts"
 _ROUNDING = 1e-24  # variance of a sum with weights of at most 1 that is known but for rounding
 _CLOSE = 1.01 * NormalDist().inv_cdf((1 + LEVEL) / 2)  # standard errors
 

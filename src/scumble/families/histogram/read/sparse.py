@@ -46,13 +46,13 @@ Key = tuple[Any, ...]
 
 ROWS = "noisy number of rows; interval from the law of its noise"
 KNOWN = "number of rows, which is published"
-SUMMED = "sum of published cells; interval from noise and sampling"
+SUMMED = "sum of published counts; interval from noise and sampling"
 FILTERED = (
     "sum of published cells, less that of false ones, in proportion to all rows; the interval "
     "allows for lost rows"
 )
 LEFT_OUT = "cells with few rows were left out: {}; the value takes these as spread like the others"
-FIELLER = "ratio of sums of published cells; Fieller interval"
+FIELLER = "ratio of sums of published counts"
 RESTED = "number of rows less that of the other cells: {}"
 NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 

@@ -280,7 +280,7 @@ class MeasuredQuestion(WeighedQuestion):
         """Return the estimate of an average of `amount` under the condition."""
         if not law.count.value:
             return self._unknown()
-        method = f"ratio of two sums, each a {self.reader.method}; Fieller interval"
+        method = f"ratio of two sums, each a {self.reader.method}"
         found = law.estimate(
             method, self._notes(dict.fromkeys((*law.total.notes, *law.count.notes)))
         )

@@ -436,7 +436,7 @@ class Block:
 class ProductReader:
     """The estimated cells of a release, and their cached marginals."""
 
-    method = "sum of counts fitted to all noisy sums by least squares"
+    method = "sum of noisy counts, adjusted so that all sums agree"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         numbers = engine.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0).to_numpy()

@@ -52,7 +52,7 @@ _MOST_ERRORS = 1 << 12
 class ResidualReader:
     """All noisy tables of a release; marginals are computed when a question needs them."""
 
-    method = "sum of cells, fitted by least squares to noisy marginals"
+    method = "sum of noisy counts, adjusted so that all tables agree"
 
     def __init__(self, evidence: Measurements, schema: Schema, engine: Sandbox) -> None:
         design = cast(Residuals, evidence.design)
