@@ -21,7 +21,7 @@ PUBLISHERS = {
     "uniform": sc.Uniform(epsilon=1),
     "subset": sc.Subset(epsilon=1),
     "aroma": sc.Aroma(k=49),
-    "partition": sc.Partition(rho1="1/10", rho2="1/2"),
+    "partition": sc.Partition(rho1=0.1, rho2=0.5),
     "alphabeta": sc.AlphaBeta(k=10, gamma=0.2, duplicates="collapse"),
     "frapp": sc.Frapp(epsilon=1),
 }

@@ -99,7 +99,7 @@ def test_deltas_against_enumeration(epsilon):
     assert isinstance(evidence.channels[0], UniformChannel)
     assert row_law(evidence, schema, epsilon).delta == pytest.approx(largest(laws, epsilon))
 
-    evidence, schema = law_of(sc.Subset(epsilon="0.5"))
+    evidence, schema = law_of(sc.Subset(epsilon=0.5))
     law = evidence.channels[0].law
     assert isinstance(law, SubsetLaw)
     sets = list(combinations(range(4), law.size))

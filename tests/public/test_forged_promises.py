@@ -290,7 +290,7 @@ def test_the_promise_of_a_sample_is_that_of_the_method_strengthened(
     names = ["sex", "job"]
     mechanism = sc.Marginals(names, epsilon=2, neighbours=neighbours, delta=delta, ways=1)
     table = people.people(300, schema)
-    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample="1/4")).save(
+    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample=0.25)).save(
         tmp_path / "honest"
     )
     sc.open(source)
@@ -466,7 +466,7 @@ def test_a_forged_sample_is_refused(neighbours, change, delta, tmp_path) -> None
     names = ["sex", "job"]
     mechanism = sc.Marginals(names, epsilon=2, neighbours=neighbours, delta=delta, ways=1)
     table = people.people(300, schema)
-    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample="1/4")).save(
+    source = sc.publish(table, schema, mechanism, options=sc.PublishOptions(sample=0.25)).save(
         tmp_path / "honest"
     )
     sc.open(source)

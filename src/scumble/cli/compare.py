@@ -18,6 +18,7 @@ from scumble.cli.signals import ignore_interrupts, interrupt_handled
 from scumble.model.errors import OutputExistsError, ParameterError, ScumbleError, writing
 from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import read_epsilon
+from scumble.model.stored import ExactText
 
 if TYPE_CHECKING:
     from scumble.compare.comparison import Comparison, Results
@@ -180,7 +181,7 @@ def _lists(
 def _epsilons(text: str | None) -> list[float]:
     """Return the privacy losses of a list such as 0.5,1,2, each once, in order."""
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
-    return sorted({float(read_epsilon("compare", part)) for part in parts})
+    return sorted({float(read_epsilon("compare", ExactText(part))) for part in parts})
 
 
 def _count(questions: str | None) -> int | None:

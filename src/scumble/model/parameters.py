@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from scumble.model.errors import ParameterError, SchemaError, large, named, nearest_name
 from scumble.model.privacy.guarantee import read_epsilon, read_positive, read_share
 from scumble.model.schema.schema import Schema
+from scumble.model.stored import write_exact
 
 SMALLEST_KEEP = Fraction(1, 10**12)
 LARGEST_GAMMA = 10**40
@@ -110,7 +111,7 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: v.item() if hasattr(v, "item") else v for name, v in given.items()}
     return {
-        name: value if isinstance(value, (int, float, NoneType)) else str(value)
+        name: value if isinstance(value, (int, float, NoneType)) else write_exact(value)
         for name, value in found.items()
     }
 

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -150,6 +151,35 @@ def _finite(word: str) -> float:
     if not math.isfinite(number := float(word)):
         raise ValueError("a number is not finite")
     return number
+
+
+class ExactText(str):
+    """An exact number as text, as files, forms and command lines have it: 1/3 or 0.25.
+
+    Checks of parameters take it for the number that it is. Other text in place of a number is a
+    mistake, and refused.
+    """
+
+    __slots__ = ()
+
+
+def write_exact(value: object) -> str:
+    """Return a value as text; a number as ExactText, so that it is read back exactly."""
+    exact = isinstance(value, (Fraction, Decimal, ExactText))
+    return ExactText(value) if exact else str(value)
+
+
+def mark_exact(value: Any) -> Any:
+    """Return a value of a file or a form, with each text that is an exact number as ExactText."""
+    if isinstance(value, str):
+        try:
+            fraction(value.strip())
+        except ValueError:
+            return value
+        return ExactText(value)
+    if isinstance(value, Mapping):
+        return {key: mark_exact(each) for key, each in value.items()}
+    return [mark_exact(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def fraction(value: Any) -> Fraction:

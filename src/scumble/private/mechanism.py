@@ -25,6 +25,7 @@ from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.toml import nearest
 from scumble.model.schema.unit import Unit
+from scumble.model.stored import mark_exact
 from scumble.private.mechanism_metadata import Claim, ComparisonPreset
 
 if TYPE_CHECKING:
@@ -261,7 +262,10 @@ def named_mechanism(name: str) -> type[Mechanism]:
 
 
 def create(name: str, **parameters: Any) -> Mechanism:
-    """Make the mechanism of this name; raise ParameterError for unknown or missing parameters."""
+    """Make the mechanism of this name; raise ParameterError for unknown or missing parameters.
+
+    Its numbers may be exact text, as the manifest of a release and the command line have them.
+    """
     mechanism = named_mechanism(name)
     if parameters.get("several") in ("each", "compound"):  # what `joint` was before
         parameters["joint"] = parameters.pop("several") == "compound"
@@ -272,7 +276,9 @@ def create(name: str, **parameters: Any) -> Mechanism:
     if unknown or missing:
         wrong = f"does not take {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
         raise ParameterError(f"The method '{name}' {wrong}. It takes {', '.join(names)}.")
-    return mechanism(**parameters)
+    exact = {p.name for p in known if "float" in str(p.annotation)}
+    given = {name: mark_exact(v) if name in exact else v for name, v in parameters.items()}
+    return mechanism(**given)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from scumble.families import load
 from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.evidence.evidence import Evidence
+from scumble.model.parameters import flag
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.privacy.sampling import Sample
@@ -304,7 +305,7 @@ def _run(
             read,
             known,
             outside=options.outside,
-            reveal=options.reveal,
+            reveal=flag("publish", "reveal", options.reveal),
             progress=options.progress,
         )
         if not mechanism.limits_rows and known.unit is not None:

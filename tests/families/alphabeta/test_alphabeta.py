@@ -71,7 +71,7 @@ def test_worked_example_of_the_paper() -> None:
         ]
     )
     assert domain.size() == 1200
-    law = sc.AlphaBeta(alpha="2/3", beta="1/150").presence(domain, 6)
+    law = sc.AlphaBeta(alpha=Fraction(2, 3), beta=Fraction(1, 150)).presence(domain, 6)
     assert law == InclusionProbabilities(6, Fraction(2, 3) + Fraction(1, 150), Fraction(1, 150))
     private = "25B99 27B97 21I82 32I90 33A94 36A94"  # table 1(a)
     assert sum(int(s[3:]) < 3 * int(s[:2]) for s in private.split()) == 3
@@ -118,7 +118,7 @@ def test_adult_has_fewer_different_rows(shared_data: Path) -> None:
 
 
 def test_exclusive_attackers_take_the_noise_of_theorem_6_3() -> None:
-    mechanism = sc.AlphaBeta(d="1/100", gamma="1/5", adversary="exclusive")
+    mechanism = sc.AlphaBeta(d=Fraction(1, 100), gamma=Fraction(1, 5), adversary="exclusive")
     law = mechanism.presence(_sized(a=1000), 100)
     assert law.keep == Fraction(1, 2)
     assert law.noise == 2 * (Fraction(1, 100) / Fraction(1, 5)) * Fraction(4, 5) / Fraction(99, 100)
@@ -171,7 +171,7 @@ UNIFORM = [Fraction(1, 3)] * 3
 def test_no_posterior_leaves_its_bounds(keep: float | None) -> None:
     """All tables and all views over three tuples: γ is reached exactly and never exceeded."""
     d, gamma = Fraction(1, 10), Fraction(1, 2)
-    law = sc.AlphaBeta(d="1/10", gamma="1/2", keep=keep).presence(_sized(a=3), 1)
+    law = sc.AlphaBeta(d=Fraction(1, 10), gamma=Fraction(1, 2), keep=keep).presence(_sized(a=3), 1)
     chances = _presences(law, UNIFORM)
     for priors in ([d, d, d], [d, d / 3, Fraction(1, 1000)], [d, Fraction(1), d / 2]):
         ends = [(priors[place], end) for place, end in _posteriors(chances, priors)]
@@ -184,7 +184,7 @@ def test_no_posterior_leaves_its_bounds(keep: float | None) -> None:
 
 def test_the_promise_states_what_enumeration_finds() -> None:
     domain = _sized(a=1000)
-    first, joined, *_ = sc.AlphaBeta(d="1/100", gamma="1/5").guarantee(domain, 10)
+    first, joined, *_ = sc.AlphaBeta(d=Fraction(1, 100), gamma=Fraction(1, 5)).guarantee(domain, 10)
     assert first.parameters["d"] == pytest.approx(0.01)
     assert first.parameters["gamma"] == pytest.approx(0.2)
     assert "gave a row at most 1 % to be in the table" in str(first)
@@ -199,7 +199,9 @@ def test_the_promise_states_what_enumeration_finds() -> None:
 def test_no_join_attack_gets_beyond_its_bound() -> None:
     """Exactly one of three tuples is true: every prior on a grid, every view."""
     d, gamma = Fraction(2, 5), Fraction(19, 20)
-    law = sc.AlphaBeta(d="2/5", gamma="19/20", adversary="exclusive").presence(_sized(a=3), 1)
+    law = sc.AlphaBeta(d=Fraction(2, 5), gamma=Fraction(19, 20), adversary="exclusive").presence(
+        _sized(a=3), 1
+    )
     bound = odds_of(law).end_of_one(d)
     assert bound <= gamma
     chances = _presences(law, UNIFORM)
@@ -224,7 +226,7 @@ def test_losses_are_exact(sources: dict | None, alpha: str, beta: str) -> None:
     is missing tells more than one that is seen.
     """
     shares = UNIFORM if sources is None else [Fraction(w, 6) for w in (1, 2, 3)]
-    mechanism = sc.AlphaBeta(alpha=alpha, beta=beta, sources=sources)
+    mechanism = sc.AlphaBeta(alpha=Fraction(alpha), beta=Fraction(beta), sources=sources)
     law = mechanism.presence(_sized(a=3), 1)
     chances = _presences(law, shares)
     every = list(product((False, True), repeat=3))
@@ -270,8 +272,8 @@ def test_no_view_costs_more_than_the_loss_asked_for(subtests: pytest.Subtests) -
     above e^ε/(1 + e^ε) or several views are asked for.
     """
     for epsilon, keep, more in product(
-        ["1/10", "1/2", 1, 3],
-        [None, "1/10", "2/5", "5/7"],
+        [Fraction(1, 10), Fraction(1, 2), 1, 3],
+        [None, Fraction(1, 10), Fraction(2, 5), Fraction(5, 7)],
         [{}, {"views": 2}, {"sources": {"a": [1, 2, 3]}}],
     ):
         with subtests.test(epsilon=epsilon, keep=keep, more=str(more)):
@@ -301,13 +303,17 @@ def test_sources_keep_the_promise_for_every_tuple() -> None:
     sources = {"a": [1, 2, 3], "b": [1, 2]}
     shares = [Fraction(a, 6) * Fraction(b, 3) for a in (1, 2, 3) for b in (1, 2)]
     gamma = Fraction(1, 2)
-    law = sc.AlphaBeta(d="1/50", gamma="1/2", keep="1/4", sources=sources).presence(domain, 1)
+    law = sc.AlphaBeta(
+        d=Fraction(1, 50), gamma=Fraction(1, 2), keep=Fraction(1, 4), sources=sources
+    ).presence(domain, 1)
     d = Fraction(1, 50)
     chances = _presences(law, shares)
     ends = [d * seen / (d * seen + (1 - d) * noise) for seen, noise in chances]
     assert max(ends) == gamma
     assert all((1 - seen) / (1 - noise) >= d / gamma for seen, noise in chances)
-    law = sc.AlphaBeta(k=1, gamma="1/2", keep="1/4", sources=sources).presence(domain, 1)
+    law = sc.AlphaBeta(k=1, gamma=Fraction(1, 2), keep=Fraction(1, 4), sources=sources).presence(
+        domain, 1
+    )
     priors = shares  # k = n = 1
     ends = [
         p * seen / (p * seen + (1 - p) * noise)

@@ -136,7 +136,7 @@ def test_true_and_false_tuples_of_a_view(sources: dict | None, ranges: int, monk
             "y": np.tile([0, 1], COPIES),
         }
     )
-    mechanism = sc.AlphaBeta(alpha="1/3", beta="1/5", sources=sources)
+    mechanism = sc.AlphaBeta(alpha=Fraction(1, 3), beta=Fraction(1, 5), sources=sources)
     codes, _ = _published(sc.publish(private, domain, mechanism, options=sc.PublishOptions(seed=3)))
     shares = [1, 1, 1, 1] if sources is None else [Fraction(s, 3) for s in (2, 1, 6, 3)]
     noise = [Fraction(1, 5) * share for share in shares]
@@ -171,7 +171,7 @@ def test_views_that_follow_each_other(views: int) -> None:
     release = sc.publish(
         private,
         domain,
-        sc.AlphaBeta(alpha="2/5", beta="1/5", views=views),
+        sc.AlphaBeta(alpha=Fraction(2, 5), beta=Fraction(1, 5), views=views),
         options=sc.PublishOptions(seed=4),
     )
     for view in range(2, views + 1):

@@ -56,7 +56,9 @@ def test_the_promise_holds_for_all_views_together(subtests: pytest.Subtests) -> 
     for adversary, views in product(["independent", "exclusive"], [1, 2, 3, 4]):
         with subtests.test(adversary=adversary, views=views):
             d, gamma = Fraction(1, 1000), Fraction(1, 5)
-            mechanism = sc.AlphaBeta(d="1/1000", gamma="1/5", views=views, adversary=adversary)
+            mechanism = sc.AlphaBeta(
+                d=Fraction(1, 1000), gamma=Fraction(1, 5), views=views, adversary=adversary
+            )
             law = mechanism.presence(LARGE, 1000)
             histories = _histories(law, views)
             ends = [d * true / (d * true + (1 - d) * false) for true, false in histories]
@@ -115,7 +117,7 @@ def test_one_view_more_than_planned_is_refused() -> None:
 
 def test_the_report_of_several_views_has_no_bound_of_one() -> None:
     """The bounds are proved of one view; how many tuples there are is said of all."""
-    mechanism = sc.AlphaBeta(alpha="2/5", beta="1/10", views=2)
+    mechanism = sc.AlphaBeta(alpha=Fraction(2, 5), beta=Fraction(1, 10), views=2)
     law = InclusionProbabilities(1000, Fraction(1, 2), Fraction(1, 10), most=2, fade=fade_of(2))
     first, second = (
         mechanism.report(LARGE, Tuples("tuples.parquet", LARGE.names, replace(law, views=views)))

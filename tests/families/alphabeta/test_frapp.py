@@ -170,7 +170,7 @@ def test_both_readings_are_said() -> None:
 
 
 def test_keep_and_k_say_which_posterior_follows() -> None:
-    promise = sc.Frapp(reading="published", k=10, keep="1/41").guarantee(_wide(6), 1000)[0]
+    promise = sc.Frapp(reading="published", k=10, keep=Fraction(1, 41)).guarantee(_wide(6), 1000)[0]
     assert promise == PUBLISHED.guarantee(_wide(6), 1000)[0]
 
 

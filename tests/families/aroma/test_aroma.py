@@ -227,7 +227,7 @@ def test_a_public_prior_is_said_to_be_published() -> None:
 @pytest.mark.parametrize(
     "pool",
     [
-        [Fraction(1, 3), 0.5, 1, 2, "3/7"],
+        [Fraction(1, 3), 0.5, 1, 2, Fraction(3, 7)],
         {"cook": 1, "driver": 2.5, "nurse": 3} | {"smith": 1, "teacher": 1},
     ],
 )

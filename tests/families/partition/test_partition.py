@@ -40,7 +40,7 @@ def _published(release: sc.Release) -> list[dict]:
 
 
 def test_worked_example() -> None:
-    mechanism = sc.Partition(rho1="1/3", rho2="2/3")
+    mechanism = sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3))
     release = sc.publish(_table(WORKED), DOMAIN, mechanism, options=sc.PublishOptions(seed=1))
     [channel] = release.evidence.channels
     assert (channel.attributes, channel.column) == (("job",), "part")
@@ -76,7 +76,7 @@ def test_a_rare_value_that_a_sub_table_has_more_often_is_warned_of(rare: int, wa
     release = sc.publish(
         _table(counts),
         DOMAIN,
-        sc.Partition(rho1="1/4", rho2="2/3"),
+        sc.Partition(rho1=Fraction(1, 4), rho2=Fraction(2, 3)),
         options=sc.PublishOptions(seed=1),
     )
     assert release.manifest.report["sub-tables"] > 1
@@ -90,7 +90,10 @@ def test_a_rare_value_that_a_sub_table_has_more_often_is_warned_of(rare: int, wa
 def test_other_columns_are_as_they_were() -> None:
     private = _table(WORKED)
     release = sc.publish(
-        private, DOMAIN, sc.Partition(rho1="1/3", rho2="2/3"), options=sc.PublishOptions(seed=1)
+        private,
+        DOMAIN,
+        sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3)),
+        options=sc.PublishOptions(seed=1),
     )
     names = ("age", "sex")
     before = Counter(tuple(row[name] for name in names) for row in private.to_pylist())
@@ -130,7 +133,10 @@ def test_a_skewed_attribute_falls_back_to_uniform_perturbation() -> None:
     jobs = [f"job {number}" for number, count in enumerate(counts) for _ in range(count)]
     table = pa.table({"age": [1] * len(jobs), "sex": ["f"] * len(jobs), "job": jobs})
     release = sc.publish(
-        table, domain, sc.Partition(rho1="1/30", rho2=0.25), options=sc.PublishOptions(seed=1)
+        table,
+        domain,
+        sc.Partition(rho1=Fraction(1, 30), rho2=0.25),
+        options=sc.PublishOptions(seed=1),
     )
     assert release.manifest.report["fell back to uniform"]
     assert release.evidence.channels[0].domains == (tuple(range(14)),)
@@ -215,7 +221,10 @@ def test_a_column_named_part_stays() -> None:
     private = _table(WORKED).append_column("part", pa.array([1] * 42))
     private = private.append_column("Part_2", pa.array(["nobody"] * 42))
     release = sc.publish(
-        private, domain, sc.Partition(rho1="1/3", rho2="2/3"), options=sc.PublishOptions(seed=1)
+        private,
+        domain,
+        sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3)),
+        options=sc.PublishOptions(seed=1),
     )
     assert release.evidence.columns == ("part", "age", "sex", "job", "part_3")
     assert {row["part"] for row in _published(release)} == {1}
@@ -253,7 +262,9 @@ def test_plain_publishes_what_the_promise_does_not_bind() -> None:
     count = release.answer("SELECT COUNT(*) FROM t WHERE job = 'x2'")
     assert (count.value, count.interval()) == (10, (10, 10))
     # Where a value is rare, nothing is plain.
-    bound = sc.publish(_table(WORKED), DOMAIN, sc.Partition(rho1="1/3", rho2="2/3", plain=True))
+    bound = sc.publish(
+        _table(WORKED), DOMAIN, sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3), plain=True)
+    )
     assert max(bound.evidence.channels[0].keeps) < 1
 
 
@@ -273,7 +284,7 @@ def test_rows_that_are_dropped_are_not_counted() -> None:
     private = _table(WORKED).to_pylist()
     private[0]["age"] = 77
     table = pa.Table.from_pylist(private)
-    mechanism = sc.Partition(rho1="1/3", rho2="2/3")
+    mechanism = sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3))
     release = sc.publish(
         table, DOMAIN, mechanism, options=sc.PublishOptions(outside="drop", seed=1)
     )
@@ -295,7 +306,7 @@ def test_a_table_that_changes_between_the_passes(later: list[int], tmp_path) -> 
     rows = Rows(_table(WORKED), domain)
     rows.units = lambda names: next(passes).units(names)
     with pytest.raises(sc.SourceError, match="changed while it was read"):
-        sc.Partition(rho1="1/3", rho2="2/3").perturb(rows, Keystream(1), tmp_path)
+        sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3)).perturb(rows, Keystream(1), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -335,7 +346,7 @@ def test_answers_are_unbiased_over_releases() -> None:
     below 1e-6 for all together (Student with 39 degrees of freedom: 3e-8 each).
     """
     private = _table([10 * count for count in WORKED])
-    mechanism = sc.Partition(rho1="1/3", rho2="2/3")
+    mechanism = sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3))
     releases = [
         sc.publish(private, DOMAIN, mechanism, options=sc.PublishOptions(seed=seed))
         for seed in range(40)

@@ -94,6 +94,6 @@ def test_who_knows_all_others_can_work_out_a_value() -> None:
         assert value in fitting
         certain += [value] * (len(fitting) == 1)
     assert certain == [0, 1, 3, 4, 5, 6, 7, 8, 9]
-    for promise in sc.Partition(rho1="1/3", rho2="2/3").guarantee(schema()):
+    for promise in sc.Partition(rho1=Fraction(1, 3), rho2=Fraction(2, 3)).guarantee(schema()):
         assert "work out a person's own" in promise.limits[0]
         assert "not differential privacy" in promise.limits[0]

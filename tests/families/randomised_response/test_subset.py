@@ -70,7 +70,7 @@ def test_the_size_is_the_best_one(subtests: pytest.Subtests) -> None:
         [2, 3, 5, 14, 50, 77], ["1.001", "1.2", "2", "2.718", "5", "20", "1000"]
     ):
         with subtests.test(values=values, gamma=gamma):
-            law = sc.Subset(gamma=gamma).law(_sized(values))
+            law = sc.Subset(gamma=Fraction(gamma)).law(_sized(values))
             best = min(
                 spread(_make_law(values, size, Fraction(gamma))) for size in range(1, values)
             )

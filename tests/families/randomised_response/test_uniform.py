@@ -104,7 +104,7 @@ def test_several_attributes_keep_the_promise_together(joint: bool, parameters: d
 def test_keep_is_the_probability_itself() -> None:
     [channel] = sc.Uniform(keep=0.3).channels(_sized(4))
     assert channel.keep == Fraction(3, 10)
-    assert sc.Uniform(keep="1/3").channels(_sized(4))[0].keep == Fraction(1, 3)
+    assert sc.Uniform(keep=Fraction(1, 3)).channels(_sized(4))[0].keep == Fraction(1, 3)
 
 
 @pytest.mark.parametrize(("joint", "health"), [(False, 0), (False, 3), (True, 3)])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scumble.model.errors import ParameterError
 from scumble.model.privacy import guarantee
+from scumble.model.stored import ExactText
 
 
 @given(st.fractions(Fraction(1, 10**6), 40, max_denominator=10**6), st.integers(1, 4))
@@ -111,12 +112,13 @@ def test_numbers_are_read_as_they_are_written() -> None:
     assert guarantee.read_positive("X", "x", 0.1) == Fraction(1, 10)
     assert guarantee.read_positive("X", "x", np.float64(0.1)) == Fraction(1, 10)
     assert guarantee.read_positive("X", "x", Fraction(1, 3)) == Fraction(1, 3)
-    assert guarantee.read_positive("X", "x", "1/3") == Fraction(1, 3)
-    assert guarantee.read_share("X", "x", "0.25") == Fraction(1, 4)
+    assert guarantee.read_positive("X", "x", ExactText("1/3")) == Fraction(1, 3)
+    assert guarantee.read_share("X", "x", ExactText("0.25")) == Fraction(1, 4)
 
 
 def test_bad_numbers(subtests: pytest.Subtests) -> None:
-    for value in [0, -1, True, None, "x", "", float("nan"), float("inf"), [1], "1/0"]:
+    texts = ["x", "", "1", "0.5", "1/3", ExactText("1/0")]
+    for value in [0, -1, True, None, float("nan"), float("inf"), [1], *texts]:
         with (
             subtests.test(value=value),
             pytest.raises(ParameterError, match="The 'x' parameter of X must be a number above 0"),

@@ -156,12 +156,15 @@ def read_delta(owner: str, value: object) -> Fraction:
     return _number(owner, "delta", value, allowed, lambda number: SMALLEST_DELTA <= number < 1)
 
 
+_NUMBERS = (int, float, Fraction, Decimal, stored.ExactText)
+
+
 def _number(
     owner: str, parameter: str, value: object, allowed: str, test: Callable[[Fraction], bool]
 ) -> Fraction:
     plain = value.item() if hasattr(value, "item") else value  # numpy's numbers
     try:
-        if isinstance(plain, bool) or not isinstance(plain, (int, float, Fraction, Decimal, str)):
+        if isinstance(plain, bool) or not isinstance(plain, _NUMBERS):
             raise ValueError
         number = plain if isinstance(plain, Fraction) else stored.fraction(str(plain).strip())
     except ValueError:

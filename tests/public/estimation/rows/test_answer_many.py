@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from fractions import Fraction
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
@@ -173,7 +174,7 @@ METHODS = {
     "subset": (sc.Subset(epsilon=1), 0),
     "aroma": (sc.Aroma(k=7), 0),
     "aroma, listed": (sc.Aroma(k=2), 0),
-    "partition": (sc.Partition(rho1="1/5", rho2="1/2"), 0),
+    "partition": (sc.Partition(rho1=Fraction(1, 5), rho2=Fraction(1, 2)), 0),
     "anatomy": (sc.Anatomy(l=2, suppress=True), 0),
     "alphabeta": (sc.AlphaBeta(k=2, gamma=0.8, duplicates="collapse"), 9),
     "frapp": (sc.Frapp(epsilon=1), 4),

@@ -39,6 +39,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
+from scumble.model.stored import write_exact
 from scumble.private.mechanism import Layout, Publisher
 from scumble.private.mechanism_metadata import SECRET_VALUES, Claim, ComparisonPreset
 from scumble.private.perturbation.guarantees import drawn_error, outlook_drawn, tenth
@@ -154,7 +155,7 @@ def _read_weight(given: object) -> Fraction:
 
 
 def _make_plain(weight: Any) -> Any:
-    return weight if isinstance(weight, (int, float)) else str(weight)
+    return weight if isinstance(weight, (int, float)) else write_exact(weight)
 
 
 def _format_value(value: object) -> str:
