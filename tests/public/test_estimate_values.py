@@ -107,6 +107,21 @@ def test_groups_are_drawn_with_their_intervals(release: sc.Release) -> None:
     assert [text.get_text() for text in axes.texts] == ["too few people"]
 
 
+def test_a_table_is_drawn_with_a_panel_for_each_number(release: sc.Release) -> None:
+    sql = "SELECT sex, COUNT(*) AS n, AVG(age) AS years FROM t GROUP BY sex"
+    table = release.table(sql)
+    figure = table.plot(level=0.9)
+    assert [axes.get_xlabel().partition(",")[0] for axes in figure.axes] == ["n", "years"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["female", "male"]
+    for axes, item in zip(figure.axes, table.items, strict=True):
+        drawn = [tuple(each.get_segments()[0][:, 0]) for each in axes.collections[::2]]
+        assert drawn == [pytest.approx(row[item].interval(0.9)) for _, row in table]
+    [axes] = table.plot("years").axes
+    assert axes.get_xlabel() == "years, with intervals of 95 %"
+    with pytest.raises(sc.ParameterError, match="must be one of n, years. Got 'x' instead"):
+        table.plot("x")
+
+
 def test_a_figure_needs_the_extra(release: sc.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "available", lambda: False)
     with pytest.raises(ScumbleError, match=r"pip install 'scumble\[plot\]'"):

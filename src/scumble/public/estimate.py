@@ -19,7 +19,7 @@ from scumble.model.laws.base import check_level
 from scumble.model.notebook import format_label, html_notes, html_table, text_table
 from scumble.public.frames import LEVEL as LEVEL
 from scumble.public.frames import Frames
-from scumble.public.plot.groups import draw_groups
+from scumble.public.plot.groups import GroupValues, draw_groups
 from scumble.public.tabulated_laws import portable_law
 
 if TYPE_CHECKING:
@@ -482,6 +482,16 @@ class Grouped(Frames):
         return (*values, *(each.at(key) for each in self.groupings))
 
 
+def drawn_values(values: Sequence[Estimate], name: str, level: float) -> GroupValues:
+    """Return the estimates of all groups as a figure draws them."""
+    return GroupValues(
+        [each.value for each in values],
+        [each.interval(level) for each in values],
+        [each.reason for each in values],
+        f"{name}, with intervals of {100 * level:.6g} %",
+    )
+
+
 class Estimates(Grouped):
     """The answer to a GROUP BY: one estimate per group, in the order of the domains.
 
@@ -569,14 +579,10 @@ class Estimates(Grouped):
 
         Groups without a value say why. It needs matplotlib: install scumble[plot].
         """
-        level = check_level(level)
-        return draw_groups(
-            [", ".join(self.labels(key)) for key, _ in self.rows],
-            [each.value for _, each in self.rows],
-            [each.interval(self.shown_level(level)) for _, each in self.rows],
-            [each.reason for _, each in self.rows],
-            f"{self.alias or 'value'}, with intervals of {100 * self.shown_level(level):.6g} %",
-        )
+        shown = self.shown_level(check_level(level))
+        names = [", ".join(self.labels(key)) for key, _ in self.rows]
+        values = [each for _, each in self.rows]
+        return draw_groups(names, [drawn_values(values, self.alias or "value", shown)])
 
     def shown_level(self, level: float) -> float:
         """Return the level of each interval, if all together are to hold at `level`."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from scumble.model.errors import ParameterError
 from scumble.model.notebook import html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -25,9 +26,15 @@ from scumble.public.estimate import (
     Grouped,
     GroupingColumn,
     Unknown,
+    check_level,
+    drawn_values,
     format_number,
     format_value,
 )
+from scumble.public.plot.groups import draw_groups
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_LINES = 60
 _FEW_LABELS = 8  # labels for each value to be encoded, as many as take less time than Arrow
@@ -180,6 +187,23 @@ class EstimateTable(Grouped):
             ]
             for key, row in self.rows
         ]
+
+    def plot(self, *items: str, level: float = LEVEL) -> Figure:
+        """Return a figure of all groups: a panel for each item, or for those that are named.
+
+        Groups without a value say why. It needs matplotlib: install scumble[plot].
+        """
+        for name in items:
+            if name not in self.items:
+                allowed = f"one of {', '.join(self.items)}"
+                raise ParameterError.of("plot", "items", allowed, name)
+        shown = self.shown_level(check_level(level))
+        names = [", ".join(self.labels(key)) for key, _ in self.rows]
+        rows = [self._named(row) for _, row in self.rows]
+        drawn = [
+            drawn_values([row[name] for row in rows], name, shown) for name in items or self.items
+        ]
+        return draw_groups(names, drawn)
 
     @property
     def methods(self) -> list[str]:

@@ -58,12 +58,22 @@ def png(figure: Figure) -> bytes:
 
 def blank(width: float, height: float) -> tuple[Figure, Axes]:
     """Return a figure with one styled pair of axes, made without pyplot's global state."""
+    figure, [axes] = blank_panels(1, 1, width, height)
+    return figure, axes
+
+
+def blank_panels(
+    number: int, across: int, width: float, height: float
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many styled pairs of axes, in rows of at most `across`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.add_subplot()
-    style_axes(axes)
-    return figure, axes
+    down = -(-number // across)
+    panels = [figure.add_subplot(down, across, place) for place in range(1, number + 1)]
+    for axes in panels:
+        style_axes(axes)
+    return figure, panels
 
 
 def style_axes(axes: Axes) -> None:
