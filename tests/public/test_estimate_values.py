@@ -118,7 +118,7 @@ def test_a_table_is_drawn_with_a_panel_for_each_number(release: sc.Release) -> N
         assert drawn == [pytest.approx(row[item].interval(0.9)) for _, row in table]
     [axes] = table.plot("years").axes
     assert axes.get_xlabel() == "years, with intervals of 95 %"
-    with pytest.raises(sc.ParameterError, match="must be one of n, years. Got 'x' instead"):
+    with pytest.raises(sc.ParameterError, match=r"must be one of n, years\. Got 'x' instead"):
         table.plot("x")
 
 

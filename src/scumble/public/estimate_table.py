@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from scumble.model.errors import ParameterError
+from scumble.model.laws.base import check_level
 from scumble.model.notebook import html_notes, html_table, text_table
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -26,7 +27,6 @@ from scumble.public.estimate import (
     Grouped,
     GroupingColumn,
     Unknown,
-    check_level,
     drawn_values,
     format_number,
     format_value,
