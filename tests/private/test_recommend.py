@@ -20,7 +20,7 @@ from scumble.cli.app import app
 from scumble.families import mechanism_names
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private import recommend as module
-from scumble.private.recommend import CARE_LEVELS, USES, Advice, _Case
+from scumble.private.recommend import CARE_LEVELS, USES, Advice, ExpectedError, _Case
 
 LINE = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 4095))])
 AGES = sc.Schema([sc.Attribute("x", "quasi", sc.IntegerRange(0, 99))])
@@ -161,6 +161,94 @@ def test_columns_that_do_not_fit_are_named() -> None:
     )
     with pytest.raises(sc.SchemaError, match="items: lists are published apart, by baskets"):
         sc.recommend(lists, rows=9, epsilon=1)
+
+
+def _mixed(sizes: tuple[int, ...], secret: int = 0) -> sc.Schema:
+    roles = ["sensitive" if place == secret else "quasi" for place in range(len(sizes))]
+    return sc.Schema(
+        [
+            sc.Attribute(f"c{place}", role, sc.IntegerRange(0, size - 1))
+            for place, (role, size) in enumerate(zip(roles, sizes, strict=True))
+        ]
+    )
+
+
+WIDE = _mixed((4, 2, 10, 100, 7, 4, 16, 9, 50, 3, 2, 5), secret=11)
+
+
+def test_a_wide_table_is_published_with_the_columns_that_keep_answers_useful() -> None:
+    """Useful: 19 times in 20, typical answers are off by at most a tenth of what they count, or by
+    1 % of the rows. The columns are the sensitive one and the first others, and no more fit.
+    """
+    rows = 20_000
+    best, every = (advice := sc.recommend(WIDE, rows=rows, epsilon=1)).best, advice.alternatives[0]
+    kept = best.parameters["attributes"]
+    assert kept == [*WIDE.names[: len(kept) - 1], "c11"]
+    assert 3 < len(kept) < 12
+    assert _is_useful(best.errors, rows)
+    for more in range(len(kept) + 1, 13):
+        names = [*WIDE.names[: more - 1], "c11"]
+        whole = sc.recommend(WIDE, rows=rows, epsilon=1, attributes=names)
+        assert whole.best.parameters["attributes"] == names  # what is named wins
+        assert "left out" not in whole.best.reason
+        assert not _is_useful(whole.best.errors, rows)
+    assert every.parameters["attributes"] == list(WIDE.names)
+    assert every.reason.startswith("It publishes all 12 columns; a count of rows with one value of")
+    left = ", ".join(name for name in WIDE.names if name not in kept)
+    assert f"{left} are left out: with all 12 columns a count of rows with" in best.reason
+    assert "To keep one, give recommend the columns (attributes), or move it up" in best.reason
+
+
+def _is_useful(errors: tuple[ExpectedError, ...], rows: int) -> bool:
+    return all(each.half_width <= max(each.count / 10, rows / 100) for each in errors)
+
+
+def test_a_wide_table_that_has_many_rows_and_a_narrow_one_keep_their_columns() -> None:
+    many = sc.recommend(WIDE, rows=10**6, epsilon=1).best
+    assert many.parameters["attributes"] == list(WIDE.names)
+    for schema, rows in ((PEOPLE, 50), (PERSONS, 10**4), (GRID, 100)):
+        narrow = sc.recommend(schema, rows=rows, epsilon=1).best
+        published = [each.name for each in schema.published]
+        assert narrow.parameters["attributes"] == published
+        assert "left out" not in narrow.reason
+
+
+@pytest.mark.parametrize("use", ["questions", "tables", "rows"])
+@pytest.mark.parametrize("delta", [None, 1e-6])
+def test_three_columns_and_the_sensitive_ones_are_kept_at_least(
+    use: str, delta: float | None
+) -> None:
+    few = sc.recommend(WIDE, rows=500, epsilon=0.1, use=use, delta=delta).best
+    assert few.parameters["attributes"] == ["c0", "c1", "c11"]
+    secrets = WIDE.with_roles(sensitive=["c4", "c5", "c6", "c7"])
+    kept = sc.recommend(secrets, rows=500, epsilon=0.1, use=use, delta=delta).best
+    assert kept.parameters["attributes"] == ["c4", "c5", "c6", "c7", "c11"]
+
+
+def test_a_release_of_a_wide_table_is_useful_and_says_what_it_leaves_out() -> None:
+    """The intervals of the release are those that were expected, and hold the truth in at least 64
+    of 75 answers: of independent ones that hold in 95 %, fewer have probability 0.0003.
+    """
+    rows = 20_000
+    table = _table(WIDE, rows)
+    held = []
+    for seed in range(5):
+        release = sc.publish(table, WIDE, epsilon=1, options=sc.PublishOptions(seed=seed))
+        for name in ("c3", "c11"):
+            values = table[name].to_numpy()
+            size = WIDE[name].size
+            for low in range(min(size, 10)):
+                answer = release.ask(f"SELECT COUNT(*) FROM t WHERE {name} = {low}")
+                ends = answer.interval(0.95)
+                assert (ends[1] - ends[0]) / 2 <= max(rows / size / 10, rows / 100)
+                held.append(ends[0] <= np.sum(values == low) <= ends[1])
+    assert len(held) == 75
+    assert sum(held) >= 64
+    said = release.manifest.report["chosen by recommend"]
+    assert "left out: with all 12 columns" in said
+    assert said in release.remarks[0]
+    with pytest.raises(sc.QueryError, match="c9"):
+        release.ask("SELECT COUNT(*) FROM t WHERE c9 = 1")
 
 
 def test_questions_that_no_workload_can_serve() -> None:

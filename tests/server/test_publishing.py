@@ -458,10 +458,14 @@ def test_the_pages_lead_from_a_table_to_a_data_set(owned):
     assert "The method that suits your answers" in page.text
     assert "<code>marginals</code>: many tables of few columns" in page.text
     assert "<code>mosaic</code>: boxes cut and merged" in page.text  # folded, with the reason
+    assert "are left out: with all 7 columns a count of rows with" in page.text
+    assert "It publishes all 7 columns; a count of rows with" in page.text  # an alternative
     plan = browser.post(f"{draft}/check", choice="recommended:0")
     assert "The ledger will be charged ε = 1" in plan.text
     for name in ("condition", "person"):  # published, and not
         assert f"<code>{name}</code>" in plan.text[plan.text.index('id="plan"') :][:1500]
+    reached = plan.text[plan.text.index('id="plan"') :]
+    assert reached.index("<code>occupation</code>") > reached.index("<code>condition</code>")
     assert "Every row is another person." in plan.text
     assert browser.post(f"{draft}/schema", toml="no = [").status_code == 422
     for choice in ("preview:0", "preview:²", "recommended:99", "x"):

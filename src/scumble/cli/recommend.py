@@ -41,7 +41,7 @@ Attributes = Annotated[
         "--attributes",
         "-a",
         metavar="COLUMNS",
-        help="What to publish, as age,sex.  [default: all that fits]",
+        help="What to publish, as age,sex.  [default: all that leave answers useful]",
     ),
 ]
 Queries = Annotated[

@@ -69,7 +69,9 @@ _WIDER = 2.0  # times the error that is worth it, if more questions are answered
 _LEVEL = 0.95
 _SUGGESTED_DELTA = 100  # a delta of 1/(100 rows) is suggested
 _ANSWERS = (10, 100)  # of a database about one person, at least and at most
-_TELLING = 0.01  # share of the rows that an answer of a database may be off by, if it can be
+_TELLING = 0.01  # share of the rows that a useful answer may be off by
+_NARROW = 3  # columns that are always published together, however large the error
+_TENTH = 0.1  # share of what it counts that a useful answer may be off by, if that is more
 _WIDE = 20  # times the scale of the noise beside which a tail counts as nothing
 
 Floats = npt.NDArray[np.float64]
@@ -212,8 +214,10 @@ def recommend(
     """Return the method that fits a table, its use and a promise.
 
     `rows` is the approximate number of rows, and `use` one of `USES`. `attributes` are the columns
-    to publish; by default all that are published and fit. `queries` are the SQL counts that will be
-    asked, as the path of a file or a list. `neighbours` is what is hidden: what the rows of a
+    to publish. By default they are all that fit; of more than three, the sensitive ones and then
+    the others in the order of the schema, as many as leave the typical answers useful: off by at
+    most a tenth of what they count, or by 1 % of the rows. `queries` are the SQL counts that will
+    be asked, as the path of a file or a list. `neighbours` is what is hidden: what the rows of a
     person say ("replace"), or also that they are there ("add_remove"). `occupied` is the
     approximate share of the cells that have rows, where it is publicly known, as for a map that is
     mostly sea. Do not compute it from the data: a choice that depends on them is not covered by the
@@ -233,7 +237,13 @@ def recommend(
         "live": _for_live,
     }
     first, *others = choose[use](case, queries)
-    best = replace(first, reason=" ".join([first.reason, *case.remarks(first)]))
+    published = case
+    wide = attributes is None and len(case.names) > _NARROW
+    if wide and first.method != DATABASE and not case.suits(first):
+        published, [first, *others] = _fewer_columns(
+            case, first, lambda some: choose[use](some, queries)
+        )
+    best = replace(first, reason=" ".join([first.reason, *published.remarks(first)]))
     alternatives = tuple(_distinct(best, others)[:_MOST_ALTERNATIVES])
     named = {best.method, *(each.method for each in alternatives)}
     reasons = _reasons(case)
@@ -242,6 +252,38 @@ def recommend(
 
 
 _Found = list[Recommendation]
+
+
+def _fewer_columns(
+    case: _Case, first: Recommendation, choose: Callable[[_Case], _Found]
+) -> tuple[_Case, _Found]:
+    """Return the case with fewer columns, and what is chosen for it: first the sensitive columns,
+    then as many of the others, in the order of the schema, as leave the typical answers useful.
+
+    `first` is the choice for all columns, which stays as the first alternative.
+    """
+    names = sorted(case.names, key=lambda name: case.schema[name].role != "sensitive")
+    secret = sum(case.schema[name].role == "sensitive" for name in names)
+    fewest, most = max(_NARROW, secret), len(names)
+    while fewest + 1 < most:  # more columns have more error
+        number = (fewest + most) // 2
+        some = case.select(names[:number])
+        fewest, most = (number, most) if some.suits(choose(some)[0]) else (fewest, number)
+    kept = case.select([name for name in case.names if name in names[:fewest]])
+    worst = max(first.errors, key=lambda error: (error.half_width or 0) / case.allowed(error))
+    off = (
+        f"{worst.question} (about {worst.count:,.0f} of {case.rows:,}) may be off by "
+        f"{_round(worst.half_width or 0)}"
+    )
+    why = (
+        f"with all {len(names)} columns a count of {off}. To keep one, give recommend the columns "
+        f"({named('attributes')}), or move it up in the schema: the sensitive columns are taken, "
+        "and then the first ones"
+    )
+    kept.left_out = {**case.left_out, **dict.fromkeys(names[fewest:], why)}
+    best, *others = choose(kept)
+    every = replace(first, reason=f"It publishes all {len(names)} columns; a count of {off}.")
+    return kept, [best, every, *others]
 
 
 def _distinct(best: Recommendation, others: _Found) -> _Found:
@@ -377,7 +419,23 @@ class _Case:
         """Return the share of the rows that a question counts, if they are spread evenly."""
         return math.prod(codes / self.sizes[name] for name, codes in question.codes.items())
 
-    # What can be published.
+    def select(self, names: Sequence[str]) -> _Case:
+        """Return the case of some of the attributes."""
+        given = self.rows, self.epsilon, self.delta, names, self.neighbours, self.occupied
+        return _Case(self.schema, *given)
+
+    # What answers are worth, and what can be published.
+
+    def allowed(self, error: ExpectedError) -> float:
+        """Return how far a useful answer may be off."""
+        return max(_TENTH * error.count, _TELLING * self.rows)
+
+    def suits(self, choice: Recommendation) -> bool:
+        """Return whether the typical answers of a method are useful, as far as that is known."""
+        return all(
+            error.half_width is None or error.half_width <= self.allowed(error)
+            for error in choice.errors
+        )
 
     def make(self, method: str, reason: str = "", /, **more: Any) -> Recommendation:
         """Return a method for the attributes with its errors; ScumbleError if it refuses them."""
@@ -745,8 +803,9 @@ def _for_values(case: _Case) -> _Found:
     if not kinds:
         return [_for_cells(case)]
     least = min(_score(kind[0]) for kind in kinds)
-    place = next(i for i, kind in enumerate(kinds) if _score(kind[0]) <= _WIDER * least)
-    best = kinds[place][0]
+    worth = [kind[0] for kind in kinds if _score(kind[0]) <= _WIDER * least]
+    useful = [each for each in worth if len(case.names) > _NARROW and case.suits(each)]
+    best = [*useful, *worth][0]
     others = [each for kind in kinds for each in kind if each is not best]
     return [
         replace(best, reason=_why_first(case, best, kinds)),
