@@ -62,13 +62,13 @@ def exposure(manifest: Manifest) -> Exposure | None:
     """
     own = hooks.of_evidence(manifest.evidence, "find_exposure")
     if own is not None:
-        found: Exposure | None = own(manifest)
-        return found
+        own_exposure: Exposure | None = own(manifest)
+        return own_exposure
     channels, schema = hooks.channels_of(manifest.evidence), manifest.schema
     if not channels:
         return None
     values = math.prod(schema.size(channel.attributes) for channel in channels)
-    return Exposure(values, math.prod(channel_exposure(each, schema) for each in channels))
+    return Exposure(values, math.prod(channel_exposure(channel, schema) for channel in channels))
 
 
 def channel_exposure(channel: Channel, schema: Schema) -> float:
@@ -125,12 +125,12 @@ def guesses(release: Release, target: str, rng: np.random.Generator) -> Codes:
     `target` is a column that has a different value for everybody.
     """
     own = hooks.of_evidence(release.evidence, "guess_values")
-    found: Codes = (
+    codes: Codes = (
         guess_likeliest(shown_counts(release, target), rng)
         if own is None
         else own(release, target, rng)
     )
-    return found
+    return codes
 
 
 def shown_counts(release: Release, target: str) -> Floats:
@@ -170,8 +170,8 @@ def count_members(release: Release, target: str, channel: MultisetChannel) -> Fl
 def guess_likeliest(likelihood: Floats, rng: np.random.Generator) -> Codes:
     """Return the value with the largest likelihood in each line."""
     best = likelihood >= likelihood.max(axis=1, keepdims=True) * (1 - 1e-12)
-    found: Codes = np.argmax(best * (1 + rng.random(best.shape)), axis=1)
-    return found
+    values: Codes = np.argmax(best * (1 + rng.random(best.shape)), axis=1)
+    return values
 
 
 # The exposure test as a game: many targets, one release, and the adversary's score.

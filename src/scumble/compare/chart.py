@@ -95,19 +95,19 @@ class _LogAxis:
     def ticks(self) -> list[float]:
         """Return round numbers on the axis: powers of 10, or multiples of them if these are few."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        found: list[float] = []
+        ticks: list[float] = []
         for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
             numbers = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-            found = [each for each in numbers if self.low <= each <= self.high]
-            if len(found) > _FEW_TICKS:
+            ticks = [number for number in numbers if self.low <= number <= self.high]
+            if len(ticks) > _FEW_TICKS:
                 break
-        return found
+        return ticks
 
 
 def assign_colours(methods: Sequence[str]) -> dict[str, str]:
     """Return the colour of each method, in the order in which they are given."""
     distinct = dict.fromkeys(methods)
-    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(distinct)}
+    return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(distinct)}
 
 
 def draw_chart(marks: Sequence[Mark], blind: float, measure: str, *, percent: bool) -> Markup:
@@ -116,16 +116,16 @@ def draw_chart(marks: Sequence[Mark], blind: float, measure: str, *, percent: bo
     An error of 0 has no place on a logarithmic axis: it is drawn below all others, as "exact". A
     setting whose error is not finite is left out.
     """
-    shown = [each for each in marks if math.isfinite(each.error)]
+    shown = [mark for mark in marks if math.isfinite(mark.error)]
     if not shown:
         return Markup("")
-    colours = assign_colours([each.method for each in marks])
-    errors = [each.error for each in shown if each.error] or [0.01]
+    colours = assign_colours([mark.method for mark in marks])
+    errors = [mark.error for mark in shown if mark.error] or [0.01]
     exact = min(errors) / max((max(errors) / min(errors)) ** 0.15, 2.0)
-    has_exact = not all(each.error for each in shown)
-    chances = [blind, *(max(each.success, each.worst or 0.0) for each in shown)]
-    across = _LogAxis.of([*chances, *(each.success for each in shown)], _LEFT, _WIDTH - _RIGHT)
-    halves = [[each for each in shown if each.private is private] for private in (True, False)]
+    has_exact = not all(mark.error for mark in shown)
+    chances = [blind, *(max(mark.success, mark.worst or 0.0) for mark in shown)]
+    across = _LogAxis.of([*chances, *(mark.success for mark in shown)], _LEFT, _WIDTH - _RIGHT)
+    halves = [[mark for mark in shown if mark.private is private] for private in (True, False)]
     parts: list[str] = []
     top = 0.0
     for half, words in zip(halves, (_WITH_PROMISE, _WITHOUT), strict=True):
@@ -136,7 +136,7 @@ def draw_chart(marks: Sequence[Mark], blind: float, measure: str, *, percent: bo
         labels = [(tick, _format_tick(tick, percent)) for tick in up.ticks()]
         if has_exact:
             labels = [(exact, "exact"), *(pair for pair in labels if pair[0] >= min(errors))]
-        places = [(across.place(each.success), up.place(each.error or exact)) for each in half]
+        places = [(across.place(mark.success), up.place(mark.error or exact)) for mark in half]
         parts += _draw_frame(across, panel, labels, blind, measure, words)
         parts += _draw_marks(half, places, across, panel, colours)
         top += _PANEL
@@ -167,15 +167,15 @@ def _draw_marks(
         for mark, (x, y) in zip(marks, places, strict=True)
     ]
     texts: dict[int, str] = {}
-    for method in dict.fromkeys(each.method for each in marks):
-        own = [number for number, each in enumerate(marks) if each.method == method]
+    for method in dict.fromkeys(mark.method for mark in marks):
+        own = [number for number, mark in enumerate(marks) if mark.method == method]
         own.sort(key=lambda number: marks[number].success)
         line = " ".join(f"{places[number][0]:.1f},{places[number][1]:.1f}" for number in own)
         dashed = ' stroke-dasharray="6 4"' if all(marks[number].whole for number in own) else ""
         colour = colours[method]
         yield f'<polyline points="{line}" fill="none" stroke="{colour}" opacity=".4"{dashed}/>'
         # The method is named at the mark that exposes most, or else where there is space.
-        for number, others in [*((each, taken) for each in own[::-1]), (own[-1], [])]:
+        for number, others in [*((nearest, taken) for nearest in own[::-1]), (own[-1], [])]:
             name = _write(
                 f"{method}, {marks[number].words}", places[number], others, panel, bold=True
             )

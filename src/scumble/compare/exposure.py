@@ -89,16 +89,17 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
     promise = strict or loose
     if promise is not None and _loss(promise)[0] > _LARGEST:
         promise = None
-    found = _measure_exposure(release, table, promise)
+    measured = _measure_exposure(release, table, promise)
     if promise is None:
-        worst = _find_worst(release) if found.worst is None else found.worst
-        return replace(found, worst=worst)
+        worst = _find_worst(release) if measured.worst is None else measured.worst
+        return replace(measured, worst=worst)
     whole = promise.neighbourhood != _VALUES
     sensitive = {attribute.name for attribute in table.schema.sensitive}
     if not sensitive & set(release.evidence.columns):
-        return replace(found, posterior=float_at_least(prior), whole=whole, worst=found.success)
+        worst = measured.success
+        return replace(measured, posterior=float_at_least(prior), whole=whole, worst=worst)
     limit = _limit(promise, table.schema.size(sensitive))
-    return replace(found, posterior=_posterior(promise, prior), whole=whole, worst=limit)
+    return replace(measured, posterior=_posterior(promise, prior), whole=whole, worst=limit)
 
 
 def _measure_exposure(
@@ -109,9 +110,9 @@ def _measure_exposure(
     if own is not None:
         groups: GroupExposure = own(release, table)
         return ReleaseExposure(groups.success, "exact", None, False, groups.worst)
-    found = exposure(release.manifest)
-    if found is not None:
-        return ReleaseExposure(found.success, "exact", None, False)
+    exact = exposure(release.manifest)
+    if exact is not None:
+        return ReleaseExposure(exact.success, "exact", None, False)
     if promise is None:
         raise ParameterError("What this release exposes is not known.")
     sensitive = [attribute.name for attribute in table.schema.sensitive]
@@ -203,10 +204,11 @@ def _cached_exposure(name: str, parameters: str, schema: Schema) -> float | None
     sizes = tuple(len(numbers) for _, numbers in measured)
     # Most methods measure the same sums for every ε.
     once = json.dumps({**given, "epsilon": 1}, sort_keys=True)
-    found = _differences(name, once, schema, sizes) or _differences(name, parameters, schema, sizes)
-    if found is None:
+    changes = _differences(name, once, schema, sizes)
+    changes = changes or _differences(name, parameters, schema, sizes)
+    if changes is None:
         return None
-    numbers, places = found
+    numbers, places = changes
     parts = np.searchsorted(np.cumsum(sizes), places, "right")
     return _mean_largest_posterior(numbers, [measured[part][0].scale for part in parts.tolist()])
 
@@ -225,16 +227,16 @@ def _differences(
     first: Numbers | None = None
     changes: list[dict[int, int]] = []
     for codes in np.ndindex(*(schema[name].size for name in sensitive)):
-        found = _measured(mechanism, schema, dict(zip(sensitive, codes, strict=True)))
-        if found is None or tuple(len(numbers) for _, numbers in found) != sizes:
+        measured = _measured(mechanism, schema, dict(zip(sensitive, codes, strict=True)))
+        if measured is None or tuple(len(numbers) for _, numbers in measured) != sizes:
             return None
-        numbers = np.concatenate([part for _, part in found])
+        numbers = np.concatenate([part for _, part in measured])
         first = numbers if first is None else first
         places = np.flatnonzero(numbers != first)
         gaps = (numbers - first)[places]
         changes.append(dict(zip(places.tolist(), gaps.tolist(), strict=True)))
-    every = sorted({place for each in changes for place in each})
-    table = [[each.get(place, 0) for place in every] for each in changes]
+    every = sorted({number for change in changes for number in change})
+    table = [[change.get(number, 0) for number in every] for change in changes]
     return np.array(table, np.int64).reshape(len(changes), len(every)), np.array(every, np.int64)
 
 
@@ -245,19 +247,20 @@ def _measured(
 
     It is None in the cases in which `summary_exposure` returns None.
     """
-    codes = {each.name: values.get(each.name, each.size // 2) for each in schema.published}
+    middles = {attribute.name: attribute.size // 2 for attribute in schema.published}
+    codes = {name: values.get(name, middle) for name, middle in middles.items()}
     row = pa.table({n: schema[n].decode(np.array([code])) for n, code in codes.items()})
     counter = RowCounter(Rows(open_source(row), schema))
     table = _InventedTable(counter, BudgetAccount(mechanism.promise), Keystream(0))
     with tempfile.TemporaryDirectory(prefix="scumble-") as folder:
         mechanism.measure(table, Path(folder))
-    found = [
-        (each.law, each.numbers.ravel().astype(np.int64))
-        for each in table.steps
-        if each.kind == "sums" and isinstance(each.law, DiscreteLaplace)
+    sums = [
+        (step.law, step.numbers.ravel().astype(np.int64))
+        for step in table.steps
+        if step.kind == "sums" and isinstance(step.law, DiscreteLaplace)
     ]
-    size = sum(each.numbers.size for each in table.steps)
-    return found if 0 < len(found) == len(table.steps) and size <= _MOST_NUMBERS else None
+    size = sum(step.numbers.size for step in table.steps)
+    return sums if 0 < len(sums) == len(table.steps) and size <= _MOST_NUMBERS else None
 
 
 class _TrueSteps(RecordedSteps):
@@ -301,7 +304,7 @@ def _noise(source: Keystream, scales: Sequence[Fraction]) -> Numbers:
     """Draw a batch of noise, one column for each number."""
     drawn = np.empty((_BATCH, len(scales)), np.int64)
     for scale in set(scales):
-        columns = [place for place, each in enumerate(scales) if each == scale]
-        found = discrete_laplace(source, scale, _BATCH * len(columns))
-        drawn[:, columns] = found.reshape(_BATCH, len(columns))
+        columns = [column for column, other in enumerate(scales) if other == scale]
+        noise = discrete_laplace(source, scale, _BATCH * len(columns))
+        drawn[:, columns] = noise.reshape(_BATCH, len(columns))
     return drawn

@@ -139,9 +139,9 @@ class Recommendation:
     @property
     def setting(self) -> str:
         """The promise, as "ε = 1, δ = 1e-06"."""
-        found = f"ε = {at_most(read_epsilon('recommend', self.parameters['epsilon']))}"
+        promise = f"ε = {at_most(read_epsilon('recommend', self.parameters['epsilon']))}"
         delta = self.parameters.get("delta")
-        return found if delta is None else f"{found}, δ = {delta:g}"
+        return promise if delta is None else f"{promise}, δ = {delta:g}"
 
     def mechanism(self) -> Mechanism:
         """Return the mechanism for `publish`."""
@@ -189,8 +189,8 @@ class Advice:
         lines += [f"  {self.best.command(source, schema, output)}"]
         if self.alternatives:
             lines += ["Alternatives:"]
-        for each in self.alternatives:
-            lines.append(f"  {each.method} ({each.setting}): {each.reason}")
+        for choice in self.alternatives:
+            lines.append(f"  {choice.method} ({choice.setting}): {choice.reason}")
         if not reasons:
             return "\n".join(lines)
         lines += ["Not recommended here:"]
@@ -230,7 +230,7 @@ def recommend(
         raise ParameterError.of("recommend", "queries", allowed, queries)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
     case = _Case(known, rows, epsilon, delta, attributes, neighbours, occupied)
-    choose: Mapping[Use, Callable[[_Case, Any], _Found]] = {
+    choose: Mapping[Use, Callable[[_Case, Any], _Choices]] = {
         "questions": _for_questions,
         "rows": _for_rows,
         "tables": _for_tables,
@@ -245,18 +245,18 @@ def recommend(
         )
     best = replace(first, reason=" ".join([first.reason, *published.remarks(first)]))
     alternatives = tuple(_distinct(best, others)[:_MOST_ALTERNATIVES])
-    named = {best.method, *(each.method for each in alternatives)}
+    named = {best.method, *(choice.method for choice in alternatives)}
     reasons = _reasons(case)
     left = {name: reasons[name] for name in (*mechanism_names(), DATABASE) if name not in named}
     return Advice(best, alternatives, left)
 
 
-_Found = list[Recommendation]
+_Choices = list[Recommendation]
 
 
 def _fewer_columns(
-    case: _Case, first: Recommendation, choose: Callable[[_Case], _Found]
-) -> tuple[_Case, _Found]:
+    case: _Case, first: Recommendation, choose: Callable[[_Case], _Choices]
+) -> tuple[_Case, _Choices]:
     """Return the case with fewer columns, and what is chosen for it: first the sensitive columns,
     then as many of the others, in the order of the schema, as leave the typical answers useful.
 
@@ -286,13 +286,14 @@ def _fewer_columns(
     return kept, [best, every, *others]
 
 
-def _distinct(best: Recommendation, others: _Found) -> _Found:
+def _distinct(best: Recommendation, others: _Choices) -> _Choices:
     """Return the others without repetitions."""
-    found: _Found = []
-    for each in others:
-        if all((each.method, each.parameters) != (o.method, o.parameters) for o in [best, *found]):
-            found.append(each)
-    return found
+    distinct: _Choices = []
+    for choice in others:
+        taken = [(other.method, other.parameters) for other in [best, *distinct]]
+        if (choice.method, choice.parameters) not in taken:
+            distinct.append(choice)
+    return distinct
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -456,29 +457,29 @@ class _Case:
         mechanism.check(self.schema)
         return Recommendation(method, parameters, reason, self._errors(mechanism))
 
-    def candidates(self, *methods: tuple[str, Mapping[str, Any]]) -> _Found:
+    def candidates(self, *methods: tuple[str, Mapping[str, Any]]) -> _Choices:
         """Return those of some methods that take the attributes."""
-        found = []
+        choices = []
         for method, more in methods:
             try:
-                found.append(self.make(method, **more))
+                choices.append(self.make(method, **more))
             except ScumbleError:
                 continue
-        return found
+        return choices
 
     def remarks(self, best: Recommendation) -> list[str]:
         """Return what the owner should know besides: what is left out, and too much noise."""
-        found = []
+        sentences = []
         for reason, names in _grouped(self.left_out).items():
             are = "is" if len(names) == 1 else "are"
-            found.append(f"{', '.join(names)} {are} left out: {reason}.")
+            sentences.append(f"{', '.join(names)} {are} left out: {reason}.")
         second = best.errors[1].half_width if len(best.errors) > 1 else None
         if second is not None and second > max(self.rows / 5, 1):
-            found.append(
+            sentences.append(
                 "The error is large for so few rows: publish fewer columns or coarser values, or "
                 "ask for less privacy."
             )
-        return found
+        return sentences
 
     def _errors(self, mechanism: Mechanism) -> tuple[ExpectedError, ...]:
         return tuple(
@@ -537,14 +538,14 @@ class _Case:
         weights = np.ones(())
         for name in names:
             weights = np.multiply.outer(weights, _middle(self.sizes[name], question.codes[name]))
-        found = sum_error(solver, places, weights)
-        return noise_half_width(found.variance, found.fourth, found.largest, _LEVEL)
+        error = sum_error(solver, places, weights)
+        return noise_half_width(error.variance, error.fourth, error.largest, _LEVEL)
 
     def _of_singles(self, mechanism: Any, question: _Question) -> float:
         """Return that of noisy counts of every attribute, fitted to one number of rows."""
         [(name, codes)] = question.codes.items()
         law, size = mechanism.count_law, self.sizes[name]
-        told = sum(1 / each for other, each in self.sizes.items() if other != name)
+        told = sum(1 / size for other, size in self.sizes.items() if other != name)
         total = 0.0 if self.known_rows else 1 / told if told else math.inf
         variance = law.variance * (codes - codes**2 / (size + total))
         return noise_half_width(variance, codes * law.fourth, 1.0, _LEVEL)
@@ -586,7 +587,7 @@ class _Case:
         a range, and the part of it along the number of all rows, which is no error if that number
         is published.
         """
-        whole, total = (math.prod(each) for each in zip(*errors, strict=True))
+        whole, total = (math.prod(parts) for parts in zip(*errors, strict=True))
         return self.noise * math.sqrt(max(whole - (total if self.known_rows else 0.0), 0.0))
 
 
@@ -605,12 +606,13 @@ def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str],
                 raise SchemaError(f"'{name}' is an identifier: it is never published.")
             _ = schema[name].size  # raises SchemaError, with advice, for lists
         return names, {}
-    sets = [each.name for each in schema.lists]
+    sets = [attribute.name for attribute in schema.lists]
     left_out = dict.fromkeys(
         sets, "lists are published apart, by baskets, diffpart, sequences or trajectories"
     )
     left_out |= dict.fromkeys(
-        (each.name for each in schema.open), "open categories are published apart, by keys"
+        (attribute.name for attribute in schema.open),
+        "open categories are published apart, by keys",
     )
     sizes = {attribute.name: attribute.size for attribute in schema.published}
     while len(sizes) > 1 and _pair_cells(list(sizes.values())) > _MOST_CELLS:
@@ -630,10 +632,10 @@ def _pair_cells(sizes: Sequence[int]) -> int:
 
 def _grouped(reasons: Mapping[str, str]) -> Mapping[str, list[str]]:
     """Return the names by reason."""
-    found: dict[str, list[str]] = {}
+    grouped: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        found.setdefault(reason, []).append(name)
-    return found
+        grouped.setdefault(reason, []).append(name)
+    return grouped
 
 
 def _middle(size: int, codes: int | None) -> Floats:
@@ -650,13 +652,13 @@ def _covariance(design: Product, first: Sequence[Floats], second: Sequence[Float
     """Return the covariance of the errors of two sums of cells; weights as for
     `product_moments`.
     """
-    found: Any = design.variances
-    for place, (one, other) in enumerate(zip(first, second, strict=True)):
+    covariance: Any = design.variances
+    for axis, (one, other) in enumerate(zip(first, second, strict=True)):
         pairs = zip(
-            design.coefficients([place], one), design.coefficients([place], other), strict=True
+            design.coefficients([axis], one), design.coefficients([axis], other), strict=True
         )
-        found = np.tensordot([float((a * b).sum()) for a, b in pairs], found, 1)
-    return float(found)
+        covariance = np.tensordot([float((a * b).sum()) for a, b in pairs], covariance, 1)
+    return float(covariance)
 
 
 def _cell_errors(size: int) -> tuple[float, float]:
@@ -723,17 +725,17 @@ def _following(case: _Case, noise: float) -> Recommendation | None:
         return None
     occupied = max(case.occupied or 1.0, 1 / case.cells)
     fits = _FITS[len(case.names), case.occupied is not None]
-    found = {
+    halves = {
         name: half * fit.ratio(half / case.rows, case.cells, occupied) for name, fit in fits.items()
     }
-    name = min(found, key=lambda each: found[each])
-    if found[name] >= half:
+    name = min(halves, key=lambda method: halves[method])
+    if halves[name] >= half:
         return None
     return case.make(
         name,
         f"For a range expect {_expected(noise)} by methods that do not look at the data, and "
-        f"{_expected(fits[name].error * found[name], found[name])} by {name}, which follows them; "
-        "the latter from a benchmark, as it depends on the data.",
+        f"{_expected(fits[name].error * halves[name], halves[name])} by {name}, which follows "
+        "them; the latter from a benchmark, as it depends on the data.",
     )
 
 
@@ -750,12 +752,12 @@ def _round(number: float) -> str:
 # --- the choice, by use ---------------------------------------------------------------------------
 
 
-def _for_questions(case: _Case, queries: Any) -> _Found:
+def _for_questions(case: _Case, queries: Any) -> _Choices:
     """Choose what answers questions."""
     grown, plain = _for_ranges(case) if _is_ranges(case) else (None, _for_values(case))
     if queries is None:
-        found = plain if grown is None else [grown, *plain]
-        return [*found, *_with_rows(case)]
+        choices = plain if grown is None else [grown, *plain]
+        return [*choices, *_with_rows(case)]
     if grown is not None:
         return [grown, *plain, *_with_rows(case)]
     return [*_for_list(case, queries, plain), *_with_rows(case)]
@@ -766,7 +768,7 @@ def _is_ranges(case: _Case) -> bool:
     return case.ordered and len(case.names) <= _MOST_FOLLOWED and case.cells <= _MOST_CELLS
 
 
-def _for_ranges(case: _Case) -> tuple[Recommendation | None, _Found]:
+def _for_ranges(case: _Case) -> tuple[Recommendation | None, _Choices]:
     """Return a partition if it is better, and the methods that do not look at the data."""
     errors = {"histogram": case.plain_error(), "hierarchy": case.tree_error()}
     grown = _following(case, min(errors.values()))
@@ -778,22 +780,22 @@ def _for_ranges(case: _Case) -> tuple[Recommendation | None, _Found]:
             f"For a range expect {_expected(errors['histogram'])} by counts of single values, and "
             f"{_expected(errors['hierarchy'])} by a hierarchy."
         )
-    found = [*case.candidates((first, {})), *case.candidates((second, {}))]
-    if not found:
+    choices = [*case.candidates((first, {})), *case.candidates((second, {}))]
+    if not choices:
         raise _too_many(case)
     if grown is None:
         return None, [
-            replace(found[0], reason=why),
-            *(replace(each, reason=_compared(each, found[0])) for each in found[1:]),
+            replace(choices[0], reason=why),
+            *(replace(choice, reason=_compared(choice, choices[0])) for choice in choices[1:]),
         ]
     return grown, [
-        replace(each, reason=f"It does not look at the data: for a range, {words}.")
-        for each in found
-        for words in [_expected(errors[each.method])]
+        replace(choice, reason=f"It does not look at the data: for a range, {words}.")
+        for choice in choices
+        for words in [_expected(errors[choice.method])]
     ]
 
 
-def _for_values(case: _Case) -> _Found:
+def _for_values(case: _Case) -> _Choices:
     """Choose among one table of all attributes, and tables of three or two of them."""
     joint = _joint(case)
     ways = [number for number in (3, 2) if number < len(case.names)]
@@ -804,36 +806,36 @@ def _for_values(case: _Case) -> _Found:
         return [_for_cells(case)]
     least = min(_score(kind[0]) for kind in kinds)
     worth = [kind[0] for kind in kinds if _score(kind[0]) <= _WIDER * least]
-    useful = [each for each in worth if len(case.names) > _NARROW and case.suits(each)]
+    useful = [choice for choice in worth if len(case.names) > _NARROW and case.suits(choice)]
     best = [*useful, *worth][0]
-    others = [each for kind in kinds for each in kind if each is not best]
+    others = [choice for kind in kinds for choice in kind if choice is not best]
     return [
         replace(best, reason=_why_first(case, best, kinds)),
-        *(replace(each, reason=_compared(each, best)) for each in others),
+        *(replace(choice, reason=_compared(choice, best)) for choice in others),
     ]
 
 
-def _joint(case: _Case) -> _Found:
+def _joint(case: _Case) -> _Choices:
     if case.cells > _MOST_CELLS:
         return []
     return case.candidates(*(() if case.gaussian else (("histogram", {}),)), ("hierarchy", {}))
 
 
-def _score(found: Recommendation) -> float:
+def _score(choice: Recommendation) -> float:
     """Return the geometric mean of the errors of the typical questions."""
-    halves = [max(each.half_width, 0.5) for each in found.errors if each.half_width is not None]
+    halves = [max(error.half_width, 0.5) for error in choice.errors if error.half_width is not None]
     if not halves:
         return math.inf
     return math.exp(sum(map(math.log, halves)) / len(halves))
 
 
-def _reach(found: Recommendation) -> int | None:
+def _reach(choice: Recommendation) -> int | None:
     """Return how many columns a question may be about; None for all."""
-    ways: int | None = found.parameters.get("ways")
+    ways: int | None = choice.parameters.get("ways")
     return ways
 
 
-def _why_first(case: _Case, best: Recommendation, kinds: Sequence[_Found]) -> str:
+def _why_first(case: _Case, best: Recommendation, kinds: Sequence[_Choices]) -> str:
     number, all_columns = _reach(best), f"{len(case.names)} columns"
     if number is None:
         one = len(case.names) == 1
@@ -860,9 +862,9 @@ def _why_first(case: _Case, best: Recommendation, kinds: Sequence[_Found]) -> st
     return f"{answers}; one table of all {all_columns} would have {large(case.cells)} counts."
 
 
-def _compared(found: Recommendation, best: Recommendation) -> str:
+def _compared(choice: Recommendation, best: Recommendation) -> str:
     """Return why a release of counts is not the first choice."""
-    times = _score(found) / _score(best)
+    times = _score(choice) / _score(best)
     if times == math.inf:
         error = "its error depends on the table"
     elif 0.95 < times < 1.05:
@@ -871,7 +873,7 @@ def _compared(found: Recommendation, best: Recommendation) -> str:
         error = f"{times:.2g} times the error for these questions"
     else:
         error = f"{times:.2g} of the error for these questions"
-    number, most = _reach(found), _reach(best)
+    number, most = _reach(choice), _reach(best)
     if number == most:
         return f"It has {error}."
     if number is None:
@@ -880,7 +882,7 @@ def _compared(found: Recommendation, best: Recommendation) -> str:
     return f"It answers questions about up to {words} columns, with {error}."
 
 
-def _for_list(case: _Case, queries: Any, others: _Found) -> _Found:
+def _for_list(case: _Case, queries: Any, others: _Choices) -> _Choices:
     """Choose for the SQL counts of a file or list."""
     parameters: dict[str, Any] = {"epsilon": case.epsilon, "neighbours": case.neighbours}
     if case.gaussian:
@@ -888,7 +890,7 @@ def _for_list(case: _Case, queries: Any, others: _Found) -> _Found:
     mechanism = class_of("workload")(list(case.names), queries=queries, **parameters)
     try:
         questions = mechanism.questions(case.schema)
-        found = case.make("workload", queries=queries)
+        workload = case.make("workload", queries=queries)
     except ParameterError as error:
         why = f"These questions do not fit the method workload: {error} {others[0].reason}"
         return [replace(others[0], reason=why), *others[1:]]
@@ -898,10 +900,10 @@ def _for_list(case: _Case, queries: Any, others: _Found) -> _Found:
         "read, by `scumble publish` and by `forecast` in Python."
     )
     others = [
-        replace(each, reason="It answers other questions too, these with more error.")
-        for each in others
+        replace(choice, reason="It answers other questions too, these with more error.")
+        for choice in others
     ]
-    return [replace(found, reason=why), *others]
+    return [replace(workload, reason=why), *others]
 
 
 def _for_cells(case: _Case, *, marginals: bool = True) -> Recommendation:
@@ -934,7 +936,7 @@ def _too_many(case: _Case) -> ParameterError:
     )
 
 
-def _for_tables(case: _Case, _: Any) -> _Found:
+def _for_tables(case: _Case, _: Any) -> _Choices:
     """Choose what is printed as tables."""
     many = len(case.names) > 2 and case.cells > case.pair_cells
     plain = (
@@ -953,62 +955,63 @@ def _for_tables(case: _Case, _: Any) -> _Found:
             "each other.",
             ways=2,
         )
-    others = [replace(each, reason=_compared(each, best)) for each in plain]
+    others = [replace(choice, reason=_compared(choice, best)) for choice in plain]
     return [best, *others, *_with_rows(case)]
 
 
-def _for_rows(case: _Case, queries: Any) -> _Found:
+def _for_rows(case: _Case, queries: Any) -> _Choices:
     """Choose what rows are drawn from."""
     rows = "draw rows from it by release.synthetic.rows() or `scumble rows`"
-    found = []
+    choices = []
     if len(case.names) > 1:
-        found += _synthesis(case, rows) if case.gaussian else []
+        choices += _synthesis(case, rows) if case.gaussian else []
         pairs = case.candidates(("marginals", {"ways": 2}))
         why = (
             f"Tables of counts of all pairs of columns; {rows}."
             if not case.gaussian
             else "It measures all pairs of columns, not those that depend on each other."
         )
-        found += [replace(each, reason=why) for each in pairs]
-    if not found:
+        choices += [replace(choice, reason=why) for choice in pairs]
+    if not choices:
         plain = _for_cells(case)
-        found = [replace(plain, reason=f"{plain.reason} {rows.capitalize()}.")]
+        choices = [replace(plain, reason=f"{plain.reason} {rows.capitalize()}.")]
     if not case.gaussian:
-        found += _with_rows(case)[:1] if len(case.names) > 1 else []
-    found += _perturbed(case)
+        choices += _with_rows(case)[:1] if len(case.names) > 1 else []
+    choices += _perturbed(case)
     if queries is not None and not case.gaussian:
         why = "Its rows fit the given questions, and other columns less."
-        found += [
-            replace(each, reason=why) for each in case.candidates(("mwem", {"queries": queries}))
+        choices += [
+            replace(choice, reason=why)
+            for choice in case.candidates(("mwem", {"queries": queries}))
         ]
-    return found
+    return choices
 
 
-def _with_rows(case: _Case) -> _Found:
+def _with_rows(case: _Case) -> _Choices:
     """Return the methods that have rows, as alternatives to counts."""
-    found = []
+    choices = []
     if len(case.names) > 1:
         if case.gaussian:
-            found += _synthesis(
+            choices += _synthesis(
                 case, "it answers with an interval only what its chosen tables hold"
             )
         else:
             delta = float(f"{1 / (_SUGGESTED_DELTA * case.rows):.0e}")
-            found += _synthesis(
+            choices += _synthesis(
                 case,
                 f"it needs a δ (here 1/({_SUGGESTED_DELTA} rows)), a probability that the promise "
                 "does not hold, and answers with an interval only what its tables hold",
                 delta=delta,
             )
-    return [*found, *_perturbed(case)]
+    return [*choices, *_perturbed(case)]
 
 
-def _synthesis(case: _Case, words: str, **more: Any) -> _Found:
+def _synthesis(case: _Case, words: str, **more: Any) -> _Choices:
     why = f"Synthetic rows that keep which columns depend on each other; {words}."
-    return [replace(each, reason=why) for each in case.candidates(("synthesis", more))]
+    return [replace(choice, reason=why) for choice in case.candidates(("synthesis", more))]
 
 
-def _perturbed(case: _Case) -> _Found:
+def _perturbed(case: _Case) -> _Choices:
     """Return the method that keeps the rows and perturbs what is sensitive, where it protects."""
     if case.several or case.neighbours == "add_remove" or case.secret is None:
         return []
@@ -1022,7 +1025,7 @@ def _perturbed(case: _Case) -> _Found:
         return []
 
 
-def _for_live(case: _Case, queries: Any) -> _Found:
+def _for_live(case: _Case, queries: Any) -> _Choices:
     """Choose for questions that are asked one after the other."""
     others = _for_questions(case, queries)
     refused = _no_database(case)
@@ -1037,8 +1040,8 @@ def _for_live(case: _Case, queries: Any) -> _Found:
     law = DiscreteLaplace(Fraction(str(noise)))
     half = noise_half_width(law.variance, law.fourth, 1.0, _LEVEL)
     errors = tuple(
-        ExpectedError(f"rows with {each.words}", case.rows * case.share(each), half)
-        for each in case.questions
+        ExpectedError(f"rows with {question.words}", case.rows * case.share(question), half)
+        for question in case.questions
     )
     parameters: dict[str, Any] = {"epsilon": case.epsilon, "noise": noise}
     if len(case.names) < len(case.schema.published):
