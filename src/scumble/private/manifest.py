@@ -74,7 +74,8 @@ def manifest_of(
     """
     shown = replace(_shown(schema, evidence), unit=mechanism.stated_unit(schema))
     worst = limits_of_reading(mechanism, shown, outside, grouped)
-    fine_print = (EXISTS[outside],) if outside in EXISTS else ()
+    exists = (EXISTS[outside],) if outside in EXISTS else ()
+    fine_print = (*exists, *_impossible(mechanism, schema, outside))
     promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
     facts = mechanism.report(schema, evidence)
     if sample is not None:
@@ -172,6 +173,18 @@ def limits_of_reading(
     if grouped and getattr(mechanism, "neighbours", None) != "add_remove":
         limits.append(WITHOUT_ITEMS)
     return tuple(limits)
+
+
+def _impossible(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
+    """Return what is to be said of the impossible combinations of the schema."""
+    limits = schema.impossible_limits()
+    if limits and outside == "error":
+        limits += ("That a release exists tells that no row has such a combination.",)
+    sensitive = {attribute.name for attribute in schema.sensitive}
+    about = (set(condition.names) for condition in schema.impossible_conditions)
+    if isinstance(mechanism, Publisher) and any(names & sensitive for names in about):
+        limits += ("Published rows may show such a combination, because values are perturbed.",)
+    return limits
 
 
 def _qualified(

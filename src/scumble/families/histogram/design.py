@@ -218,12 +218,18 @@ def sampled_empty_cell(tails: NoiseTails, tau: float) -> EmptyCell:
 class Cells(Design):
     """A noisy count for every cell of the product of some attributes: one row for each cell, with
     its noisy count in the column `count`. The noise of the cells is independent.
+
+    A cell that no row can be in, by the schema, has the number 0 and no noise.
     """
 
     kind: ClassVar[str] = "cells"
 
     count: str
     noise: DiscreteLaplace
+
+    @property
+    def exact_zeros(self) -> bool:
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "count": self.count, "noise": self.noise.to_dict()}

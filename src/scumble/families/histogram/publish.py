@@ -107,6 +107,9 @@ class Histogram(AttributeSummary):
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
         counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)
+        never = table.schema.impossible_cells(self.names)
+        if never is not None:
+            counts = np.where(never.reshape(-1), 0, counts)
         count = free_name("count", self.names)
         write_cells(folder / "cells.parquet", table.schema, self.names, count, counts)
         return Measurements(

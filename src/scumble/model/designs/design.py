@@ -46,6 +46,11 @@ class Design(ABC):
         return ()
 
     @property
+    def exact_zeros(self) -> bool:
+        """Whether every impossible cell has a number of its own, which is 0 and has no noise."""
+        return False
+
+    @property
     def rows_refused(self) -> str | None:
         """Why no synthetic rows are drawn from the numbers; None if they are."""
         return None

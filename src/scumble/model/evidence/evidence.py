@@ -92,6 +92,11 @@ class Evidence(ABC):
         return 0
 
     @property
+    def exact_zeros(self) -> bool:
+        """Whether every impossible cell has a number of its own, which is 0 and has no noise."""
+        return False
+
+    @property
     def rows_refused(self) -> str | None:
         """Why no synthetic rows are drawn from it; None if they are."""
         return (
@@ -248,6 +253,10 @@ class Measurements(Evidence):
     @property
     def added(self) -> tuple[Attribute, ...]:
         return self.design.added
+
+    @property
+    def exact_zeros(self) -> bool:
+        return self.design.exact_zeros
 
     @property
     def rows_refused(self) -> str | None:

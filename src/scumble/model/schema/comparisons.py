@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from scumble.model.query import ComparedLiteral, Comparison, Operator
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import Bins, Category, Dates, Domain, IntegerRange
+from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.numbers import Number
 
 _DIGITS = 15  # of a number that a float holds exactly, or is nearest to
@@ -116,6 +116,8 @@ def _value(literal: ComparedLiteral, domain: Domain | None) -> int | float | dat
         return sign * int(text) if plain else None
     if isinstance(domain, Bins | Number):
         return sign * float(text) if _is_decimal(literal) else None
+    if isinstance(domain, Boolean):
+        return text.lower() == "true" if literal.kind == "truth" else None
     plain = literal.kind == "text" and len(text) == _DAY and text.isascii()
     if not isinstance(domain, Dates) or not plain:
         return None

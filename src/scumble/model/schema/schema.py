@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from scumble.model import stored
 from scumble.model.errors import OutputExistsError, SchemaError, writing
@@ -24,19 +26,25 @@ from scumble.model.schema.names import look_alikes
 from scumble.model.schema.toml import FORMAT, ROLES, Role, nearest, read_role, to_toml
 from scumble.model.schema.unit import KEYS, Unit
 
+if TYPE_CHECKING:
+    from scumble.model.schema.impossible import ImpossibleCondition
+
 
 @dataclass(frozen=True)
 class Schema:
     """The public description of a table: its columns, their roles, and the possible values.
 
     `unit` says what one row stands for, and so who is protected; None if the owner did not say.
+    `impossible` are conditions in SQL that no row satisfies: a row that does is outside its domain.
     """
 
     attributes: tuple[Attribute, ...]
     unit: Unit | None = None
+    impossible: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "impossible", tuple(self.impossible))
         if not self.attributes:
             raise SchemaError("A schema needs at least one attribute.")
         self._check_names()
@@ -48,6 +56,7 @@ class Schema:
                 f"'{person}' names people, so it must have the role identifier, which is never "
                 "published."
             )
+        _ = self.impossible_conditions  # raises SchemaError for one that is none
 
     def _check_names(self) -> None:
         """Refuse names that are one name to SQL, or two spellings of one derived column."""
@@ -97,6 +106,7 @@ class Schema:
         ]
         if self.unit is not None:
             lines.append(f"  unit: {', '.join(map(str, self.unit.to_table().values()))}")
+        lines += [f"  impossible: {text}" for text in self.impossible]
         return "\n".join(["Schema(", *lines, ")"])
 
     def _repr_html_(self) -> str:
@@ -174,6 +184,38 @@ class Schema:
         """
         return cell_values([self[name] for name in names], cells)
 
+    @cached_property
+    def impossible_conditions(self) -> tuple[ImpossibleCondition, ...]:
+        """The conditions that no row satisfies."""
+        if not self.impossible:
+            return ()
+        # The reader of SQL is a large library, which few schemas need.
+        from scumble.model.schema.impossible import read_impossible
+
+        return tuple(read_impossible(text, self.attributes) for text in self.impossible)
+
+    def impossible_limits(self) -> tuple[str, ...]:
+        """Return the sentence of promises about the impossible combinations; none without them."""
+        sentence = (
+            "That nobody has these combinations of values is public and was used: "
+            f"{'; '.join(self.impossible)}. Answers about them are exactly 0."
+        )
+        return (sentence,) if self.impossible else ()
+
+    def impossible_cells(self, names: Sequence[str]) -> np.ndarray | None:
+        """Return which cells over these attributes no row can be in, one axis for each attribute;
+        None if no condition is about them alone.
+        """
+        known = [each for each in self.impossible_conditions if set(each.names) <= set(names)]
+        if not known:
+            return None
+        axes = np.ix_(*(np.arange(self[name].size) for name in names))
+        codes = dict(zip(names, axes, strict=True))
+        found = np.zeros([self[name].size for name in names], bool)
+        for condition in known:
+            found |= condition.holds(codes)
+        return found
+
     def derivation(self, name: str) -> Derivation | None:
         """Return how a column like `first(pages)` is computed; None for a column of the table.
 
@@ -217,12 +259,14 @@ class Schema:
 
     def select(self, names: Iterable[str]) -> Schema:
         """Return a schema with only these attributes, in this order. A unit whose column of people
-        is not among them is left out.
+        is not among them is left out, and so are impossible combinations with other columns.
         """
         attributes = tuple(self[name] for name in names)
+        kept = {each.name for each in attributes}
+        impossible = tuple(e.text for e in self.impossible_conditions if kept.issuperset(e.names))
         person = None if self.unit is None else self.unit.person
         known = person is None or any(each.name == person for each in attributes)
-        return Schema(attributes, self.unit if known else None)
+        return Schema(attributes, self.unit if known else None, impossible)
 
     def with_unit(self, person: str | None = None, most_rows: int = 1) -> Schema:
         """Return a schema that says what one row stands for: one person, or one of at most
@@ -354,7 +398,7 @@ class Schema:
             ) from None
         tables = document.get("attributes")
         for key in document:
-            if key not in ("format", "attributes", *KEYS):
+            if key not in ("format", "attributes", "impossible", *KEYS):
                 near = isinstance(document[key], dict) and key.lower().startswith("attribute")
                 instead = "[attributes.NAME]" if near else f"[attributes.{key}]"
                 raise SchemaError(f"Unknown key '{key}' at the top of the schema; write {instead}.")
@@ -372,10 +416,10 @@ class Schema:
         named: list[Mapping[str, Any]] = [{**table, "name": name} for name, table in tables.items()]
         if any("hierarchy" in table for table in named):
             named = [with_files(table, place) for table in named]
-        return cls._read(named, Unit.from_table(document))
+        return cls._read(named, document)
 
     @classmethod
-    def _read(cls, tables: Sequence[Mapping[str, Any]], unit: Unit | None) -> Schema:
+    def _read(cls, tables: Sequence[Mapping[str, Any]], document: Mapping[str, Any]) -> Schema:
         """Read the tables of attributes; those without a type may be derived from a list."""
         names = [table.get("name") for table in tables]
         plain = [t for t in tables if "type" in t or not _may_be_derived(t.get("name"), names)]
@@ -386,7 +430,8 @@ class Schema:
             if name not in found:
                 derived = schema._derived(name, read_role(name, table))
                 found[name] = derived or Attribute.from_dict(table)
-        return cls(tuple(found[str(table.get("name"))] for table in tables), unit)
+        attributes = tuple(found[str(table.get("name"))] for table in tables)
+        return cls(attributes, Unit.from_table(document), _read_impossible(document))
 
     def save(self, path: str | Path, force: bool = False) -> None:
         """Write the schema to a TOML file; an existing file is replaced only with `force`."""
@@ -404,13 +449,14 @@ class Schema:
         With `most`, lists of more than `most` items are abbreviated for display.
         """
         tables = [(attribute.to_table(), attribute.note) for attribute in self.attributes]
-        return to_toml(tables, most, self.unit)
+        return to_toml(tables, most, self.unit, self.impossible)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as JSON values, for `from_dict`."""
         unit = {} if self.unit is None else self.unit.to_table()
+        impossible = {"impossible": list(self.impossible)} if self.impossible else {}
         attributes = [attribute.to_dict() for attribute in self.attributes]
-        return {"format": FORMAT, **unit, "attributes": attributes}
+        return {"format": FORMAT, **unit, **impossible, "attributes": attributes}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Schema:
@@ -419,7 +465,7 @@ class Schema:
         tables = document.get("attributes")
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise SchemaError("A schema needs a list of attributes.")
-        return cls._read(tables, Unit.from_table(document))
+        return cls._read(tables, document)
 
     @classmethod
     def infer(
@@ -470,6 +516,16 @@ class Schema:
 
 _NO_TOML = "The schema is not valid TOML"
 _UNCHECKED = "read from the data; list what is possible, then delete the from_data line."
+
+
+def _read_impossible(document: Mapping[str, Any]) -> tuple[str, ...]:
+    given = document.get("impossible", [])
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        raise SchemaError(
+            "'impossible' must be a list of conditions in SQL, such as [\"age < 16 AND married\"]. "
+            f"Got {given!r} instead."
+        )
+    return tuple(given)
 
 
 def _may_be_derived(name: object, names: Sequence[object]) -> bool:

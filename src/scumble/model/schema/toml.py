@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Literal, TypeVar, get_args
 
@@ -57,6 +57,10 @@ _UNIT = """\
 
 # What one row stands for: unit = "row" if every row is another person; unit = "person" if a person
 # may have several, with the column that names people and the most rows of a person that count.
+"""
+_IMPOSSIBLE = """\
+
+# Combinations of values that nobody has, in SQL. They are public.
 """
 _WIDTH = 96
 _MOST_BINS = 10_000
@@ -157,6 +161,7 @@ def to_toml(
     attributes: Iterable[tuple[Mapping[str, Any], str]],
     most: int | None = None,
     unit: Unit | None = None,
+    impossible: Sequence[str] = (),
 ) -> str:
     """Return the TOML text of attribute tables, each with its note for the owner as a comment.
 
@@ -166,6 +171,8 @@ def to_toml(
     if unit is not None:
         parts += [_UNIT, *_comment(unit.note)]
         parts += [_line(key, value, False, None) for key, value in unit.to_table().items()]
+    if impossible:
+        parts += [_IMPOSSIBLE, _line("impossible", list(impossible), False, most)]
     for table, note in attributes:
         parts.append(f"\n[attributes.{_key(table['name'])}]\n")
         parts += _comment(note)

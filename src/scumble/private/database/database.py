@@ -335,7 +335,8 @@ class Database(Asking):
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.terms.guarantee()
+        found = self.terms.guarantee()
+        return replace(found, limits=(*found.limits, *self.schema.impossible_limits()))
 
     def status(self, analyst: str | None = None) -> Status:
         """Return how much of the promise is used.

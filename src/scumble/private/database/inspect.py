@@ -67,7 +67,8 @@ class DatabaseInspection:
 
     @property
     def guarantee(self) -> Guarantee:
-        return self.terms.guarantee()
+        found = self.terms.guarantee()
+        return replace(found, limits=(*found.limits, *self.schema.impossible_limits()))
 
     @property
     def seal(self) -> str:

@@ -45,6 +45,16 @@ def check_table(
             pass
         outside |= rows.outside_columns
     drop, blank = (setting("outside", choice) for choice in ("drop", "missing"))
+    combinations = [
+        f"The table has rows with the impossible combination {text}. Correct the schema or the "
+        f"table, or publish with {drop}."
+        for text in schema.impossible
+        if text in outside
+    ]
+    return [*combinations, *_columns(schema, outside, drop, blank)]
+
+
+def _columns(schema: Schema, outside: set[str], drop: str, blank: str) -> list[str]:
     return [
         f"'{each.name}' has values outside its domain ({each.describe()}). Correct the schema or "
         f"the table, or publish with {f'{drop} or {blank}' if each.missing else drop}."

@@ -240,7 +240,7 @@ def key_tables(rows: Rows, names: Sequence[str], person: str | None) -> Iterator
     """
     rows.outside_columns.clear()
     rows.outside_counts.clear()
-    start, fields = rows.source.first, [*names, *([person] if person else [])]
+    start, fields = rows.source.first, [*rows.source_columns(names), *([person] if person else [])]
     empty = True
     for _, batch in rows.source.unit_batches(fields):
         columns, kept = [], np.ones(batch.num_rows, bool)
@@ -253,6 +253,7 @@ def key_tables(rows: Rows, names: Sequence[str], person: str | None) -> Iterator
             kept &= values.is_valid().to_numpy(zero_copy_only=False)
         who = _people(rows, person, batch, start)
         kept &= who.is_valid().to_numpy(zero_copy_only=False)
+        kept &= ~rows.keyless(batch, names, start)
         yield _table(who, columns).filter(pa.array(kept))
         empty = False
         start += batch.num_rows

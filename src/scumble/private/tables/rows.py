@@ -18,6 +18,7 @@ from scumble.private.tables.persons.limit import RowLimit, identifiers
 from scumble.private.tables.source import Source, read_safely
 
 if TYPE_CHECKING:
+    from scumble.model.schema.impossible import ImpossibleCondition
     from scumble.private.engines.workers import Executor
 
 Outside = Literal["error", "drop", "missing"]
@@ -35,10 +36,13 @@ class Rows:
     """The rows of a source as codes of a schema, streamed in batches in constant memory.
 
     `outside` decides what happens to a value outside its domain: "error" raises `DomainError`,
-    "drop" drops its row, "missing" sets the value missing. The codes of a row do not depend on
-    other rows, except for the limit on the rows of its own person. A pass reads only the requested
-    columns. After a pass, `outside_columns` names the columns in which values were dropped or set
-    missing. Their number is private: it is counted in `outside_counts` only with `reveal`.
+    "drop" drops its row, "missing" sets the value missing. A row that satisfies an impossible
+    condition of the schema is treated in the same way, whichever columns are read: all columns of
+    the conditions are. The codes of a row do not depend on other rows, except for the limit on the
+    rows of its own person. A pass reads only the columns that it needs. After a pass,
+    `outside_columns` names the columns in which values were dropped or set missing, and the
+    conditions that rows satisfied. Their number is private: it is counted in `outside_counts` only
+    with `reveal`.
     `progress` is called with the number of rows read.
     """
 
@@ -72,8 +76,16 @@ class Rows:
         return name if base is None else base.name
 
     def source_columns(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of the source that these attributes are read from."""
-        return list(dict.fromkeys(map(self._column, names)))
+        """Return the columns of the source that are read for these attributes."""
+        compared = [each.name for each in self._compared([self.schema[name] for name in names])]
+        return list(dict.fromkeys(map(self._column, [*names, *compared])))
+
+    def _compared(self, attributes: Sequence[Attribute]) -> list[Attribute]:
+        """Return the attributes of impossible conditions that are not among these."""
+        found = {one.name: one for e in self.schema.impossible_conditions for one in e.attributes}
+        for attribute in attributes:
+            found.pop(attribute.name, None)
+        return list(found.values())
 
     def limited(
         self, person: str, most: int, row_limit: Callable[[str, int], RowLimit] = RowLimit
@@ -116,8 +128,12 @@ class Rows:
         }.get(self.outside, "")
         no_identifier = "Rows without an identifier in '{}' were left out{}."
         times = {name: f" ({count} times)" for name, count in self.outside_counts.items()}
+        impossible = "Rows with the impossible combination {} were {}{}."
+        done = "left out" if self.outside == "drop" else "changed: a value of them was set missing"
         outside = (
-            (sentence if self.schema[name].domain else no_identifier).format(
+            impossible.format(name, done, times.get(name, ""))
+            if name in self.schema.impossible
+            else (sentence if self.schema[name].domain else no_identifier).format(
                 name, times.get(name, "")
             )
             for name in sorted(self.outside_columns)
@@ -154,15 +170,22 @@ class Rows:
         self, attributes: Sequence[Attribute], found: Iterator[tuple[pa.RecordBatch, np.ndarray]]
     ) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
         counted = 0
-        words = [WordCodes(attribute) for attribute in attributes]
+        every = [*attributes, *self._compared(attributes)]
+        words = [WordCodes(attribute) for attribute in every]
         for batch, weights in found:
-            coded = self._encode_all(attributes, batch, words)
+            coded = self._encode_all(every, batch, words)
             strays = self._strays(attributes, coded)
             if any(not self._allowed(name) for name in strays):
                 raise DomainError("A value lies outside its domain.", column=min(strays), row=0)
-            codes, places = [codes for codes, _ in coded], np.arange(batch.num_rows)
-            if strays:
-                codes, places = self._handle_outside(attributes, codes, strays, places)
+            impossible = self._impossible_rows(every, coded)
+            self._refuse_combinations(impossible, np.arange(len(weights)))
+            codes, places = (
+                [codes for codes, _ in coded][: len(attributes)],
+                np.arange(len(weights)),
+            )
+            if strays or impossible:
+                given = codes, strays, impossible, places
+                codes, places = self._handle_outside(attributes, *given)
             yield codes, weights[places]
             counted += int(weights.sum())
             if self.progress is not None:
@@ -172,9 +195,74 @@ class Rows:
     def _strays(
         attributes: Sequence[Attribute], coded: Sequence[tuple[Any, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """Return masks of the values outside their domain, by column; only where there are some."""
-        pairs = zip(attributes, coded, strict=True)
+        """Return masks of the values outside their domain, by column; only where there are some.
+        There may be more columns than attributes.
+        """
+        pairs = zip(attributes, coded, strict=False)
         return {attribute.name: mask for attribute, (_, mask) in pairs if mask.any()}
+
+    def _impossible_rows(
+        self, attributes: Sequence[Attribute], coded: Sequence[tuple[Any, np.ndarray]]
+    ) -> dict[ImpossibleCondition, np.ndarray]:
+        """Return masks of the rows that satisfy impossible conditions; only where there are some.
+
+        A value outside its domain satisfies no comparison, unless it is set missing.
+        """
+        if not self.schema.impossible:
+            return {}
+        known = {each.name: pair for each, pair in zip(attributes, coded, strict=True)}
+        found = {}
+        for condition in self.schema.impossible_conditions:
+            codes, strange = {}, np.zeros(len(coded[0][1]), bool)
+            for attribute in condition.attributes:
+                own, mask = known[attribute.name]
+                if mask.any() and self.outside == "missing" and attribute.missing:
+                    own = np.where(mask, attribute.code_type.type(attribute.size - 1), own)
+                else:
+                    strange |= mask
+                codes[attribute.name] = own
+            held = condition.holds(codes) & ~strange
+            if held.any():
+                found[condition] = held
+        return found
+
+    def keyless(self, batch: pa.RecordBatch, names: Sequence[str], start: int) -> np.ndarray:
+        """Return which rows of a batch have an impossible combination and so no values of `names`:
+        they are left out, or a value is set missing.
+        """
+        compared = self._compared([])
+        if not compared:
+            return np.zeros(batch.num_rows, bool)
+        coded = self._encode_all(compared, batch, [WordCodes(each) for each in compared])
+        impossible = self._impossible_rows(compared, coded)
+        self._refuse_combinations(impossible, start + np.arange(batch.num_rows))
+        found = np.zeros(batch.num_rows, bool)
+        for condition, mask in impossible.items():
+            self._note(condition.text, mask)
+            if self.outside == "drop" or self._blanked(condition) in names:
+                found |= mask
+        return found
+
+    def _refuse_combinations(
+        self, impossible: Mapping[ImpossibleCondition, np.ndarray], places: np.ndarray
+    ) -> None:
+        """Raise an error if a row satisfies a condition and may not; `places` are those of rows."""
+        for condition, mask in impossible.items():
+            if self.outside != "drop" and self._blanked(condition) is None:
+                row = int(places[np.argmax(mask)]) + 1
+                raise self._combination_error(condition, row)
+
+    def _blanked(self, condition: ImpossibleCondition) -> str | None:
+        """Return the column that is set missing in a row that satisfies a condition: the first with
+        which no condition about it can hold. None if there is none, or none is to be.
+        """
+        if self.outside != "missing":
+            return None
+        for one in condition.attributes:
+            about = [e for e in self.schema.impossible_conditions if one.name in e.names]
+            if one.missing and not any(each.can_hold(**{one.name: one.size - 1}) for each in about):
+                return one.name
+        return None
 
     def lists(self, name: str) -> Iterator[EncodedLists]:
         """Yield the sets or sequences of the attribute `name`; each call is a new pass.
@@ -288,9 +376,11 @@ class Rows:
             persons.expected = self.source.rows or 0
             columns.append(name)
         start = self.source.first
-        words = [WordCodes(attribute) for attribute in attributes]
+        every = [*attributes, *self._compared(attributes)]
+        columns += [self._column(attribute.name) for attribute in every[len(attributes) :]]
+        words = [WordCodes(attribute) for attribute in every]
         for unit, batch in self._unit_batches(list(dict.fromkeys(columns))):
-            coded = self._encode_all(attributes, batch, words)
+            coded = self._encode_all(every, batch, words)
             kept = None
             if persons is not None:
                 kept = self._limit(batch, persons, start)
@@ -299,10 +389,13 @@ class Rows:
             wrong = {name: mask for name, mask in strays.items() if not self._allowed(name)}
             if wrong:
                 raise self._domain_error(batch, wrong, start, kept)
-            codes = [codes for codes, _ in coded]
             places = np.arange(batch.num_rows) if kept is None else kept
-            if strays:
-                codes, places = self._handle_outside(attributes, codes, strays, places)
+            impossible = self._impossible_rows(every, coded)
+            self._refuse_combinations(impossible, start + places)
+            codes = [codes for codes, _ in coded][: len(attributes)]
+            if strays or impossible:
+                given = codes, strays, impossible, places
+                codes, places = self._handle_outside(attributes, *given)
             yield unit, self._identifiers(batch, places), codes
             start += batch.num_rows
             if self.progress is not None:
@@ -373,25 +466,49 @@ class Rows:
         attributes: Sequence[Attribute],
         codes: list[Any],
         strays: dict[str, np.ndarray],
+        impossible: dict[ImpossibleCondition, np.ndarray],
         places: np.ndarray,
     ) -> tuple[list[Any], np.ndarray]:
         """Drop the rows with values outside their domain, or set these values missing.
 
-        `strays` are masks by column. Returns the remaining codes and positions.
+        `strays` are masks by column, `impossible` by the condition that rows satisfy. Returns the
+        remaining codes and positions.
         """
         for name, mask in strays.items():
             self._note(name, mask)
+        for condition, mask in impossible.items():
+            self._note(condition.text, mask)
         if self.outside == "drop":
-            keep = ~np.logical_or.reduce(list(strays.values()))
+            keep = ~np.logical_or.reduce([*strays.values(), *impossible.values()])
             return [column[keep] for column in codes], places[keep]
         # Values outside were left out of lists already, which then have one value less.
+        blank = {name: mask for name, mask in strays.items() if not self._listed(name)}
+        for condition, mask in impossible.items():
+            if column := self._blanked(condition):
+                blank[column] = mask | blank[column] if column in blank else mask
         blanked = [
-            np.where(strays[attribute.name], attribute.code_type.type(attribute.size - 1), column)
-            if attribute.name in strays and not self._listed(attribute.name)
+            np.where(blank[attribute.name], attribute.code_type.type(attribute.size - 1), column)
+            if attribute.name in blank
             else column
             for attribute, column in zip(attributes, codes, strict=True)
         ]
         return blanked, places
+
+    def _combination_error(self, condition: ImpossibleCondition, row: int) -> DomainError:
+        """Return the error about a row with an impossible combination, which tells no value."""
+        blank = (
+            f", or {setting('outside', 'missing')} to blank a value of such rows"
+            if any(attribute.missing for attribute in condition.attributes)
+            and self.outside != "missing"
+            else ""
+        )
+        return DomainError(
+            f"Row {row}: it has the combination of values that the schema calls impossible "
+            f"({condition.text}). Change the schema, or choose {setting('outside', 'drop')} to "
+            f"leave such rows out{blank}.",
+            column=condition.names[0],
+            row=row,
+        )
 
     def _identifiers(self, batch: pa.RecordBatch, places: np.ndarray) -> pa.Array:
         """Return the identifiers of the rows at these positions; nulls unless `identified`."""

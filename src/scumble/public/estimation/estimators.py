@@ -17,6 +17,7 @@ from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.cut_bins import cut_query
+from scumble.public.estimation.impossible import impossible_groups, only_possible, with_zeros
 from scumble.public.estimation.measurements import answer as measurements
 from scumble.public.estimation.rows import answer as rows
 from scumble.public.estimation.rows import answer_many as rows_together
@@ -65,9 +66,16 @@ class Estimator:
         ]
         found: list[Rows] = []
         for some in portions(self.schema, [each for part in asked for each in part]):
-            rows = self._functions[1](self.evidence, self.schema, some, self.sandbox)
+            never = list(map(self._never, some))
+            asked_of = [place for place, each in enumerate(never) if () not in each]
+            read = [self._read(some[place]) for place in asked_of]
+            answers = self._functions[1](self.evidence, self.schema, read, self.sandbox)
+            rows = {asked_of[place]: each for place, each in answers.items()}
             for place, query in enumerate(some):
-                found.append(rows[place] if place in rows else self._checked(query))
+                if place in rows:
+                    found.append(with_zeros(query, rows[place], never[place]))
+                else:
+                    found.append(self._checked(query))
         given = iter(found)
         for cut, part in zip(cuts, asked, strict=True):
             own = [next(given) for _ in part]
@@ -101,8 +109,21 @@ class Estimator:
 
     def _direct(self, query: Query) -> Rows:
         """Return the groups of a question in which a published value stands for its whole bin."""
-        rows: Rows = self._functions[0](self.evidence, self.schema, query, self.sandbox)
-        return rows
+        never = self._never(query)
+        if () in never:
+            return with_zeros(query, (), never)
+        asked = self._read(query)
+        rows: Rows = self._functions[0](self.evidence, self.schema, asked, self.sandbox)
+        return with_zeros(query, rows, never) if never else rows
+
+    def _read(self, query: Query) -> Query:
+        """Return a question as it is read: without impossible cells where these have no noise."""
+        return only_possible(query, self.sandbox) if self.evidence.exact_zeros else query
+
+    def _never(self, query: Query) -> Mapping[tuple[Any, ...], None]:
+        """Return the groups of a question that no row can be in; () for all of it."""
+        known = self.schema.impossible and not isinstance(query, ListQuery)
+        return impossible_groups(query, self.sandbox) if known else {}
 
     def _joined(self, cut: CutQuery, rows: Sequence[Rows]) -> Rows:
         return cut.answers(rows, self._direct, self.evidence.rows)

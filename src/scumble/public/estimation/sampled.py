@@ -22,6 +22,7 @@ from scumble.model.privacy.sampling import Sample
 from scumble.model.query import Query
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.estimators import Estimator, Rows
+from scumble.public.estimation.impossible import IMPOSSIBLE
 
 _UNSURE = 1e-9
 
@@ -62,6 +63,8 @@ class SampledEstimator(Estimator):
 
     def _count(self, found: Estimate) -> Estimate:
         sample = self.sample
+        if found.method == IMPOSSIBLE:
+            return found
         if isinstance(found.law, Unknown):
             return self._scaled(found, found.law)
         if isinstance(found.law, Exact):
@@ -75,7 +78,9 @@ class SampledEstimator(Estimator):
         if isinstance(found.law, Unknown) or isinstance(count.law, Unknown):
             return self._scaled(found, Unknown())
         largest = max(map(abs, limits))
-        if not largest or not math.isfinite(largest):  # no row can satisfy the condition
+        if (
+            found.method == IMPOSSIBLE or not largest or not math.isfinite(largest)
+        ):  # no row can satisfy the condition
             return found
         counted = SampledCount(count.law, count.value, self.sample)
         return self._scaled(found, SampledSum(found.law, found.value, counted, largest))

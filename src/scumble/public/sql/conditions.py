@@ -8,27 +8,27 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from sqlglot import Token
 from sqlglot import TokenType as T
 
 from scumble.model.errors import nearest_name
-from scumble.model.query import (
-    ComparedLiteral,
-    Comparison,
-    Expression,
-    LiteralKind,
-    Operator,
-    quoted,
-)
+from scumble.model.query import ComparedLiteral, Comparison, Expression, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, IntegerRange
 from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
+from scumble.model.sql_comparisons import (
+    COMPARISONS,
+    LITERALS,
+    OPERATORS,
+    Tokens,
+    read_comparison,
+    read_literal,
+)
 from scumble.public.sql.expressions import DROPPED, read_expression, render
 from scumble.public.sql.ordered_text import ordered_comparisons
-from scumble.public.sql.tokens import NameResolver, TokenizedSql, Tokens
+from scumble.public.sql.tokens import NameResolver, TokenizedSql
 
 Span = tuple[int, int]  # indices of tokens: the first, and the one after the last
 
@@ -92,32 +92,6 @@ def _clause(
 
 # Comparisons of a column with literals, the most common clause.
 
-_COMPARISONS: dict[T, Operator] = {
-    T.EQ: "=",
-    T.NEQ: "<>",
-    T.LT: "<",
-    T.LTE: "<=",
-    T.GT: ">",
-    T.GTE: ">=",
-}
-_FLIPPED: dict[Operator, Operator] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_OPERATORS: dict[T, Operator] = {**_COMPARISONS, T.IN: "IN", T.BETWEEN: "BETWEEN"}
-_COLUMNS = {T.VAR, T.IDENTIFIER, T.DATE}
-_LITERALS: dict[T, LiteralKind] = {
-    T.STRING: "text",
-    T.NUMBER: "number",
-    T.TRUE: "truth",
-    T.FALSE: "truth",
-}
-
-
-class ReadComparison(NamedTuple):
-    """A comparison, and the tokens of its column and of the qualifier before that."""
-
-    comparison: Comparison
-    column: Token
-    qualifier: Token | None = None
-
 
 def _notes(comparison: Comparison, attribute: Attribute) -> Iterator[str]:
     """Yield notes on values that are not in the domain, with the nearest one that is."""
@@ -133,32 +107,6 @@ def _notes(comparison: Comparison, attribute: Attribute) -> Iterator[str]:
             yield f"'{literal.text}' is not in the domain of '{name}', so no row has it.{hint}"
 
 
-def read_comparison(tokens: Tokens) -> ReadComparison | None:
-    """Return the comparison with literals that these tokens are, or None."""
-    kinds = [token.token_type for token in tokens]
-    if kinds[0] in _LITERALS or kinds[0] is T.DASH or kinds[:2] == [T.DATE, T.STRING]:
-        return _flipped(tokens, kinds)
-    qualifier, at = (tokens[0], 2) if kinds[1:2] == [T.DOT] else (None, 0)
-    if len(kinds) < at + 3 or kinds[at] not in _COLUMNS or kinds[0] not in _COLUMNS:
-        return None
-    column, at = tokens[at], at + 1
-    if kinds[at] is T.IS:
-        valid = kinds[at + 1 :] in ([T.NULL], [T.NOT, T.NULL])
-        found = Comparison(column.text, "IS", (), kinds[at + 1] is T.NOT)
-        return ReadComparison(found, column, qualifier) if valid else None
-    negated = kinds[at] is T.NOT
-    if negated:
-        at += 1
-        if kinds[at] not in (T.IN, T.BETWEEN):
-            return None
-    operator = kinds[at]
-    literals = _literals(tokens, kinds, operator, at + 1)
-    if literals is None:
-        return None
-    found = Comparison(column.text, _OPERATORS[operator], tuple(literals), negated)
-    return ReadComparison(found, column, qualifier)
-
-
 def comparison_of(clause: Expression) -> Comparison | None:
     """Return the comparison that a clause of a parsed question is, or None if it is anything else.
 
@@ -166,58 +114,6 @@ def comparison_of(clause: Expression) -> Comparison | None:
     """
     found = read_comparison(TokenizedSql(clause.sql).tokens)
     return None if found is None else found.comparison
-
-
-def _flipped(tokens: Tokens, kinds: list[T]) -> ReadComparison | None:
-    """Read `literal operator column`."""
-    found = _literal(tokens, kinds, 0)
-    if found is None:
-        return None
-    literal, at = found
-    if len(kinds) < at + 2 or kinds[at] not in _COMPARISONS or kinds[at + 1] not in _COLUMNS:
-        return None
-    qualifier, column = None, at + 1
-    if kinds[column + 1 :] and kinds[column + 1] is T.DOT and len(kinds) > column + 2:
-        qualifier, column = tokens[column], column + 2
-    if len(kinds) != column + 1 or kinds[column] not in _COLUMNS:
-        return None
-    written = _COMPARISONS[kinds[at]]
-    compared = Comparison(tokens[column].text, _FLIPPED.get(written, written), (literal,))
-    return ReadComparison(compared, tokens[column], qualifier)
-
-
-def _literals(tokens: Tokens, kinds: list[T], operator: T, at: int) -> list[ComparedLiteral] | None:
-    """Return the literals after an operator, or None if something else follows it."""
-    if operator in _COMPARISONS:
-        separator, count, end = None, 1, len(kinds)
-    elif operator is T.BETWEEN:
-        separator, count, end = T.AND, 2, len(kinds)
-    elif operator is T.IN and kinds[at] is T.L_PAREN and kinds[-1] is T.R_PAREN:
-        separator, count, end, at = T.COMMA, 0, len(kinds) - 1, at + 1
-    else:
-        return None
-    found: list[ComparedLiteral] = []
-    while read := _literal(tokens, kinds, at):
-        literal, at = read
-        found.append(literal)
-        if at == end:
-            return found if count in (0, len(found)) else None
-        if kinds[at] is not separator:
-            return None
-        at += 1
-    return None
-
-
-def _literal(tokens: Tokens, kinds: list[T], at: int) -> tuple[ComparedLiteral, int] | None:
-    """Return the literal at the index `at`, and the index after it; None if there is none."""
-    kind = kinds[at] if at < len(kinds) else None
-    if kind in _LITERALS:
-        return ComparedLiteral(_LITERALS[kinds[at]], tokens[at].text), at + 1
-    if kind is T.DASH and kinds[at + 1 : at + 2] == [T.NUMBER]:
-        return ComparedLiteral("number", tokens[at + 1].text, negative=True), at + 2
-    if kind is T.DATE and kinds[at + 1 : at + 2] == [T.STRING]:
-        return ComparedLiteral("text", tokens[at + 1].text, dated=True), at + 2
-    return None
 
 
 # Clauses split at their outermost OR or AND, so that each part names fewer attributes.
@@ -403,7 +299,7 @@ def _cases(question: TokenizedSql) -> Iterator[Span]:
 # What is wrong with an expression that the engine refuses.
 
 _ARITHMETIC = {T.PLUS, T.DASH, T.STAR, T.SLASH, T.DIV, T.MOD}
-_BETWEEN_LITERALS = {T.COMMA, T.AND}
+_BETWEENLITERALS = {T.COMMA, T.AND}
 _REFUSED_TYPES = re.compile(r"Cannot (compare|mix) values of type")
 _REFUSED_TEXT = re.compile(r"Could not convert string '(.*)' to (\w+)")
 
@@ -443,20 +339,20 @@ def type_complaint(sql: str, schema: Schema, complaint: str) -> str:
 def _compared_with(tokens: Tokens, kinds: list[T], at: int) -> list[ComparedLiteral]:
     """Return the literals that the column at the index `at` is compared with."""
     before, after = kinds[at - 1] if at > 1 else None, at + 1
-    if before in _COMPARISONS and kinds[at - 2] in _LITERALS:
-        return [ComparedLiteral(_LITERALS[kinds[at - 2]], tokens[at - 2].text)]
+    if before in COMPARISONS and kinds[at - 2] in LITERALS:
+        return [ComparedLiteral(LITERALS[kinds[at - 2]], tokens[at - 2].text)]
     after += kinds[after : after + 1] == [T.NOT]
     operator = kinds[after] if after < len(kinds) else None
-    if operator not in _OPERATORS:
+    if operator not in OPERATORS:
         return []
     after += 2 if operator is T.IN else 1
     found: list[ComparedLiteral] = []
-    while read := _literal(tokens, kinds, after):
+    while read := read_literal(tokens, kinds, after):
         literal, after = read
         found.append(literal)
-        if operator in _COMPARISONS or kinds[after : after + 1] == [T.R_PAREN]:
+        if operator in COMPARISONS or kinds[after : after + 1] == [T.R_PAREN]:
             break
-        after += after < len(kinds) and kinds[after] in _BETWEEN_LITERALS
+        after += after < len(kinds) and kinds[after] in _BETWEENLITERALS
     return found
 
 

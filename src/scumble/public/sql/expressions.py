@@ -23,6 +23,7 @@ from scumble.model.errors import QueryError, nearest_name
 from scumble.model.long_work import interruptible
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.schema import Schema
+from scumble.model.sql_comparisons import Tokens
 from scumble.public.limits import (
     BOUNDED_FUNCTIONS,
     MOST_BOUNDED,
@@ -34,7 +35,6 @@ from scumble.public.sql.ordered_text import ordered_comparisons
 from scumble.public.sql.tokens import (
     NameResolver,
     TokenizedSql,
-    Tokens,
     is_word,
 )
 

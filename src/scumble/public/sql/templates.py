@@ -27,10 +27,11 @@ from scumble.model.query import (
 )
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.schema import Schema
+from scumble.model.sql_comparisons import Tokens
 from scumble.public.level_function import spell_levels
 from scumble.public.sql.parse import read_select_tokens, refuse_plan
 from scumble.public.sql.select_plan import SelectPlan
-from scumble.public.sql.tokens import TokenizedSql, Tokens, fold_derived
+from scumble.public.sql.tokens import TokenizedSql, fold_derived
 
 _NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
 _LITERALS: dict[T, LiteralKind] = {T.STRING: "text", T.NUMBER: "number"}

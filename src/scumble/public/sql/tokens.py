@@ -6,7 +6,6 @@ Errors point at a token with a caret.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,6 @@ from typing import cast
 
 from sqlglot import Token
 from sqlglot import TokenType as T
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
 from scumble.model.errors import QueryError, nearest_name
@@ -22,6 +20,7 @@ from scumble.model.query import Expression, place, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.lists import DerivedName, Function
 from scumble.model.schema.schema import Schema
+from scumble.model.sql_comparisons import Tokens, tokenize
 from scumble.public.sql.names import CLOCK_AND_USER
 
 LONGEST = 200_000
@@ -38,18 +37,6 @@ _LISTS = (
 )
 _PREFIXES = {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL}
 _NESTING = _PREFIXES | {T.L_PAREN, T.R_PAREN, T.CASE, T.END}
-
-Tokens = Sequence[Token]
-
-
-class _Local(threading.local):
-    """A tokenizer for each thread: making one takes as long as using it."""
-
-    def __init__(self) -> None:
-        self.tokenizer = DuckDB().tokenizer()
-
-
-_LOCAL = _Local()
 
 
 class TokenizedSql:
@@ -99,7 +86,7 @@ class TokenizedSql:
 
     def _tokenize(self) -> list[Token]:
         try:
-            return _LOCAL.tokenizer.tokenize(self.text)
+            return tokenize(self.text)
         except TokenError:  # the closing mark of a string or comment is missing
             start = 0
             while closed := _CLOSED.match(self.text, start):

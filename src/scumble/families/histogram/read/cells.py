@@ -31,6 +31,7 @@ from scumble.model.long_work import told
 from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
+from scumble.public.estimation.impossible import possible_clauses
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
 from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
 from scumble.public.estimation.rows.grouped_counts import (
@@ -124,7 +125,9 @@ class CellsReader:
         excess = None
         if evidence.rows is not None:
             excess = self._sum_counts(engine) - evidence.rows
-        self._noisy = NoisyCells(self._design.noise, schema.size(evidence.columns), excess)
+        never = schema.impossible_cells(evidence.columns)
+        cells = schema.size(evidence.columns) - (0 if never is None else int(never.sum()))
+        self._noisy = NoisyCells(self._design.noise, cells, excess)
 
     def _sum_counts(self, engine: Sandbox) -> float:
         """Return the sum of all noisy counts."""
@@ -140,7 +143,8 @@ class CellsReader:
 
     def sorted_counts(self, level: float) -> pa.Table:
         """Return all counts in falling order, with limits that hold together."""
-        return sort_counts(self._design, self._engine, level)
+        possible = [clause.sql for clause in possible_clauses(self._engine)]
+        return sort_counts(self._design, self._engine, level, possible)
 
     def answer_together(
         self, queries: Sequence[Query], engine: Sandbox
@@ -326,12 +330,16 @@ _MOST = 3000  # different counts that are fitted
 _STEPS = 200
 
 
-def sort_counts(design: Cells, engine: Sandbox, level: float) -> pa.Table:
-    """Return the columns rank, count, low and high, the largest count first.
+def sort_counts(
+    design: Cells, engine: Sandbox, level: float, possible: Sequence[str] = ()
+) -> pa.Table:
+    """Return the columns rank, count, low and high, the largest count first. Cells that no row can
+    be in, those that are not `possible`, have no rank.
 
     The limits contain the true sorted counts, all of them, with probability `level`.
     """
-    table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
+    where = " AND ".join(f"({clause})" for clause in possible) or "true"
+    table = engine.rows(f"SELECT {quoted(design.count)} FROM view WHERE {where}")
     falling = np.sort(table.column(0).to_numpy().astype(np.int64))[::-1]
     far = common_reach(design.noise, len(falling), level)
     low, high = np.maximum(falling - far, 0), np.maximum(falling + far, 0)

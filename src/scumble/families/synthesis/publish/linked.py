@@ -86,6 +86,12 @@ def publish_linked(
         name: given_schema if isinstance(given_schema, Schema) else Schema.load(given_schema)
         for name, given_schema in _require_entries("schemas", schemas, sources).items()
     }
+    for name, schema in known.items():
+        if schema.impossible:
+            raise SchemaError(
+                "Several tables are published without impossible combinations. Remove "
+                f"'impossible' from the schema of '{name}'."
+            )
     keys = _require_entries("keys", keys, sources)
     children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -61,7 +61,7 @@ class Compiler:
         """
         self._refuse_cut_bins(query)
         boxes, joint = self._boxes(query)
-        groups = tuple(groups_of(query, boxes, self.space))
+        groups = tuple(self._groups(query, boxes))
         if query.aggregate == "count" and not joint:
             return Question(query, groups)
         if joint and not self._ones(joint).values.any():  # no point satisfies the conditions
@@ -86,7 +86,7 @@ class Compiler:
         found = []
         for number, zeros in numbers:
             boxes, joint = self._boxes(number)
-            known = {group.key: group.boxes for group in groups_of(number, boxes, self.space)}
+            known = {group.key: group.boxes for group in self._groups(number, boxes)}
             if not len(boxes) or (joint and not self._ones(joint).values.any()):
                 return None
             parts = [known.get(group.key, boxes[:0]) for group in groups]
@@ -152,9 +152,7 @@ class Compiler:
         if query.aggregate != "count" or query.groups or coarse:
             return None
         boxes = plain_boxes(query.clauses, self.space, FEW_BOXES)
-        return (
-            None if boxes is None else Question(query, tuple(groups_of(query, boxes, self.space)))
-        )
+        return None if boxes is None else Question(query, tuple(self._groups(query, boxes)))
 
     def counts_by(self, counts: CountsBy) -> Question:
         """Return the counts of the rows of a question, by the values of a number if that is given.
@@ -196,6 +194,24 @@ class Compiler:
                 "the database has whole bins only. Compare with the edges of bins (first days of "
                 "periods), by >= and <, or group by the column."
             )
+
+    def _groups(self, query: Query, boxes: Boxes) -> Iterator[Group]:
+        """Yield the groups of a question, without boxes that no row can be in by the schema."""
+        conditions = self.schema.impossible_conditions
+        if not conditions:
+            yield from groups_of(query, boxes, self.space)
+            return
+        from scumble.model.schema.impossible import no_row_within  # with the reader of SQL
+
+        named = {name for condition in conditions for name in condition.names}
+        axes = {name: self.space.names.index(name) for name in named}
+        for group in groups_of(query, boxes, self.space):
+            within = [
+                {name: (int(box[at, 0]), int(box[at, 1])) for name, at in axes.items()}
+                for box in group.boxes
+            ]
+            kept = group.boxes[[not no_row_within(conditions, each) for each in within]]
+            yield replace(group, boxes=kept, parts=(kept,))
 
     def _boxes(self, query: Query) -> tuple[Boxes, tuple[Expression, ...]]:
         """Return the boxes of a condition, and the clauses that are no boxes."""
