@@ -25,7 +25,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.private.publish import publish
 from scumble.public.archive.load import load, load_linked
-from scumble.public.synthesis.linked import _matched, _turns
+from scumble.public.synthesis.matching import _turns, match_cells
 
 PEOPLE = sc.Schema(
     (
@@ -451,7 +451,7 @@ def test_rows_are_matched_by_cells_in_turn():
     generator = np.random.default_rng(1)
     assert _turns(np.array([5, 3, 5, 5, 3])).tolist() == [0, 0, 1, 2, 1]
     held = np.array([1, 1, 2])
-    found = _matched(np.array([1, 1, 1, 1, 2, 7]), held, generator)
+    found = match_cells(np.array([1, 1, 1, 1, 2, 7]), held, generator)
     assert sorted(found[:4].tolist()) == [0, 0, 1, 1]
     assert found[4] == 2
     assert 0 <= found[5] < 3

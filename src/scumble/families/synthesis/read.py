@@ -281,7 +281,7 @@ class ChosenReader:
         release_rows = ReleaseRows(self._schema, self.design.attributes, self.row_model)
         number = min(max(release_rows.expected, 1), _MOST_ROWS)
         if _ROWS not in engine.derived:
-            engine.add_table(_ROWS, release_rows.table(number, _SEED))
+            engine.add_table(_ROWS, release_rows.decoded(release_rows.codes(number, _SEED)))
             del engine.columns[_ROWS]  # no question may name it
             engine.derived[_ROWS] = True
         return 1.0 if number < _MOST_ROWS else self.row_model.total / number

@@ -38,6 +38,7 @@ from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
+from scumble.public.synthesis.matching import match_cells
 from scumble.public.views import MOST_ROWS
 
 Integers = npt.NDArray[np.int64]
@@ -99,7 +100,7 @@ class LinkedRelease(Asking):
         release, given = self.tables[name], self.given[name]
         drawn = release.synthetic.rows(len(owners), seed=int(generator.integers(1 << 62)))
         wanted = _cells(release.schema, given, people)[owners]
-        chosen = _matched(wanted, _cells(release.schema, given, drawn), generator)
+        chosen = match_cells(wanted, _cells(release.schema, given, drawn), generator)
         kept = drawn.drop_columns(list(given)).take(pa.array(chosen))
         return kept.add_column(0, self.keys[name], pa.array(owners))
 
@@ -240,34 +241,6 @@ def _cells(schema: Schema, names: tuple[str, ...], rows: pa.Table) -> Integers:
         return np.zeros(rows.num_rows, np.int64)
     codes = [schema[name].encode(rows[name])[0] for name in names]
     return schema.cell_keys(names).pack(codes).astype(np.int64)
-
-
-def _matched(wanted: Integers, held: Integers, generator: np.random.Generator) -> Integers:
-    """Return for each wanted cell the place of a row that is in it, each row about as often as the
-    others of its cell; of a cell without rows, that of any row.
-    """
-    order = generator.permutation(len(held))
-    order = order[np.argsort(held[order], kind="stable")]
-    cells, starts, sizes = np.unique(held[order], return_index=True, return_counts=True)
-    if not len(cells):
-        return np.zeros(0, np.int64)
-    place = np.searchsorted(cells, wanted).clip(max=len(cells) - 1)
-    there = cells[place] == wanted
-    turn = _turns(wanted)
-    found = order[starts[place] + turn % sizes[place]]
-    anyone = generator.integers(len(held), size=len(wanted))
-    return np.where(there, found, anyone)
-
-
-def _turns(values: Integers) -> Integers:
-    """Return how often each value occurred before."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    sizes = np.diff(np.append(starts, len(values)))
-    found = np.empty(len(values), np.int64)
-    found[order] = np.arange(len(values)) - np.repeat(starts, sizes)
-    return found
 
 
 def _parsed(sql: str) -> exp.Select:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite
 from typing import Any, cast
@@ -19,6 +19,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.estimators import Estimator
 from scumble.public.estimation.measurements.readers import reader_with
 from scumble.public.sandbox import Sandbox
+from scumble.public.synthesis.drawn_values import make_possible, value_within
 from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_total
 from scumble.public.synthesis.quality import quality
 from scumble.public.synthesis.row_model import RowModel
@@ -39,8 +40,19 @@ class ReleaseRows:
     model: RowModel
 
     def table(self, number: int, seed: int | None) -> pa.Table:
-        """Return `number` rows."""
-        return self.decoded(self.model.rows(number, seed))
+        """Return `number` rows; of a bin, a month or a year with a value inside of it."""
+        generator = np.random.default_rng(None if seed is None else [seed, 1])
+        codes = dict(zip(self.names, self.codes(number, seed), strict=True))
+        return pa.table(
+            {name: value_within(self.schema[name], codes[name], generator) for name in self.names}
+        )
+
+    def codes(self, number: int, seed: int | None) -> list[Codes]:
+        """Return the codes of `number` rows, none of which is impossible by the schema."""
+        columns = self.model.rows(number, seed)
+        generator = np.random.default_rng(None if seed is None else [seed, 2])
+        make_possible(self.schema, self.names, columns, generator)
+        return columns
 
     @property
     def expected(self) -> int:
@@ -100,7 +112,15 @@ def row_model(evidence: Measurements, schema: Schema, engine: Sandbox) -> RowMod
     else:
         tables = reader.noisy_tables(evidence.columns, schema)
     total = estimated_total(tables) if evidence.rows is None else float(evidence.rows)
-    return RowModel.of(sizes, tables, total)
+    return RowModel.of(
+        sizes, [_without_impossible(each, evidence, schema) for each in tables], total
+    )
+
+
+def _without_impossible(table: NoisyTable, evidence: Measurements, schema: Schema) -> NoisyTable:
+    """Return a noisy table with 0 in the cells that no row can be in."""
+    never = schema.impossible_cells([evidence.columns[place] for place in table.places])
+    return table if never is None else replace(table, counts=np.where(never, 0.0, table.counts))
 
 
 def list_table(
