@@ -19,7 +19,7 @@ from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.readings import Grouping, Weights
+from scumble.public.estimation.measurements.readings import GroupedAxes, Weights
 
 MOST_SECONDS = 0.005
 GROUP_SECONDS = 0.065  # what they took before limits were read
@@ -69,7 +69,7 @@ def groups() -> dict[str, Any]:
     table = PrivateTable(counter, BudgetAccount(mechanism.promise), Keystream(1))
     tree, design = mechanism.grow(table)
     reader = BoxTreeReader.of_tree(tree, schema.names, design)
-    grouping = Grouping(schema.names[:2], (64, 128))
+    grouping = GroupedAxes(schema.names[:2], (64, 128))
 
     def every(_: int) -> object:
         return reader.by_group(Weights(()), grouping)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import scumble as sc
 from benchmarks.measure import at_most, take_turns
 from scumble.families.boxes.read import BoxTreeReader
-from scumble.public.estimation.measurements.readings import Reading, Weights
+from scumble.public.estimation.measurements.readings import LinearReading, Weights
 
 ROWS, SIZE, TARGET = 300_000, 256, 1.3
 ROUNDS = 60
@@ -43,7 +43,7 @@ def one(name: str, release: sc.Release) -> dict[str, Any]:
     names = ("x",) if "one" in name else ("x", "y")
     with_bounds = BoxTreeReader.read_many
 
-    def without(self: BoxTreeReader, several: Sequence[Weights]) -> list[Reading]:
+    def without(self: BoxTreeReader, several: Sequence[Weights]) -> list[LinearReading]:
         return self._leaves.questions.read(several, limits=False)
 
     def asked(turn: int, read: Any) -> None:

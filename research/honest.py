@@ -34,7 +34,12 @@ from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.bounds import Bounded
 from scumble.public.estimation.interval_laws import noise_half_width
 from scumble.public.estimation.measurements.readers import reader_of
-from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Reader, Weights
+from scumble.public.estimation.measurements.readings import (
+    NoisyTotal,
+    Reader,
+    Weights,
+    WeightTensor,
+)
 from scumble.public.sandbox import Sandbox
 
 LEVEL = 0.95
@@ -102,7 +107,7 @@ class Ranges:
                 values = np.zeros(size)
                 low, high = (int(e[axis, place]) for e in (self.boxes.low, self.boxes.high))
                 values[low : high + 1] = 1.0
-                parts.append(Part(("xy"[axis],), values))
+                parts.append(WeightTensor(("xy"[axis],), values))
             yield Weights(tuple(parts))
 
 

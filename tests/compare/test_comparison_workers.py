@@ -13,7 +13,7 @@ from scumble.cli.console import ShellDialect
 from scumble.compare import comparison
 from scumble.compare.comparison import Comparison, Results
 from scumble.compare.questions import questions
-from scumble.compare.runs import Task, Workers, try_run, usable_cores
+from scumble.compare.runs import RunTask, RunWorkers, try_run, usable_cores
 from scumble.compare.settings import Choice, Settings
 from scumble.compare.truth import stand_in
 from scumble.model.errors import ScumbleError, setting, using_dialect
@@ -55,8 +55,8 @@ def test_the_same_whatever_the_number_of_processes(
     alone, together = _blank(made), _blank(made)
     list(made.runs(alone))
     started: list[int] = []
-    start = Workers._start
-    monkeypatch.setattr(Workers, "_start", lambda self: started.append(1) or start(self))
+    start = RunWorkers._start
+    monkeypatch.setattr(RunWorkers, "_start", lambda self: started.append(1) or start(self))
     list(made.runs(together, jobs=2))
     assert started == [1]
     assert together == alone
@@ -96,12 +96,12 @@ def test_who_stops_listening_leaves_no_process(made: Comparison) -> None:
     assert len(results.runs) == 3
 
 
-def _tasks(choice: Choice) -> Iterator[Task]:
-    yield from (Task(number, choice, number) for number in range(4))
+def _tasks(choice: Choice) -> Iterator[RunTask]:
+    yield from (RunTask(number, choice, number) for number in range(4))
 
 
 def test_a_process_that_dies_is_told(made: Comparison) -> None:
-    with Workers(1, made.runner.material) as workers:
+    with RunWorkers(1, made.runner.material) as workers:
         [child] = multiprocessing.active_children()
         found = workers.made(_tasks(made.choices[0]))
         next(found)
@@ -113,7 +113,7 @@ def test_a_process_that_dies_is_told(made: Comparison) -> None:
 def test_a_mistake_in_a_process_is_one_here(made: Comparison) -> None:
     wrong = Choice("uniform", "ε = 1", None)  # type: ignore[arg-type]
     with (
-        Workers(1, made.runner.material) as workers,
+        RunWorkers(1, made.runner.material) as workers,
         pytest.raises(RuntimeError, match="AttributeError") as caught,
     ):
         list(workers.made(_tasks(wrong)))
@@ -131,5 +131,5 @@ class _Refusing:
 
 def test_reasons_have_the_same_words_in_every_process(made: Comparison) -> None:
     with using_dialect(ShellDialect(lambda: None)):
-        reason = try_run(_Refusing(), Task(0, made.choices[0], 0))  # type: ignore[arg-type]
+        reason = try_run(_Refusing(), RunTask(0, made.choices[0], 0))  # type: ignore[arg-type]
     assert reason == "Say suppress=True."

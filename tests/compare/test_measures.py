@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from scumble.compare import measures
-from scumble.compare.measures import Answers, spread
+from scumble.compare.measures import RepeatedAnswers, spread
 from scumble.model.errors import ParameterError
 
 # Two runs of four questions about 100 rows; errors +2 -1 0 +3 and -2 -1 +5 0.
 TRUTH = np.array([10.0, 20.0, 0.0, 50.0])
 VALUES = np.array([[12.0, 19.0, 0.0, 53.0], [8.0, 19.0, 5.0, 50.0]])
-ANSWERS = Answers(TRUTH, VALUES, 100, VALUES - 2, VALUES + 2)
+ANSWERS = RepeatedAnswers(TRUTH, VALUES, 100, VALUES - 2, VALUES + 2)
 
 
 def test_absolute_squared_root_and_bias() -> None:
@@ -34,7 +34,7 @@ def test_relative_with_sanity_bound() -> None:
     assert measures.relative(ANSWERS, sanity=25)[1] == pytest.approx(second, rel=1e-15)
     with pytest.raises(ParameterError, match="sanity"):
         measures.relative(ANSWERS, sanity=0)
-    nobody = Answers(np.zeros(1), np.ones((1, 1)), 100)
+    nobody = RepeatedAnswers(np.zeros(1), np.ones((1, 1)), 100)
     with pytest.raises(ParameterError, match="sanity bound"):
         measures.relative(nobody)
 
@@ -42,7 +42,7 @@ def test_relative_with_sanity_bound() -> None:
 def test_coverage_counts_the_ends() -> None:
     assert measures.coverage(ANSWERS).tolist() == [3 / 4, 3 / 4]
     with pytest.raises(ParameterError, match="intervals"):
-        measures.coverage(Answers(TRUTH, VALUES, 100))
+        measures.coverage(RepeatedAnswers(TRUTH, VALUES, 100))
 
 
 def test_usefulness() -> None:
@@ -95,4 +95,4 @@ def test_distance_of_tables() -> None:
 
 def test_estimates_of_another_shape_are_refused() -> None:
     with pytest.raises(ParameterError, match="column for each"):
-        Answers(TRUTH, VALUES[:, :2], 100)
+        RepeatedAnswers(TRUTH, VALUES[:, :2], 100)

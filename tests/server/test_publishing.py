@@ -277,11 +277,11 @@ def test_what_is_sent_is_private_and_limited(owned):
 
 def test_all_tables_together_and_the_free_disk_are_limited(owned, monkeypatch):
     shop = owned.service.workshop
-    known, settings = shop.room(), shop.settings
+    known, settings = shop.free_bytes(), shop.settings
     size = len(owned.csv.read_bytes())
     upload(owned)
-    assert known - 3 * size < shop.room() < known - size
-    for changed in ({"uploads": settings.limits.uploads - shop.room()}, {"reserve": 1 << 60}):
+    assert known - 3 * size < shop.free_bytes() < known - size
+    for changed in ({"uploads": settings.limits.uploads - shop.free_bytes()}, {"reserve": 1 << 60}):
         less = replace(settings, limits=replace(settings.limits, **changed))
         monkeypatch.setattr(shop, "settings", less)
         response = upload(owned)

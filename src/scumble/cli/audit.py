@@ -23,7 +23,7 @@ def audit(
     l: L = None,  # noqa: E741  # the letter that everybody uses for it
     t: T = None,
     n: N = None,
-    known: Known = None,
+    known: KnownOption = None,
     worst: Worst = 10,
     against: Against = None,
     joined: Joined = None,
@@ -197,7 +197,7 @@ N = Annotated[
     int | None,
     typer.Option("--n", metavar="NUMBER", help="Table: --t is that of (n, t)-closeness."),
 ]
-Known = Annotated[
+KnownOption = Annotated[
     list[str] | None,
     typer.Option(
         "--known",

@@ -14,7 +14,7 @@ from itertools import product
 from statistics import median
 from typing import Any
 
-from scumble.compare.runs import Material, Run, Runner, RunOrReason, Task, Workers, try_run
+from scumble.compare.runs import Material, Run, Runner, RunOrReason, RunTask, RunWorkers, try_run
 from scumble.compare.settings import Choice
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
@@ -132,7 +132,7 @@ class Comparison:
         does not depend on the number of processes.
         """
         every = product(range(self.repeats), self.choices)
-        tasks = [Task(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
+        tasks = [RunTask(number, choice, repeat) for number, (repeat, choice) in enumerate(every)]
         there = results.made()
         reasons = (
             (each.name, worthless(each, self.table.schema, self.table.rows))
@@ -155,8 +155,8 @@ class Comparison:
             _sort_runs(results, tasks)
 
     def _made(
-        self, todo: Sequence[Task], done: int, jobs: int, left_out: dict[str, str]
-    ) -> Iterator[tuple[Task, RunOrReason]]:
+        self, todo: Sequence[RunTask], done: int, jobs: int, left_out: dict[str, str]
+    ) -> Iterator[tuple[RunTask, RunOrReason]]:
         """Make runs in this process, and in others once it is known that enough work is left.
 
         `done` runs were made before. Those of this process tell how far they are.
@@ -170,7 +170,7 @@ class Comparison:
             spent.append(time.perf_counter() - begin)
             yield task, found
             if jobs > 1 and worth_processes(spent, len(todo) - made):
-                with Workers(min(jobs, len(todo) - made), self.runner.material) as workers:
+                with RunWorkers(min(jobs, len(todo) - made), self.runner.material) as workers:
                     yield from workers.made(tasks)
 
     def _fingerprint(self) -> str:
@@ -196,7 +196,7 @@ def _recorded_parameters(choice: Choice) -> dict[str, Any]:
     return {name: value for name, value in choice.parameters.items() if name != "queries"}
 
 
-def _sort_runs(results: Results, tasks: Sequence[Task]) -> None:
+def _sort_runs(results: Results, tasks: Sequence[RunTask]) -> None:
     """Put runs in the order of one process, and drop those of settings that were refused once."""
     order = {(t.choice.method, t.choice.words, t.repeat): t.number for t in tasks}
     refused = results.left_out

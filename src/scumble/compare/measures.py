@@ -42,7 +42,7 @@ def spread(runs: Floats) -> RunSpread:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class RepeatedAnswers:
     """Estimates of m questions in r runs about a table of `rows` rows, and the true answers.
 
     `values`, `low` and `high` have shape (r, m); `low` and `high` are the ends of intervals.
@@ -65,12 +65,12 @@ class Answers:
         """Estimate less truth."""
         return self.values - self.truth
 
-    def chosen(self, questions: npt.NDArray[np.bool_]) -> Answers:
+    def chosen(self, questions: npt.NDArray[np.bool_]) -> RepeatedAnswers:
         """Return the answers to some of the questions only."""
         cut = [None if each is None else each[:, questions] for each in (self.low, self.high)]
-        return Answers(self.truth[questions], self.values[:, questions], self.rows, *cut)
+        return RepeatedAnswers(self.truth[questions], self.values[:, questions], self.rows, *cut)
 
-    def by_selectivity(self, edges: Sequence[float]) -> list[tuple[float, float, Answers]]:
+    def by_selectivity(self, edges: Sequence[float]) -> list[tuple[float, float, RepeatedAnswers]]:
         """Return (low, high, answers) for the questions whose share of the rows is at least `low`
         and below `high`, for each pair of neighbouring edges; empty bands are left out.
         """
@@ -83,22 +83,22 @@ class Answers:
 # --- one number for each run ---------------------------------------------------------------------
 
 
-def absolute(answers: Answers) -> Floats:
+def absolute(answers: RepeatedAnswers) -> Floats:
     """The mean of |error|."""
     return np.asarray(np.abs(answers.errors).mean(axis=1))
 
 
-def squared(answers: Answers) -> Floats:
+def squared(answers: RepeatedAnswers) -> Floats:
     """The mean of error²."""
     return np.asarray(np.square(answers.errors).mean(axis=1))
 
 
-def root(answers: Answers) -> Floats:
+def root(answers: RepeatedAnswers) -> Floats:
     """The root of the mean of error²."""
     return np.sqrt(squared(answers))
 
 
-def relative(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
+def relative(answers: RepeatedAnswers, *, sanity: float | Floats | None = None) -> Floats:
     """The mean of |error| / truth over the questions whose truth is above 0.
 
     With a sanity bound: the mean of |error| / max(truth, sanity) over all questions. The bound is a
@@ -107,12 +107,12 @@ def relative(answers: Answers, *, sanity: float | Floats | None = None) -> Float
     return np.asarray(relative_each(answers, sanity=sanity).mean(axis=1))
 
 
-def relative_median(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
+def relative_median(answers: RepeatedAnswers, *, sanity: float | Floats | None = None) -> Floats:
     """The median of relative errors, which a few tiny counts do not dominate."""
     return np.median(relative_each(answers, sanity=sanity), axis=1)
 
 
-def relative_each(answers: Answers, *, sanity: float | Floats | None = None) -> Floats:
+def relative_each(answers: RepeatedAnswers, *, sanity: float | Floats | None = None) -> Floats:
     """The relative error of every answer that has one."""
     if sanity is not None:
         if not np.all(np.asarray(sanity) > 0):
@@ -124,12 +124,12 @@ def relative_each(answers: Answers, *, sanity: float | Floats | None = None) -> 
     return np.asarray(np.abs(some.errors) / some.truth)
 
 
-def bias(answers: Answers) -> Floats:
+def bias(answers: RepeatedAnswers) -> Floats:
     """The mean of the errors with their signs."""
     return np.asarray(answers.errors.mean(axis=1))
 
 
-def coverage(answers: Answers) -> Floats:
+def coverage(answers: RepeatedAnswers) -> Floats:
     """The share of the intervals that hold the truth."""
     if answers.low is None or answers.high is None:
         raise ParameterError("Coverage needs intervals; these answers have none.")
@@ -137,22 +137,22 @@ def coverage(answers: Answers) -> Floats:
     return np.asarray(held.mean(axis=1))
 
 
-def useful(answers: Answers, alpha: float) -> Floats:
+def useful(answers: RepeatedAnswers, alpha: float) -> Floats:
     """(α, β)-usefulness: the share 1 - β of the answers that are within α · rows."""
     return np.asarray((np.abs(answers.errors) <= alpha * answers.rows).mean(axis=1))
 
 
-def alpha_for(answers: Answers, beta: float) -> Floats:
+def alpha_for(answers: RepeatedAnswers, beta: float) -> Floats:
     """The least α for which a share of at least 1 - β of the answers is within α · rows."""
     return _within(answers, beta) / max(answers.rows, 1)
 
 
-def rho_for(answers: Answers, beta: float) -> Floats:
+def rho_for(answers: RepeatedAnswers, beta: float) -> Floats:
     """The least ρ for which a share of at least 1 - β of the answers is within ρ √rows."""
     return _within(answers, beta) / sqrt(max(answers.rows, 1))
 
 
-def _within(answers: Answers, beta: float) -> Floats:
+def _within(answers: RepeatedAnswers, beta: float) -> Floats:
     if not 0 <= beta < 1:
         raise ParameterError.of("usefulness", "beta", "a number from 0 to below 1", beta)
     return np.quantile(np.abs(answers.errors), 1 - beta, axis=1, method="inverted_cdf")
@@ -161,7 +161,7 @@ def _within(answers: Answers, beta: float) -> Floats:
 # --- of single questions, over runs --------------------------------------------------------------
 
 
-def bias_each(answers: Answers) -> tuple[Floats, Floats]:
+def bias_each(answers: RepeatedAnswers) -> tuple[Floats, Floats]:
     """The mean error of every question over the runs, and its standard error (NaN of one run)."""
     errors = answers.errors
     runs = len(errors)
@@ -198,7 +198,7 @@ class RunsOfSetting:
     mean of half of their widths.
     """
 
-    answers: Answers
+    answers: RepeatedAnswers
     counts: npt.NDArray[np.bool_]
     distances: Floats
     coverage: Floats
@@ -311,7 +311,7 @@ def all_measures(found: RunsOfSetting) -> dict[str, RunSpread]:
     return {name: spread(runs) for name, runs in every.items() if runs is not None}
 
 
-def biased(answers: Answers) -> float | None:
+def biased(answers: RepeatedAnswers) -> float | None:
     """Return the share of the questions whose mean error over the runs differs significantly from 0
     at a level of 1 % (Student's t-test); None for fewer than three runs.
     """

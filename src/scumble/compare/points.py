@@ -17,7 +17,7 @@ from scumble.compare.comparison import Results
 from scumble.compare.measures import (
     ERRORS,
     MEASURES,
-    Answers,
+    RepeatedAnswers,
     RunsOfSetting,
     RunSpread,
     all_measures,
@@ -138,7 +138,7 @@ def _measured(results: Results, runs: Sequence[Run]) -> RunsOfSetting:
     rows, truth = int(results.about["rows"]), np.array(results.truth)
     values = unrounded(truth, np.array([run.values for run in runs]))
     return RunsOfSetting(
-        Answers(truth, values, rows),
+        RepeatedAnswers(truth, values, rows),
         np.array(results.counts, bool),
         np.array([run.distances for run in runs]),
         *(
@@ -148,7 +148,7 @@ def _measured(results: Results, runs: Sequence[Run]) -> RunsOfSetting:
     )
 
 
-def _typical(counts: Answers) -> tuple[float, float] | None:
+def _typical(counts: RepeatedAnswers) -> tuple[float, float] | None:
     """Return the median of the true counts above 0, and a bound of 19 of 20 errors of counts from
     half of it to twice as large.
     """

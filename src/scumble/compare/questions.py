@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.compare import measures, workloads
-from scumble.compare.measures import Answers
+from scumble.compare.measures import RepeatedAnswers
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import FloorError, QuestionSet
 from scumble.model.errors import ParameterError
@@ -249,7 +249,7 @@ class ComparedQuestions:
             return None, None, 0
         limits = np.array([answer.interval() for _, answer in known]).T[:, np.newaxis]
         right = truth[[place for place, _ in known]]
-        held = measures.coverage(Answers(right, right[np.newaxis], 1, *limits))
+        held = measures.coverage(RepeatedAnswers(right, right[np.newaxis], 1, *limits))
         half = float((limits[1] - limits[0]).mean() / 2)
         return float(held[0]), half if np.isfinite(half) else None, len(known)
 

@@ -64,7 +64,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Task:
+class RunTask:
     """A run to be made, and its number in the comparison."""
 
     number: int
@@ -187,7 +187,7 @@ RunOrReason = Run | str  # a run, or the reason why there can be none
 
 
 @dataclass(frozen=True)
-class Failure:
+class RunFailure:
     """An unexpected error of a worker, and its traceback."""
 
     kind: str
@@ -201,7 +201,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def try_run(runner: Runner, task: Task) -> RunOrReason:
+def try_run(runner: Runner, task: RunTask) -> RunOrReason:
     """Return a run, or the reason why it is impossible.
 
     Reasons name parameters as in Python: the command line of a comparison has no options for them.
@@ -215,7 +215,7 @@ def try_run(runner: Runner, task: Task) -> RunOrReason:
         return "There is not enough memory for it."
 
 
-class Workers:
+class RunWorkers:
     """A context in which `jobs` worker processes are alive."""
 
     def __init__(self, jobs: int, material: Material) -> None:
@@ -225,7 +225,7 @@ class Workers:
         # The temporary folders of workers are here, and are removed with it.
         self._folder = tempfile.TemporaryDirectory(prefix="scumble-")
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> RunWorkers:
         try:
             self._start()
         except BaseException:
@@ -236,9 +236,9 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def made(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, RunOrReason]]:
+    def made(self, tasks: Iterator[RunTask]) -> Iterator[tuple[RunTask, RunOrReason]]:
         """Yield runs in the order in which they finish; free workers take the next task."""
-        busy: dict[Connection, Task] = {}
+        busy: dict[Connection, RunTask] = {}
         for pipe in self._processes:
             self._hand(pipe, tasks, busy)
         while busy:
@@ -264,7 +264,9 @@ class Workers:
             with _worker_errors():
                 pipe.send(self._material)
 
-    def _hand(self, pipe: Connection, tasks: Iterator[Task], busy: dict[Connection, Task]) -> None:
+    def _hand(
+        self, pipe: Connection, tasks: Iterator[RunTask], busy: dict[Connection, RunTask]
+    ) -> None:
         task = next(tasks, None)
         if task is not None:
             with _worker_errors():
@@ -274,7 +276,7 @@ class Workers:
     def _received(self, pipe: Connection) -> RunOrReason:
         with _worker_errors():
             found = pipe.recv()
-        if isinstance(found, Failure):
+        if isinstance(found, RunFailure):
             error = RuntimeError(found.kind)
             error.add_note(found.where)  # for --debug
             raise error
@@ -309,11 +311,11 @@ def _worker_main(pipe: Connection, folder: str) -> None:
         runner = Runner(pipe.recv())
         while True:
             task = pipe.recv()
-            found: RunOrReason | Failure
+            found: RunOrReason | RunFailure
             try:
                 found = try_run(runner, task)
             except Exception as error:
-                found = Failure(type(error).__name__, traceback.format_exc())
+                found = RunFailure(type(error).__name__, traceback.format_exc())
             pipe.send(found)
     except (EOFError, OSError):
         return  # the parent is gone

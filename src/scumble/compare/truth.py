@@ -24,7 +24,7 @@ from scumble.model.schema.domains import Boolean, Category
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.estimation.tables import BoxSums, Clauses, CodeSets, portions, same_shape
+from scumble.public.estimation.tables import Clauses, CodeSets, PrefixSums, portions, same_shape
 from scumble.public.sandbox import Sandbox
 
 Codes = npt.NDArray[Any]
@@ -42,7 +42,7 @@ class TrueTable:
         self.rows = rows
         self._codes = dict(codes)
         self._engine = Sandbox(schema)
-        self._sums = Cache[tuple[str, ...], BoxSums](MOST_CELLS)
+        self._sums = Cache[tuple[str, ...], PrefixSums](MOST_CELLS)
 
     @classmethod
     def read(
@@ -131,10 +131,10 @@ class TrueTable:
     def _small(self, names: Sequence[str]) -> bool:
         return prod(self.schema[name].size for name in names) <= MOST_CELLS
 
-    def _prefix_sums(self, names: tuple[str, ...]) -> BoxSums:
+    def _prefix_sums(self, names: tuple[str, ...]) -> PrefixSums:
         """Return the prefix sums of a contingency table, which are kept for the next workload."""
         return self._sums.get_or_make(
-            names, self.schema.size(names), lambda: BoxSums(self.cube(names), len(names))
+            names, self.schema.size(names), lambda: PrefixSums(self.cube(names), len(names))
         )
 
     def _by_rows(self, query: Query, clauses: Clauses) -> Floats:

@@ -14,7 +14,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Weights
+from scumble.public.estimation.measurements.readings import NoisyTotal, Weights, WeightTensor
 from tests.support.mechanisms.axis_tables import (
     changes,
     domain,
@@ -161,10 +161,10 @@ def test_points_ranges_and_boxes_are_unbiased_and_covered(how, delta) -> None:
     one, band = np.eye(11)[3], np.repeat([0.0, 1, 0], [2, 7, 2])
     other, few = np.eye(6)[2], np.repeat([0.0, 1, 0], [1, 3, 2])
     asked = {
-        "point": Weights((Part(("a",), one), Part(("b",), other))),
-        "range": Weights((Part(("a",), band),)),
-        "box": Weights((Part(("a",), band), Part(("b",), few))),
-        "tied": Weights((Part(("a", "b"), np.tri(11, 6)),)),
+        "point": Weights((WeightTensor(("a",), one), WeightTensor(("b",), other))),
+        "range": Weights((WeightTensor(("a",), band),)),
+        "box": Weights((WeightTensor(("a",), band), WeightTensor(("b",), few))),
+        "tied": Weights((WeightTensor(("a", "b"), np.tri(11, 6)),)),
     }
     whole = [np.outer(one, other), np.outer(band, np.ones(6)), np.outer(band, few), np.tri(11, 6)]
     found = list(readers(mechanism, chosen, counts, runs))

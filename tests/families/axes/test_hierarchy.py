@@ -14,7 +14,7 @@ from scumble.model.designs.taxonomy import TaxonomyTree
 from scumble.model.designs.tree import Tree
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.public.estimation.measurements.kronecker import ProductReader
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.axis_tables import domain
 from tests.support.people import people, schema
 
@@ -29,7 +29,7 @@ def variance(design: Product, domain: sc.Schema, **ranges: tuple[int, int]) -> f
     for name, (low, high) in ranges.items():
         values = np.zeros(domain[name].size)
         values[low:high] = 1
-        parts.append(Part((name,), values))
+        parts.append(WeightTensor((name,), values))
     reader = ProductReader.of_numbers(design, domain, np.zeros(design.size))
     return reader.read(Weights(tuple(parts))).variance
 

@@ -176,12 +176,12 @@ def test_questions_are_sums_of_cells(delta: float | None) -> None:
 def test_rules_have_the_covariance_of_their_counts(delta: float | None) -> None:
     """The variance of a difference is that of two readings less twice their covariance."""
     from scumble.public.estimation.measurements.joint_items import having
-    from scumble.public.estimation.measurements.readings import Part, Weights
+    from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 
     release = published(delta)
     reader, names = release._reader_with("top")._reader, release.evidence.columns
     one, both = having(names[2:4]), having((names[0], *names[2:4]))
-    less = Weights((*one.parts, Part((names[0],), np.array([1.0, 0.0]))))
+    less = Weights((*one.parts, WeightTensor((names[0],), np.array([1.0, 0.0]))))
     first, second, covariance = reader.pair(one, both)
     left = reader.read(less)
     assert left.variance == pytest.approx(first.variance + second.variance - 2 * covariance)

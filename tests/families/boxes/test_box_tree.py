@@ -11,7 +11,7 @@ from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
 from scumble.families.boxes.read import BoxTreeReader
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 
 SHAPE = (6, 5, 3)
 NAMES = ("a", "b", "c")
@@ -59,11 +59,21 @@ def _full(weights: Weights) -> np.ndarray:
 def _questions(rng: np.random.Generator) -> list[Weights]:
     return [
         Weights(()),
-        Weights((Part((), np.array(7.0)),)),
-        Weights((Part(("b",), rng.normal(size=5)),)),
-        Weights((Part(("c",), (rng.random(3) < 0.5) * 1.0), Part(("a",), rng.normal(size=6)))),
-        Weights((Part(("a", "c"), rng.normal(size=(6, 3))), Part(("b",), np.arange(5.0)))),
-        Weights((Part(NAMES, rng.normal(size=SHAPE)),)),
+        Weights((WeightTensor((), np.array(7.0)),)),
+        Weights((WeightTensor(("b",), rng.normal(size=5)),)),
+        Weights(
+            (
+                WeightTensor(("c",), (rng.random(3) < 0.5) * 1.0),
+                WeightTensor(("a",), rng.normal(size=6)),
+            )
+        ),
+        Weights(
+            (
+                WeightTensor(("a", "c"), rng.normal(size=(6, 3))),
+                WeightTensor(("b",), np.arange(5.0)),
+            )
+        ),
+        Weights((WeightTensor(NAMES, rng.normal(size=SHAPE)),)),
     ]
 
 
@@ -105,12 +115,15 @@ def test_limits_if_and_only_if_a_leaf_is_cut(subtests: pytest.Subtests) -> None:
             seen = set()
             for _ in range(30):
                 parts = [
-                    Part((name,), np.sort(rng.integers(-1, 3, size)) * 1.0)
+                    WeightTensor((name,), np.sort(rng.integers(-1, 3, size)) * 1.0)
                     for name, size in zip(NAMES, SHAPE, strict=True)
                     if rng.random() < 0.5
                 ]
                 if rng.random() < 0.3:
-                    parts = [Part(("a", "c"), rng.integers(-1, 3, (6, 3)) * 1.0), *parts[1:2]]
+                    parts = [
+                        WeightTensor(("a", "c"), rng.integers(-1, 3, (6, 3)) * 1.0),
+                        *parts[1:2],
+                    ]
                     parts = [part for part in parts if part.names in (("a", "c"), ("b",))]
                 weights = Weights(tuple(parts))
                 full = _full(weights)
@@ -137,7 +150,7 @@ def test_limits_of_a_pruned_tree_are_read_before_pruning() -> None:
     for _ in range(2):
         levels.append(levels[-1][0].halves())
     tree = BoxNodes.of_levels(levels, [np.array([103]), np.array([4, 99]), np.array([1, 3, 2, 97])])
-    first = Weights((Part(("a",), np.array([1.0, 0.0, 0.0, 0.0])),))
+    first = Weights((WeightTensor(("a",), np.array([1.0, 0.0, 0.0, 0.0])),))
     plain = BoxTreeReader.of_tree(tree, ("a",), BoxTree(LAWS)).read(first)
     pruned = BoxTreeReader.of_tree(tree, ("a",), BoxTree(LAWS, prune=20)).read(first)
     assert pruned.value != pytest.approx(plain.value)

@@ -16,11 +16,11 @@ from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
-    Grouping,
+    GroupedAxes,
     OneByOne,
-    Part,
     Readings,
     Weights,
+    WeightTensor,
     joined,
 )
 
@@ -51,17 +51,17 @@ def _tree(seed: int) -> BoxNodes:
 
 
 def _weights(rng: np.random.Generator) -> list[Weights]:
-    def truths(*names: str) -> Part:
-        return Part(names, (rng.random([SIZES[name] for name in names]) < 0.6) * 1.0)
+    def truths(*names: str) -> WeightTensor:
+        return WeightTensor(names, (rng.random([SIZES[name] for name in names]) < 0.6) * 1.0)
 
     return [
         Weights(()),
-        Weights((Part((), np.array(2.0)),)),
+        Weights((WeightTensor((), np.array(2.0)),)),
         Weights((truths("b"),)),
         Weights((truths("a"), truths("b", "c"))),
         Weights((truths("a", "c"),)),
         Weights((truths("a", "b", "c"),)),
-        Weights((Part(("a", "b"), rng.normal(size=(6, 5))),)),
+        Weights((WeightTensor(("a", "b"), rng.normal(size=(6, 5))),)),
     ]
 
 
@@ -83,7 +83,7 @@ def test_all_groups_at_once_are_as_one_by_one(monkeypatch, seed: int) -> None:
     cut = set()
     for weights in _weights(np.random.default_rng(seed)):
         for names in GROUPINGS:
-            grouping = Grouping(names, tuple(SIZES[name] for name in names))
+            grouping = GroupedAxes(names, tuple(SIZES[name] for name in names))
             expected = slow.by_group(weights, grouping)
             for reader, most in ((one, 1), (other, 1 << 20)):
                 monkeypatch.setattr(box_weights, "MOST_OVERLAPS", most)
@@ -100,16 +100,16 @@ def test_averages_of_all_groups_are_as_one_by_one(seed: int) -> None:
     reader = BoxTreeReader.of_tree(_tree(seed), NAMES, BoxTree(LAWS, 20 if seed % 2 else None))
     slow = OneByOne(SCHEMA, reader)
     amounts = [
-        Part(("a",), np.arange(6.0)),
-        Part(("b", "c"), rng.normal(size=(5, 3))),
-        Part((), np.array(3.0)),
+        WeightTensor(("a",), np.arange(6.0)),
+        WeightTensor(("b", "c"), rng.normal(size=(5, 3))),
+        WeightTensor((), np.array(3.0)),
     ]
     pairs = itertools.product(_weights(rng)[:-1], amounts)
     for place, (weights, amount) in enumerate(pairs):
         average = AverageWeights(weights, amount, joined(SCHEMA, [*weights.parts, amount]))
         # Over the four trees, every pair of weights and amount has every grouping.
         names = GROUPINGS[(place + place // 3 + seed) % 3]
-        grouping = Grouping(names, tuple(SIZES[name] for name in names))
+        grouping = GroupedAxes(names, tuple(SIZES[name] for name in names))
         found, expected = (each.averages(average, grouping) for each in (reader, slow))
         _equal(found.totals, expected.totals)
         _equal(found.counts, expected.counts)
@@ -127,7 +127,7 @@ def test_runs_of_codes_hold_every_group_once(monkeypatch) -> None:
     boxes, _ = Boxes.whole((7, 2)).halves()
     runs = list(
         box_weights.overlaps(
-            box_weights.WeighedBoxes(boxes, ("a", "b")), Grouping(("a", "b"), (7, 2))
+            box_weights.WeighedBoxes(boxes, ("a", "b")), GroupedAxes(("a", "b"), (7, 2))
         )
     )
     assert len(runs) > 2

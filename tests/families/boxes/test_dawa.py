@@ -18,7 +18,7 @@ from scumble.families.boxes.publish.dawa import bucket_tree
 from scumble.model.designs.boxes import Boxes
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.meter.splits import Buckets, noisy_partition
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.region_tables import (
     grown,
     members,
@@ -195,11 +195,11 @@ def test_buckets_follow_the_data() -> None:
     assert len(reader.leaves) < 40
     inside = np.zeros(128)
     inside[37:] = 1
-    reading = reader.read(Weights((Part(("a",), inside),)))
+    reading = reader.read(Weights((WeightTensor(("a",), inside),)))
     assert not reading.notes
     assert abs(reading.value - 91 * 5000) < 8 * reading.variance**0.5
     inside[int(reader.leaves.low[0, np.argmax(reader.leaves.cells)])] = 0.5
-    assert reader.read(Weights((Part(("a",), inside),))).low is not None
+    assert reader.read(Weights((WeightTensor(("a",), inside),))).low is not None
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 3, 40, 300])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,
@@ -77,8 +77,8 @@ def test_unbiased_although_the_grid_follows_the_data() -> None:
     block[:4] = 1
     questions = [
         (Weights(()), counts.sum()),
-        (Weights((Part(("a",), upper),)), counts[:24].sum()),
-        (Weights((Part(("a",), block), Part(("b",), block))), counts[:4, :4].sum()),
+        (Weights((WeightTensor(("a",), upper),)), counts[:24].sum()),
+        (Weights((WeightTensor(("a",), block), WeightTensor(("b",), block))), counts[:4, :4].sum()),
     ]
     errors = []
     for seed in range(400):

@@ -17,7 +17,7 @@ from scumble.private.meter.splits import mean_cuts, median_cuts
 from scumble.private.sampling.noise import geometric
 from scumble.private.sampling.selection import report_noisy_min
 from scumble.private.sampling.source import Keystream
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,
@@ -199,7 +199,10 @@ def test_unbiased_on_whole_leaves_whatever_was_cut() -> None:
     counts = np.random.default_rng(4).integers(0, 9, (8, 4))
     one = np.zeros((8, 4))
     one[2, 3] = 1
-    questions = [(Weights(()), counts.sum()), (Weights((Part(("a", "b"), one),)), counts[2, 3])]
+    questions = [
+        (Weights(()), counts.sum()),
+        (Weights((WeightTensor(("a", "b"), one),)), counts[2, 3]),
+    ]
     errors = []
     for seed in range(300):
         mechanism = sc.KdTree(["a", "b"], epsilon=1, neighbours="add_remove")

@@ -21,7 +21,7 @@ from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.private.meter.splits import SplitRule, split_rule
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,
@@ -202,7 +202,7 @@ def test_the_error_of_a_plan(subtests: pytest.Subtests) -> None:
                 for name, size, first, last in zip(names, shape, low, high, strict=True):
                     codes = np.arange(size)
                     taken = ((first <= codes) & (codes <= last)).astype(float)
-                    parts.append(Part((name,), taken))
+                    parts.append(WeightTensor((name,), taken))
                 variances.append(reader.read(Weights(tuple(parts))).variance)
             unit = DiscreteLaplace(Fraction(1000)).variance
             assert np.mean(variances) / unit == pytest.approx(error, rel=1e-5)
@@ -237,7 +237,7 @@ def test_unbiased_although_patches_follow_the_data() -> None:
     upper = np.repeat([1.0, 0.0], 16)
     questions = [
         (Weights(()), counts.sum()),
-        (Weights((Part(("a",), upper),)), counts[:16].sum()),
+        (Weights((WeightTensor(("a",), upper),)), counts[:16].sum()),
     ]
     errors = []
     for seed in range(200):

@@ -11,7 +11,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteGaussian
 from scumble.public.estimation.interval_laws import noise_half_width
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.region_tables import (
     domain,
     grown,
@@ -87,8 +87,8 @@ def test_unbiased_with_the_stated_variance_and_coverage() -> None:
     inside = np.zeros(8)
     inside[2:7] = 1
     questions = [
-        Weights((Part(("a",), inside), Part(("b",), inside[::-1].copy()))),
-        Weights((Part(("a", "b"), np.arange(64.0).reshape(8, 8)),)),
+        Weights((WeightTensor(("a",), inside), WeightTensor(("b",), inside[::-1].copy()))),
+        Weights((WeightTensor(("a", "b"), np.arange(64.0).reshape(8, 8)),)),
     ]
     truths = [float(inside @ counts @ inside[::-1]), float((np.arange(64) * counts.ravel()).sum())]
     runs, errors, readings = 800, [], []
@@ -119,9 +119,9 @@ def test_pruning_keeps_sums_of_whole_nodes() -> None:
     assert not other.notes
     inside = np.zeros(16)
     inside[3] = 1
-    cut = pruned.read(Weights((Part(("a",), inside),)))
+    cut = pruned.read(Weights((WeightTensor(("a",), inside),)))
     assert cut.low is not None
-    assert not plain.read(Weights((Part(("a",), inside),))).notes
+    assert not plain.read(Weights((WeightTensor(("a",), inside),))).notes
 
 
 def test_height_and_too_many_attributes() -> None:

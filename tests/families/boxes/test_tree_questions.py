@@ -13,7 +13,7 @@ from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree, TreeEstima
 from scumble.families.boxes.read import BoxTreeReader, LeafQuestions, limit_children
 from scumble.model.designs.boxes import Boxes
 from scumble.model.laws.distributions import DiscreteLaplace
-from scumble.public.estimation.measurements.readings import Part, Reading, Weights
+from scumble.public.estimation.measurements.readings import LinearReading, Weights, WeightTensor
 
 SHAPE = (14, 9)
 NAMES = ("a", "b")
@@ -40,14 +40,14 @@ def _tree(seed: int, shape: str) -> BoxNodes:
 def _questions(rng: np.random.Generator) -> list[Weights]:
     """Products of ranges, of amounts with both signs, and of constants; nothing at all."""
 
-    def span(name: str) -> Part:
+    def span(name: str) -> WeightTensor:
         first, last = np.sort(rng.integers(0, SIZES[name] + 1, 2))
         values = np.zeros(SIZES[name])
         values[first:last] = 1
-        return Part((name,), values)
+        return WeightTensor((name,), values)
 
-    amount = Part(("a",), np.round(rng.normal(size=SIZES["a"])))
-    factor = Part((), np.array(-1.5))
+    amount = WeightTensor(("a",), np.round(rng.normal(size=SIZES["a"])))
+    factor = WeightTensor((), np.array(-1.5))
     return [
         *(Weights((span("a"), span("b"))) for _ in range(6)),
         *(Weights((span(name),)) for name in NAMES),
@@ -58,7 +58,7 @@ def _questions(rng: np.random.Generator) -> list[Weights]:
     ]
 
 
-def _numbers(reading: Reading) -> list[list[float]]:
+def _numbers(reading: LinearReading) -> list[list[float]]:
     both = (reading, reading.low or reading, reading.high or reading)
     return [[each.value, each.variance, each.fourth, each.largest] for each in both]
 
@@ -85,7 +85,7 @@ def test_questions_read_together_are_as_one_by_one(monkeypatch) -> None:
     """To the last bit, also if few of them fit in memory."""
     reader = BoxTreeReader.of_tree(_tree(3, "pieces"), NAMES, BoxTree(LAWS))
     questions = _questions(np.random.default_rng(3))
-    joint = Weights((Part(NAMES, np.arange(126.0).reshape(SHAPE)),))
+    joint = Weights((WeightTensor(NAMES, np.arange(126.0).reshape(SHAPE)),))
     questions.insert(2, joint)
     single = [reader.read(each) for each in questions]
     assert reader.read_many(questions) == single
@@ -119,4 +119,4 @@ def test_boxes_outside_of_the_domain_are_refused(low: int, high: int) -> None:
     box = Boxes(np.array([[low]]), np.array([[high]]))
     leaves = LeafQuestions(noise, np.array([0]), np.ones(1), box, ("a",), None)
     with pytest.raises(IndexError, match="outside of the domain"):
-        leaves.read([Weights((Part(("a",), np.ones(4)),))])
+        leaves.read([Weights((WeightTensor(("a",), np.ones(4)),))])

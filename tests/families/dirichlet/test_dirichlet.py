@@ -25,7 +25,7 @@ from scumble.families.dirichlet.check import (
 )
 from scumble.families.dirichlet.design import GRID
 from scumble.families.dirichlet.publish import below, polya_rows
-from scumble.families.dirichlet.read import UrnCount, Urns, WeightedUrns
+from scumble.families.dirichlet.read import Strata, UrnCount, WeightedUrns
 from scumble.model.privacy.guarantee import (
     exposure_at_most,
     gamma_for_epsilon,
@@ -172,10 +172,10 @@ def test_urns_of_different_sizes():
 # --- estimates -----------------------------------------------------------------------------------
 
 
-def _urns(counts, prior, shown, rows) -> Urns:
+def _urns(counts, prior, shown, rows) -> Strata:
     people = np.array([sum(each) for each in counts])
     strata = len(counts)
-    return Urns(people, np.full(strata, rows), np.full(strata, prior), np.array(shown), {})
+    return Strata(people, np.full(strata, rows), np.full(strata, prior), np.array(shown), {})
 
 
 @pytest.mark.parametrize("weights", [[[1, 0, 0], [1, 0, 0]], [[1, 5, -2], [0, 0, 3]]])

@@ -19,7 +19,7 @@ from scipy.stats import binom
 
 import scumble as sc
 from scumble.families.histogram.design import NoiseTails, Rule, Sparse
-from scumble.families.histogram.publish import PublishedCells
+from scumble.families.histogram.publish import SelectedCells
 from scumble.families.histogram.read.sparse import (
     Amounts,
     SparseError,
@@ -61,7 +61,7 @@ RELEASES = 160  # of each rule
 RULES: list[Rule] = ["filter", "threshold", "priority", "filter priority"]
 
 
-def published(rule: Rule, source: Keystream) -> tuple[Sparse, PublishedCells]:
+def published(rule: Rule, source: Keystream) -> tuple[Sparse, SelectedCells]:
     cells = behind_the_meter(COUNTS, source)
     if rule == "filter":
         return design(rule, LAW, theta=THETA), cells.filter(LAW, THETA)
@@ -225,7 +225,7 @@ def _grown(law: SparseError, spread: SparseSum) -> float:
     return spread.value + share * clear * (spread.value - law.variance(spread) / spread.value)
 
 
-def _found(release: sc.Release) -> PublishedCells:
+def _found(release: sc.Release) -> SelectedCells:
     import pyarrow.parquet as pq
 
     table = pq.read_table(release.folder / release.evidence.file)
@@ -234,7 +234,7 @@ def _found(release: sc.Release) -> PublishedCells:
     keys = release.schema.cell_keys(names).pack(codes)
     made = release.evidence.design
     counts, weights = table["count"].to_numpy(), table["weight"].to_numpy()
-    return PublishedCells(keys, counts, weights, made.tau)
+    return SelectedCells(keys, counts, weights, made.tau)
 
 
 def test_a_filter_tells_how_much_may_be_missing() -> None:
@@ -344,10 +344,10 @@ def _outcomes(count: int) -> list[tuple[int | None, float]]:
     return [*chances, (None, 1 - sum(chance for _, chance in chances))]
 
 
-def _shown(counts: dict[int, int]) -> PublishedCells:
+def _shown(counts: dict[int, int]) -> SelectedCells:
     values = np.array(list(counts.values()), np.int64)
     keys = np.array(list(counts), np.uint64)
-    return PublishedCells(keys, values, values.astype(float), Fraction(0))
+    return SelectedCells(keys, values, values.astype(float), Fraction(0))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from scumble.families.histogram.design import NoiseTails, filtered_empty_cell, sampled_empty_cell
-from scumble.families.histogram.publish import PublishedCells
+from scumble.families.histogram.publish import SelectedCells
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.sampling.source import Keystream
 from scumble.private.sampling.sparse import PrioritizedCells, draw_tickets, priority_sample
@@ -89,7 +89,7 @@ def test_variances_of_empty_cells(subtests: pytest.Subtests) -> None:
                 )
 
 
-def outcome(found: PublishedCells) -> tuple[tuple[int, int], ...]:
+def outcome(found: SelectedCells) -> tuple[tuple[int, int], ...]:
     return tuple(zip(found.keys.tolist(), found.counts.tolist(), strict=True))
 
 
@@ -124,7 +124,7 @@ def test_the_law_of_a_small_table(rule: str, limit: int) -> None:
 
 def dense(
     counts: list[int], scale: Fraction, size: int, theta: int, source: Keystream
-) -> PublishedCells:
+) -> SelectedCells:
     """Every cell gets noise and a ticket, one by one."""
     from scumble.private.sampling.noise import discrete_laplace
 
@@ -133,7 +133,7 @@ def dense(
     cells = PrioritizedCells(keys, values, draw_tickets(source, len(counts)))
     cells = cells.only(values >= theta if theta else values != 0)
     rows, tau = priority_sample(cells, size)
-    return PublishedCells(cells.keys[rows], cells.values[rows], np.empty(0), tau)
+    return SelectedCells(cells.keys[rows], cells.values[rows], np.empty(0), tau)
 
 
 @pytest.mark.parametrize("theta", [0, 2])

@@ -11,7 +11,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.residuals import Residuals
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.table_trials import laplace_loss, measured, readers, squares
 from tests.support.people import people, schema
 
@@ -82,8 +82,8 @@ def test_unbiased_with_the_stated_variance() -> None:
     trials = 300
     counts = np.random.default_rng(1).poisson(9, SIZES)
     asked = [
-        (Weights((Part(NAMES, np.eye(36)[17].reshape(SIZES)),)), counts.reshape(-1)[17]),
-        (Weights((Part(("c",), np.array([0, 1.0, 1, 1, 0, 0])),)), counts[:, :, 1:4].sum()),
+        (Weights((WeightTensor(NAMES, np.eye(36)[17].reshape(SIZES)),)), counts.reshape(-1)[17]),
+        (Weights((WeightTensor(("c",), np.array([0, 1.0, 1, 1, 0, 0])),)), counts[:, :, 1:4].sum()),
     ]
     errors: list[list[float]] = [[], []]
     for reader in readers(_cube(), DOMAIN, counts, trials):

@@ -13,7 +13,7 @@ import pytest
 
 import scumble as sc
 from scumble.model.designs.residuals import Residuals
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.mechanisms.table_trials import (
     laplace_loss,
     measured,
@@ -121,7 +121,9 @@ def test_unbiased_with_the_stated_variance() -> None:
     """
     trials = 300
     counts = np.random.default_rng(1).poisson(9, (2, 2, 2, 2))
-    weights = Weights((Part(("q0",), np.array([1.0, 0.0])), Part(("q2",), np.array([0.0, 1.0]))))
+    weights = Weights(
+        (WeightTensor(("q0",), np.array([1.0, 0.0])), WeightTensor(("q2",), np.array([0.0, 1.0])))
+    )
     truth = counts[0, :, 1].sum()
     errors = []
     for reader in readers(_fourier(4), _schema(4), counts, trials):

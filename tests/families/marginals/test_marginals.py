@@ -18,7 +18,7 @@ from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
 from scumble.private.meter.table import PrivateTable, noisy_tables
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
-from scumble.public.estimation.measurements.readings import NoisyTotal, Part, Weights
+from scumble.public.estimation.measurements.readings import NoisyTotal, Weights, WeightTensor
 from tests.support.mechanisms.table_trials import laplace_loss, measured, readers, squares
 from tests.support.people import people, schema
 
@@ -132,9 +132,11 @@ def test_unbiased_with_the_stated_variance_and_coverage(delta: float | None) -> 
     """
     trials = 300
     asked = {
-        (0, 1): Weights((Part(("a",), np.array([1.0, 1.0, 0.0])), Part(("b",), np.eye(4)[2]))),
-        (1, 2): Weights((Part(("b", "c"), np.eye(20)[7].reshape(4, 5)),)),
-        (2,): Weights((Part(("c",), np.arange(5.0)),)),
+        (0, 1): Weights(
+            (WeightTensor(("a",), np.array([1.0, 1.0, 0.0])), WeightTensor(("b",), np.eye(4)[2]))
+        ),
+        (1, 2): Weights((WeightTensor(("b", "c"), np.eye(20)[7].reshape(4, 5)),)),
+        (2,): Weights((WeightTensor(("c",), np.arange(5.0)),)),
     }
     truths = {
         (0, 1): COUNTS.sum(axis=2)[:2, 2].sum(),

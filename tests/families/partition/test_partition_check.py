@@ -12,7 +12,7 @@ import pytest
 import scumble as sc
 from scumble.audit.release_claims import CONFIDENCE, claims
 from scumble.families.alphabeta.design import InclusionProbabilities, TupleOdds
-from scumble.families.partition.check import Parts
+from scumble.families.partition.check import ReleasedParts
 from scumble.families.partition.publish import SubTable, keep_for, split
 from scumble.model.privacy.guarantee import Guarantees, gamma_for_rho, posterior_at_most
 
@@ -134,7 +134,7 @@ def test_the_split_of_a_table_against_bayes_rule(counts):
     release = sc.publish(
         table(counts), JOBS, sc.Partition(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
     )
-    parts = Parts.of(release)
+    parts = ReleasedParts.of(release)
     true = split(dict(enumerate(counts)), rho1, rho2)
     assert [part.keep for part in true] == list(parts.channel.keeps)
     ends = []
@@ -172,7 +172,7 @@ def test_channels_alone_never_make_the_promise_of_a_split_exact():
     release = sc.publish(
         table(counts), JOBS, OfFewerRows(rho1=0.3, rho2=0.6), options=sc.PublishOptions(seed=1)
     )
-    parts = Parts.of(release)
+    parts = ReleasedParts.of(release)
     ends = [
         posterior_at_most(Fraction(24, rows), gamma)
         for rows, gamma in zip(parts.channel.rows, parts.gammas, strict=True)
@@ -229,5 +229,5 @@ def test_a_table_as_it_is_has_nothing_to_compute():
         sc.Partition(rho1=0.3, rho2=0.6, plain=True),
         options=sc.PublishOptions(seed=1),
     )
-    assert Parts.of(release) is None
+    assert ReleasedParts.of(release) is None
     assert [each.verdict for each in claims(release)] == ["noted"]

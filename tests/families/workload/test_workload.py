@@ -20,7 +20,7 @@ from scumble.private.sampling.source import Keystream
 from scumble.private.tables.counter import TensorCounter
 from scumble.public.estimation.interval_laws import noise_half_width
 from scumble.public.estimation.measurements.matrix import MatrixReader
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from scumble.public.sandbox import Sandbox
 from tests.support.people import people, schema
 
@@ -92,7 +92,7 @@ def test_errors_are_those_of_the_forecast(tmp_path: Path, delta: float | None) -
     assert (np.abs(spread - 1) <= 6 * (5 / runs) ** 0.5).all()
     reader = _measured(mechanism, tmp_path, noise)
     for last in range(24):
-        weights = Weights((Part(("a",), (np.arange(24) <= last).astype(float)),))
+        weights = Weights((WeightTensor(("a",), (np.arange(24) <= last).astype(float)),))
         reading = reader.read(weights)
         assert reading.variance == pytest.approx(stderrs[last] ** 2)
         half = noise_half_width(reading.variance, reading.fourth, reading.largest, 0.95)

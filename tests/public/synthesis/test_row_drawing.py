@@ -10,7 +10,7 @@ from scumble.public.synthesis.noisy_tables import (
     onto_simplex,
     with_margins,
 )
-from scumble.public.synthesis.row_fitting import Target, counts_of, fit_rows
+from scumble.public.synthesis.row_fitting import TargetCounts, counts_of, fit_rows
 from scumble.public.synthesis.row_model import Classes, RowModel
 from scumble.public.synthesis.tree_model import TreeModel, rounded, spanning_tree
 
@@ -119,7 +119,7 @@ def test_rows_are_fitted_to_tables_that_close_a_loop():
         }
 
     before = off()
-    fit_rows(rows, [Target(edge, table) for edge, table in pairs.items()], generator)
+    fit_rows(rows, [TargetCounts(edge, table) for edge, table in pairs.items()], generator)
     after = off()
     assert before[0, 2] > 0.2  # the tree knows nothing of this pair
     assert max(after.values()) < 0.02

@@ -14,7 +14,7 @@ import numpy as np
 
 import scumble as sc
 from scumble.families.histogram.design import NoiseTails, Rule, Sparse
-from scumble.families.histogram.publish import PrivateCells, PublishedCells
+from scumble.families.histogram.publish import PrivateCells, SelectedCells
 from scumble.families.histogram.read.sparse import Amounts, SparseError, empty_cell
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
@@ -69,7 +69,7 @@ def design(
 
 
 def amounts(
-    made: Sparse, found: PublishedCells, inside: np.ndarray, amount: np.ndarray | None = None
+    made: Sparse, found: SelectedCells, inside: np.ndarray, amount: np.ndarray | None = None
 ) -> Amounts:
     """The sums over the cells of a condition, given for every cell of the domain."""
     amount = np.ones(len(inside)) if amount is None else amount
@@ -96,6 +96,6 @@ def amounts(
     return Amounts(np.array([value, *sums[1:], cells]), possible.min(), possible.max())
 
 
-def error(made: Sparse, found: PublishedCells, cells: int, total: int) -> SparseError:
+def error(made: Sparse, found: SelectedCells, cells: int, total: int) -> SparseError:
     whole = amounts(made, found, np.ones(cells, bool)).spread()
     return SparseError(replace(made, total=total), whole)

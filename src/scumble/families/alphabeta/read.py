@@ -30,10 +30,10 @@ from scumble.public.estimation.rows.count_laws import RandomizedCount
 from scumble.public.estimation.rows.grouped_counts import AMOUNT, Floats, aggregated, floats
 from scumble.public.estimation.rows.row_tables import RowTables
 from scumble.public.estimation.tables import (
-    BoxSums,
     Clauses,
     CodeSets,
     Integers,
+    PrefixSums,
     grouped,
     same_shape,
     tables_in_rounds,
@@ -315,7 +315,7 @@ class TableCounts:
         code_sets = CodeSets(self._schema, self._clauses)
         code_boxes = [None if q.groups else code_sets.of(q, self._order) for q in queries]
         boxes = [codes for codes in code_boxes if codes]
-        shown = iter(BoxSums(self._table, self._table.ndim).of(boxes).tolist() if boxes else [])
+        shown = iter(PrefixSums(self._table, self._table.ndim).of(boxes).tolist() if boxes else [])
         for query, codes in zip(queries, code_boxes, strict=True):
             if codes:
                 yield [prod(axis.size for axis in codes) * self._others], [next(shown)]

@@ -49,7 +49,7 @@ from scumble.public.estimation.measurements.answer import MeasuredQuestion
 from scumble.public.estimation.measurements.joint_items import conjunction, having, refusal
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.readers import reader_of
-from scumble.public.estimation.measurements.readings import Part, Reading, Weights
+from scumble.public.estimation.measurements.readings import LinearReading, Weights, WeightTensor
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable
 from scumble.public.synthesis.quality import quality
@@ -112,7 +112,7 @@ class ItemsetReader:
         if evidence.rows is not None:
             self.numbers[0] = evidence.rows
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         set_sum = self._expand_question(weights)
         value = float(set_sum.coefficients @ self.numbers[set_sum.places])
         noisy = self._select_noisy(set_sum)
@@ -121,8 +121,8 @@ class ItemsetReader:
         variance, fourth = law.variance * squares.sum(), law.fourth * (squares @ squares)
         largest = float(np.abs(noisy).max(initial=0.0))
 
-        def move(by: float) -> Reading:
-            return Reading(
+        def move(by: float) -> LinearReading:
+            return LinearReading(
                 value + by * self._beyond,
                 float(variance + by**2 * beyond.variance),
                 float(fourth + by**4 * beyond.fourth),
@@ -130,9 +130,9 @@ class ItemsetReader:
             )
 
         if not set_sum.up and not set_sum.down:
-            return Reading(value, float(variance), float(fourth), largest)
+            return LinearReading(value, float(variance), float(fourth), largest)
         note = CLIPPED.format(most=self.design.most, beyond=max(self._beyond, 0.0))
-        return Reading(
+        return LinearReading(
             value,
             float(variance),
             float(fourth),
@@ -142,7 +142,7 @@ class ItemsetReader:
             move(set_sum.up),
         )
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         one, other = self._expand_question(first), self._expand_question(second)
         _, mine, yours = np.intersect1d(one.places, other.places, return_indices=True)
         shared = float(self._select_noisy(one)[mine] @ self._select_noisy(other)[yours])
@@ -278,7 +278,7 @@ class WholeBasketReader:
             members[row, items] = True
         return members
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         own, least, most = self._weigh_baskets(weights)
         low = self._read_coefficients(_make_coefficients(own, least))
         if least == most:
@@ -286,9 +286,9 @@ class WholeBasketReader:
         high = self._read_coefficients(_make_coefficients(own, most))
         rest = max(self.design.total - self.counts.sum(), 0.0)
         notes = (LEFT_OUT.format(rest=rest),)
-        return Reading(low.value, low.variance, low.fourth, low.largest, notes, low, high)
+        return LinearReading(low.value, low.variance, low.fourth, low.largest, notes, low, high)
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         one, other = (
             _make_coefficients(*self._weigh_baskets(weights)[:2]) for weights in (first, second)
         )
@@ -315,9 +315,9 @@ class WholeBasketReader:
             least, most = min(products), max(products)
         return own, least, most
 
-    def _read_coefficients(self, coefficients: Tensor) -> Reading:
+    def _read_coefficients(self, coefficients: Tensor) -> LinearReading:
         noisy = coefficients[self._variances > 0]
-        return Reading(
+        return LinearReading(
             float(coefficients @ self._numbers),
             float(coefficients**2 @ self._variances),
             float(coefficients**4 @ self._fourths),
@@ -396,17 +396,17 @@ class HubReader:
             return 0.0
         return left_out / max(float(self.cells[1:].sum()), 1.0, left_out)
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         table_sum = self._expand_question(weights)
         if self._rows is not None and not weights.names:
-            return Reading(self._rows * weights.factor, 0.0)
+            return LinearReading(self._rows * weights.factor, 0.0)
         parts = {table: float(w @ self.cells[table]) for table, w in table_sum.weights.items()}
         raw = sum(parts.values())
         squares, powers, largest = self._compute_moments(table_sum)
         beyond, law, bins = float(self._beyond.sum()), self.design.beyond, self.design.most
 
-        def move(by: float) -> Reading:
-            return Reading(
+        def move(by: float) -> LinearReading:
+            return LinearReading(
                 raw + by * beyond,
                 squares + by**2 * bins * law.variance,
                 powers + by**4 * bins * law.fourth,
@@ -414,16 +414,16 @@ class HubReader:
             )
 
         if not table_sum.up and not table_sum.down:
-            return Reading(raw, squares, powers, largest)
+            return LinearReading(raw, squares, powers, largest)
         others = raw - parts.get(0, 0.0)
         value = raw + self._raise(others, table_sum.up, table_sum.down)
         note = CLIPPED_OTHERS.format(
             most=self.design.most, more=self.raised, beyond=max(beyond, 0.0)
         )
         low, high = move(-table_sum.down), move(table_sum.up)
-        return Reading(value, squares, powers, largest, (note,), low, high)
+        return LinearReading(value, squares, powers, largest, (note,), low, high)
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         one, other = self._expand_question(first), self._expand_question(second)
         if self._rows is not None and not (first.names and second.names):  # one has no error
             return self.read(first), self.read(second), 0.0
@@ -687,7 +687,7 @@ class FrequentSets:
         """Return a rule: its two sides, the baskets with both, and their share of the first."""
         then = tuple(item for item in both if item not in given)
         names = self._name_items(then)
-        amount = Part(names, reduce(np.multiply.outer, [np.array([0.0, 1.0])] * len(names)))
+        amount = WeightTensor(names, reduce(np.multiply.outer, [np.array([0.0, 1.0])] * len(names)))
         share = self._make_question("mean").mean(self._weigh_items(given), amount)
         return (self.labels(given), self.labels(then)), (self.count(both), share)
 

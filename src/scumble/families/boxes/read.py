@@ -37,12 +37,12 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
-    Grouping,
-    Part,
-    Reading,
+    GroupedAxes,
+    LinearReading,
     Readings,
     Tensor,
     Weights,
+    WeightTensor,
 )
 from scumble.public.sandbox import Sandbox
 
@@ -99,36 +99,36 @@ class BoxTreeReader:
         """The estimated number of rows in each leaf."""
         return self._leaves.counts
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         return self.read_many([weights])[0]
 
-    def read_many(self, several: Sequence[Weights]) -> list[Reading]:
+    def read_many(self, several: Sequence[Weights]) -> list[LinearReading]:
         """Return the reading of each question."""
         products = [weights for weights in several if weights.separate]
         readings = iter(self._read_products(products))
         return [next(readings) if weights.separate else self._read(weights) for weights in several]
 
-    def _read_products(self, several: Sequence[Weights]) -> list[Reading]:
+    def _read_products(self, several: Sequence[Weights]) -> list[LinearReading]:
         """Return the readings of questions whose parts have at most one attribute each."""
         pruned = self._unpruned is not self._leaves
         certain = self._unpruned.questions if pruned else None
         return self._leaves.questions.read(several, certain=certain)
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         leaves = self._leaves
         one, other = leaves.boxes.weigh(first), leaves.boxes.weigh(second)
         shares = leaves.coefficients(one.means) * leaves.fit.variances
         covariance = _dot(shares, leaves.coefficients(other.means))
         return self.read(first), self.read(second), covariance
 
-    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+    def by_group(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         some = overlaps(self._leaves.boxes, grouping)
         readings = Readings.joined(
             [self._leaves.readings(leaf_boxes, weights) for leaf_boxes in some]
         )
         return self._with_limits(readings, weights, grouping)
 
-    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+    def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         some = overlaps(self._leaves.boxes, grouping)
         averages = AverageReadings.joined(
             [self._leaves.averages(leaf_boxes, average) for leaf_boxes in some]
@@ -147,13 +147,13 @@ class BoxTreeReader:
         """
         leaves = self._leaves
         means = leaves.boxes.weigh(weights).means
-        squared = Weights(tuple(Part(part.names, part.values**2) for part in weights.parts))
+        squared = Weights(tuple(WeightTensor(part.names, part.values**2) for part in weights.parts))
         deviations = np.sqrt(np.maximum(leaves.boxes.weigh(squared).means - means**2, 0.0))
         terms = np.maximum(leaves.counts, 0.0) * deviations
         together = sum(float(terms[face].sum()) ** 2 for face in leaves.boxes.faces(weights))
         return (together + _dot(leaves.fit.variances[leaves.nodes], deviations**2)) / 3
 
-    def _with_limits(self, readings: Readings, weights: Weights, grouping: Grouping) -> Readings:
+    def _with_limits(self, readings: Readings, weights: Weights, grouping: GroupedAxes) -> Readings:
         """Return readings of groups with the limits of the leaves before pruning."""
         certain = self._unpruned
         if certain is self._leaves:
@@ -162,7 +162,7 @@ class BoxTreeReader:
         limits = Readings.joined([certain.readings(leaf_boxes, weights) for leaf_boxes in some])
         return replace(readings, low=limits.low or limits, high=limits.high or limits)
 
-    def _read(self, weights: Weights) -> Reading:
+    def _read(self, weights: Weights) -> LinearReading:
         """Return the reading of any weights, with limits where leaves are cut.
 
         Pruning chose the leaves by the noise that they are read with, so that limits are read off
@@ -266,14 +266,14 @@ class FittedLeaves:
         by_node[self.nodes] = weights
         return self.fit.forest.coefficients(by_node)
 
-    def reading(self, weights: Floats) -> Reading:
+    def reading(self, weights: Floats) -> LinearReading:
         """Return the sum of the leaves with these weights."""
         if self.rows is not None and (weights == weights[0]).all():
-            return Reading(float(weights[0]) * self.rows, 0.0)
+            return LinearReading(float(weights[0]) * self.rows, 0.0)
         coefficients = self.coefficients(weights)
         coefficients[: self.fit.offset] = 0.0  # the known number of rows has no noise
         squares = coefficients**2
-        return Reading(
+        return LinearReading(
             _dot(weights, self.counts),
             _dot(squares, self.fit.variances),
             _dot(squares**2, self.fit.fourths),
@@ -412,7 +412,7 @@ class WeighedBoxes:
             product = product.times(self.part(part))
         return product
 
-    def part(self, part: Part) -> BoxWeights:
+    def part(self, part: WeightTensor) -> BoxWeights:
         """Return the weights of one part."""
         inside, which = self._different(part.names)
         return tensor_weights(part.values, inside).at(which)
@@ -560,7 +560,7 @@ class Overlaps:
         ones = np.ones(len(shares))
         return product.times(BoxWeights(shares, ones - several, ones, several, ones > 0))
 
-    def _part(self, part: Part) -> BoxWeights:
+    def _part(self, part: WeightTensor) -> BoxWeights:
         """Return the weights of one part over the cells of each leaf that lie in the group."""
         grouped = [name for name in part.names if name in self.codes]
         if not grouped:
@@ -575,7 +575,7 @@ class Overlaps:
         return BoxWeights(means, tensor.least, tensor.most, tensor.uneven, tensor.used)
 
 
-def overlaps(weighed: WeighedBoxes, grouping: Grouping) -> Iterator[Overlaps]:
+def overlaps(weighed: WeighedBoxes, grouping: GroupedAxes) -> Iterator[Overlaps]:
     """Yield all overlaps, in portions that fit in memory: those of a run of codes of the first
     grouped attribute.
     """
@@ -661,13 +661,13 @@ class LeafQuestions:
         *,
         limits: bool = True,
         certain: LeafQuestions | None = None,
-    ) -> list[Reading]:
+    ) -> list[LinearReading]:
         """Return the reading of each question, with limits where leaves are cut.
 
         Every part of the weights has at most one attribute. Limits are read off the leaves
         `certain` if they are given, else off these.
         """
-        readings: list[Reading] = []
+        readings: list[LinearReading] = []
         for some in self._portions(several):
             readings += self._read(_Packed(self.names, some), limits, certain)
         return readings
@@ -677,7 +677,9 @@ class LeafQuestions:
         step = max(_MOST_NUMBERS // (size * len(self.names)), 1)
         return (several[begin : begin + step] for begin in range(0, len(several), step))
 
-    def _read(self, asked: _Packed, limits: bool, certain: LeafQuestions | None) -> list[Reading]:
+    def _read(
+        self, asked: _Packed, limits: bool, certain: LeafQuestions | None
+    ) -> list[LinearReading]:
         numbers, cut = self._numbers(asked, (0, 3) if limits and certain is None else (0, 1))
         places = np.flatnonzero(cut)
         if limits and certain is not None and len(places):
@@ -814,10 +816,10 @@ def _interleave_bits(codes: Integers) -> Integers:
     return numbers
 
 
-def _reading(numbers: list[list[float]], limits: bool) -> Reading:
+def _reading(numbers: list[list[float]], limits: bool) -> LinearReading:
     (value, variance, fourth, largest), *ends = numbers
-    low, high = (Reading(a, b, c, d) for a, b, c, d in ends) if limits else (None, None)
-    return Reading(value, variance, fourth, largest, (), low, high)
+    low, high = (LinearReading(a, b, c, d) for a, b, c, d in ends) if limits else (None, None)
+    return LinearReading(value, variance, fourth, largest, (), low, high)
 
 
 class _Packed:

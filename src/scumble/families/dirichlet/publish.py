@@ -330,7 +330,7 @@ def _read_columns(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _write(folder: Path, schema: Schema, evidence: Synthetic, drawn: DrawnRows) -> None:
+def _write(folder: Path, schema: Schema, evidence: Synthetic, drawn: StratumRows) -> None:
     """Write the rows in the order of their values, and the strata."""
     given, target = evidence.given, evidence.target
     attributes = [schema[name] for name in evidence.columns]
@@ -359,7 +359,7 @@ _BOUND = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnRows:
+class StratumRows:
     """The strata with people, in the order of their `keys`, and the rows drawn in each.
 
     `stratum` and `value` are those of every row, as positions in `keys` and keys of the target.
@@ -384,7 +384,7 @@ class PrivateStrata:
         self._names = (*given, *target)
         self._values = table.schema.size(target)
 
-    def draw(self, sizes: Sizes, loss: PrivacyLoss) -> DrawnRows:
+    def draw(self, sizes: Sizes, loss: PrivacyLoss) -> StratumRows:
         """Charge `loss` and draw rows from a Pólya urn for each stratum.
 
         `sizes` gives the rows and the prior of strata from the numbers of their people.
@@ -408,7 +408,7 @@ class PrivateStrata:
         if balls.max(initial=0.0) >= _BOUND:
             raise PromiseError("The prior has too many balls to be drawn from; draw fewer rows.")
         stratum, value = polya_rows(self._table._noise.source, counts, priors, rows)
-        return DrawnRows(keys, people, rows, priors, stratum, value)
+        return StratumRows(keys, people, rows, priors, stratum, value)
 
 
 # --- polya urn ------------------------------------------------------------------------------------

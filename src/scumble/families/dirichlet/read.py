@@ -47,7 +47,7 @@ def answer(
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
     if "urns" not in engine.derived:
-        engine.derived["urns"] = Urns.read(evidence, schema, engine)
+        engine.derived["urns"] = Strata.read(evidence, schema, engine)
     return SyntheticQuestion(engine.derived["urns"], schema, query, engine).answers()
 
 
@@ -63,7 +63,7 @@ def answer_together(
 
 
 @dataclass(frozen=True, eq=False)
-class Urns:
+class Strata:
     """The strata of a release with the numbers of their people, rows and prior balls; how many rows
     show each value. `codes` are those of all attributes, to be broadcast over strata and values.
     """
@@ -75,7 +75,7 @@ class Urns:
     codes: dict[str, Integers]
 
     @classmethod
-    def read(cls, evidence: Synthetic, schema: Schema, engine: Sandbox) -> Urns:
+    def read(cls, evidence: Synthetic, schema: Schema, engine: Sandbox) -> Strata:
         given, target = evidence.given, evidence.target
         columns = [*given, evidence.people, evidence.size, evidence.prior]
         strata = engine.rows(f"SELECT {', '.join(map(quoted, columns))} FROM strata")
@@ -137,7 +137,7 @@ def _pack_keys(schema: Schema, names: Sequence[str], table: Any) -> npt.NDArray[
 class SyntheticQuestion:
     """One question to the urns of a release."""
 
-    urns: Urns
+    urns: Strata
     schema: Schema
     query: Query
     engine: Sandbox
@@ -252,7 +252,7 @@ class SyntheticQuestion:
 class WeightedUrns:
     """The estimate of Σ weight · people over strata and values, and the moments of its error."""
 
-    urns: Urns
+    urns: Strata
     weights: Floats
 
     @cached_property

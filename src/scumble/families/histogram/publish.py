@@ -314,7 +314,7 @@ class Sparse(AttributeSummary):
 
     def _publish_cells(
         self, cells: PrivateCells, noise: DiscreteLaplace, theta: int
-    ) -> PublishedCells:
+    ) -> SelectedCells:
         if self.rule == "filter":
             return cells.filter(noise, theta)
         if self.rule == "threshold":
@@ -369,7 +369,7 @@ def _write(
     names: Sequence[str],
     design: Design,
     radix: CellKeys,
-    published: PublishedCells,
+    published: SelectedCells,
 ) -> None:
     attributes = [schema[name] for name in names]
     columns = [(design.count, pa.int64()), (design.weight, pa.float64())]
@@ -397,7 +397,7 @@ _WORD = 64
 
 
 @dataclass(frozen=True)
-class PublishedCells:
+class SelectedCells:
     """The cells that a rule published, in the order of the domain.
 
     `weights` are the numbers that represent them in sums. `tau` is the threshold below which cells
@@ -430,13 +430,13 @@ class PrivateCells:
         self._noise.add(rows, law)
         return int(rows[0])
 
-    def filter(self, law: DiscreteLaplace, theta: int) -> PublishedCells:
+    def filter(self, law: DiscreteLaplace, theta: int) -> SelectedCells:
         """Return the cells whose noisy counts are at least `theta`."""
         self._charge("filtered cells", law, self.unit.sensitivity)
         keys, counts = self._filter_cells(law, theta)
-        return PublishedCells(keys, counts, counts.astype(float), Fraction(0))
+        return SelectedCells(keys, counts, counts.astype(float), Fraction(0))
 
-    def sample(self, law: DiscreteLaplace, tau: int) -> PublishedCells:
+    def sample(self, law: DiscreteLaplace, tau: int) -> SelectedCells:
         """Return each cell of noisy count v with probability min(|v|/tau, 1)."""
         self._charge("sampled cells", law, self.unit.sensitivity)
         counts = self._add_noise(law)
@@ -444,7 +444,7 @@ class PrivateCells:
         keys, counts = self._join_cells(chosen, counts, SampleRule(law.scale, tau))
         return _weigh_cells(keys, counts, Fraction(tau))
 
-    def draw_priority(self, law: DiscreteLaplace, size: int) -> PublishedCells:
+    def draw_priority(self, law: DiscreteLaplace, size: int) -> SelectedCells:
         """Return a priority sample of `size` cells."""
         self._charge("drawn cells", law, self.unit.sensitivity)
         level = _find_first_level(self.cell_keys.size, law, size)
@@ -465,7 +465,7 @@ class PrivateCells:
         cells = _sort_cells(own.only(own.passing(level, bits)) + empty)
         return _draw_priority_sample(cells, size, bits)
 
-    def filter_and_draw(self, law: DiscreteLaplace, theta: int, size: int) -> PublishedCells:
+    def filter_and_draw(self, law: DiscreteLaplace, theta: int, size: int) -> SelectedCells:
         """Return a priority sample of `size` of the cells whose noisy counts are at least
         `theta`.
         """
@@ -519,14 +519,14 @@ def _find_first_level(cells: int, law: DiscreteLaplace, size: int) -> int:
     return level
 
 
-def _draw_priority_sample(cells: PrioritizedCells, size: int, bits: int) -> PublishedCells:
+def _draw_priority_sample(cells: PrioritizedCells, size: int, bits: int) -> SelectedCells:
     rows, tau = priority_sample(cells, size, bits)
     return _weigh_cells(cells.keys[rows], cells.values[rows], tau)
 
 
-def _weigh_cells(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> PublishedCells:
+def _weigh_cells(keys: Keys, counts: npt.NDArray[np.int64], tau: Fraction) -> SelectedCells:
     weights = np.sign(counts) * np.maximum(np.abs(counts), float(tau))
-    return PublishedCells(keys, counts, weights, tau)
+    return SelectedCells(keys, counts, weights, tau)
 
 
 def _sort_cells(cells: PrioritizedCells) -> PrioritizedCells:

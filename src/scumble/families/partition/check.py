@@ -74,7 +74,7 @@ def check_promise(release: Release, promise: Guarantee) -> Finding | None:
     """
     if promise.statement != "restricted (ρ1, ρ2)-privacy":
         return None
-    parts, asked = Parts.of(release), release.manifest.parameters.get("rho2")
+    parts, asked = ReleasedParts.of(release), release.manifest.parameters.get("rho2")
     if parts is None or asked is None:
         return None
     prior, claimed = Fraction(str(promise.parameters["rho1"])), promise.parameters["rho2"]
@@ -100,7 +100,7 @@ def check_promise(release: Release, promise: Guarantee) -> Finding | None:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReleasedParts:
     """The parts of a release, with their numbers of rows, domains and channels."""
 
     release: Release
@@ -108,7 +108,7 @@ class Parts:
     file: str
 
     @classmethod
-    def of(cls, release: Release) -> Parts | None:
+    def of(cls, release: Release) -> ReleasedParts | None:
         """Return the parts; None if one of them is not perturbed."""
         [file] = release.evidence.files
         channel = cast(PartitionChannel, channels_of(release.evidence)[0])

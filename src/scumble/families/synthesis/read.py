@@ -35,7 +35,13 @@ from scumble.public.estimate import Estimate, Exact, Law, Scaled, Unknown
 from scumble.public.estimation.measurements.answer import MeasuredQuestion, WeighedQuestion
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.matrix import MergedWeights
-from scumble.public.estimation.measurements.readings import Part, Reader, Reading, Weights, joined
+from scumble.public.estimation.measurements.readings import (
+    LinearReading,
+    Reader,
+    Weights,
+    WeightTensor,
+    joined,
+)
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable, estimated_total
 from scumble.public.synthesis.release_rows import ReleaseRows
@@ -302,7 +308,7 @@ class TableReader:
         self._schema, self._cells, self._classes = schema, cells, classes
         self._names = tuple(name for name in schema.names if name in names)
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         low, mean, high = self._group_weights(weights)
         reading = self._cells.read(mean)
         if bool((low.parts[0].values == high.parts[0].values).all()):
@@ -311,13 +317,13 @@ class TableReader:
         limits = self._cells.read(low), self._cells.read(high)
         return replace(reading, notes=(note,), low=limits[0], high=limits[1])
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         means = self._group_weights(first)[1], self._group_weights(second)[1]
         return self.read(first), self.read(second), self._cells.pair(*means)[2]
 
     def _group_weights(self, weights: Weights) -> tuple[Weights, Weights, Weights]:
         """Return the least, the mean and the largest weight in every cell of the table."""
-        ones = [Part((name,), np.ones(self._schema[name].size)) for name in self._names]
+        ones = [WeightTensor((name,), np.ones(self._schema[name].size)) for name in self._names]
         whole = joined(self._schema, [*weights.parts, *ones])
         parts = [part for part in whole.parts if part.names]
         order = [name for part in parts for name in part.names]
@@ -335,6 +341,6 @@ class TableReader:
                 shape = [-1 if other == axis else 1 for other in range(tensor.ndim)]
                 mean = np.add.reduceat(mean.take(codes, axis), starts, axis) / sizes.reshape(shape)
         least, middle, most = (
-            Weights((Part(self._names, values),)) for values in (low, mean, high)
+            Weights((WeightTensor(self._names, values),)) for values in (low, mean, high)
         )
         return least, middle, most

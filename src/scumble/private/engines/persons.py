@@ -36,7 +36,7 @@ from scumble.private.tables.persons.limit import (
     parts_of,
 )
 from scumble.private.tables.rows import Rows
-from scumble.private.tables.source import Unit
+from scumble.private.tables.source import TablePiece
 
 MOST_PARTS = 1 << 8
 _NONCE = 12  # bytes
@@ -125,7 +125,7 @@ class PeopleFingerprint:
 class UnitOfPeople(NamedTuple):
     """A unit whose identifiers are to be written: the keys of the file and of the fingerprint."""
 
-    unit: Unit
+    unit: TablePiece
     key: bytes
     fingerprint: bytes
 
@@ -207,7 +207,7 @@ class SurplusJob:
 class LimitedUnit(NamedTuple):
     """A unit without the rows that are too many because of units before it."""
 
-    unit: Unit
+    unit: TablePiece
     person: str
     most: int
     surplus: list[Section]

@@ -52,7 +52,7 @@ from scumble.private.tables.counter import Counts, Occupied, merged
 from scumble.private.tables.key_pairs import KeyPairs, no_keys
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.sorted_keys import Keys, Run, StoredRun, merge_sorted, sort_keys
-from scumble.private.tables.source import Unit
+from scumble.private.tables.source import TablePiece
 
 if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
@@ -171,7 +171,7 @@ class PoolEngine:
         seconds = self._unit_seconds(len(names))
         job = tasks.MapJob(self._reading, tuple(names), kernel, columns, staging, seconds)
 
-        def content(unit: Unit) -> tasks.UnitToMap:
+        def content(unit: TablePiece) -> tasks.UnitToMap:
             number = unit.number
             share = None if given is None else given(number)
             keys = (self._key(number, ROWS), self._key(number, FINGERPRINT))
@@ -235,14 +235,14 @@ class PoolEngine:
         return sum(len(run) for run in runs)
 
     def _read(
-        self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
+        self, job: Job, columns: Sequence[str], content: Callable[[TablePiece], Any]
     ) -> Iterator[tuple[Task, Any]]:
         """Begin a pass over these attributes; yield the tasks of all units with their answers."""
         self.rows.begin_pass(columns)
         yield from self._answers(job, columns, content)
 
     def _answers(
-        self, job: Job, columns: Sequence[str], content: Callable[[Unit], Any]
+        self, job: Job, columns: Sequence[str], content: Callable[[TablePiece], Any]
     ) -> Iterator[tuple[Task, Any]]:
         """Yield the tasks of all units with their answers, and tell progress and remarks."""
         read = 0
@@ -255,8 +255,10 @@ class PoolEngine:
                 self.rows.progress(read)
             yield task, found[0] if len(found) == 1 else tuple(found)
 
-    def _tasks(self, columns: Sequence[str], content: Callable[[Unit], Any]) -> Iterable[Task]:
-        def task(unit: Unit) -> Task:
+    def _tasks(
+        self, columns: Sequence[str], content: Callable[[TablePiece], Any]
+    ) -> Iterable[Task]:
+        def task(unit: TablePiece) -> Task:
             return Task(unit.number, lambda: content(unit))
 
         units = self.rows.source.units()
@@ -264,7 +266,7 @@ class PoolEngine:
             return map(task, self._blocks(self.rows.source_columns(columns)))
         return [task(unit) for unit in units]
 
-    def _blocks(self, columns: list[str]) -> Iterator[Unit]:
+    def _blocks(self, columns: list[str]) -> Iterator[TablePiece]:
         """Yield the blocks of a source that only the driver can read."""
         source, first = self.rows.source, 0
         for number, parts in groupby(source.unit_batches(columns), key=itemgetter(0)):
@@ -289,7 +291,7 @@ class PoolEngine:
         divided = self._workers.divides_people and source.ordered() is source
         return divided and len(source.units() or ()) > 1
 
-    def _limited(self, unit: PrivacyUnit) -> Callable[[Unit], Any]:
+    def _limited(self, unit: PrivacyUnit) -> Callable[[TablePiece], Any]:
         """Return the function that makes the content of a task from its unit: with the rows that
         are too many of a person, if there is a limit.
         """
@@ -300,7 +302,7 @@ class PoolEngine:
             self._surplus[wanted] = self._find_surplus(*wanted)
         surplus, key = self._surplus[wanted], self._noise.unit_key(*_SHUFFLE)
 
-        def content(each: Unit) -> LimitedUnit:
+        def content(each: TablePiece) -> LimitedUnit:
             print_ = self._key(each.number, FINGERPRINT)
             return LimitedUnit(each, *wanted, surplus[each.number], key, print_)
 
@@ -313,7 +315,7 @@ class PoolEngine:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         key = self._noise.unit_key(*_SHUFFLE)
 
-        def content(unit: Unit) -> UnitOfPeople:
+        def content(unit: TablePiece) -> UnitOfPeople:
             return UnitOfPeople(unit, key, self._key(unit.number, FINGERPRINT))
 
         parts = min(len(self.rows.source.units() or ()), MOST_PARTS)

@@ -29,12 +29,12 @@ from scumble.model.errors import ParameterError, ScumbleError, SourceError, sett
 from scumble.private.engines import spark_task
 from scumble.private.engines.spark_task import packed
 from scumble.private.engines.staging import StagingFolder
-from scumble.private.engines.worker import Failure
+from scumble.private.engines.worker import TaskFailure
 from scumble.private.engines.workers import ATTEMPTS, Job, Task
 from scumble.private.tables import source
 from scumble.private.tables.files import ParquetFiles
 from scumble.private.tables.frames import is_spark
-from scumble.private.tables.source import Source, Unit, check_distinct
+from scumble.private.tables.source import Source, TablePiece, check_distinct
 
 # Tasks are sent in waves, each of which is one job of Spark.
 _FIRST_WAVE = 16  # tasks at most, while nobody knows how long an answer is
@@ -240,7 +240,7 @@ class _Run:
         """Return what all attempts at a task have noted."""
         return spark_task.noted(self._notes / str(task.number))
 
-    def failed(self, task: Task, failure: Failure) -> None:
+    def failed(self, task: Task, failure: TaskFailure) -> None:
         """Try a task again, or keep its error."""
         task.attempt += 1
         if failure.again and task.attempt < ATTEMPTS:
@@ -281,7 +281,7 @@ class SparkFrame(Source):
         self.require(columns)
         return self._files.unit_batches(columns)
 
-    def units(self) -> list[Unit] | None:
+    def units(self) -> list[TablePiece] | None:
         """Return the units of the files: each has at most the rows of one unit."""
         return self._files.units()
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from scumble._version import __version__
 from scumble.model.errors import ParameterError, ScumbleError
-from scumble.private.engines.worker import Failure, keep_freed_memory, prepare_arrow
+from scumble.private.engines.worker import TaskFailure, keep_freed_memory, prepare_arrow
 
 UNSENT = (
     "This mechanism cannot be sent to a cluster. Define it in a module that its workers can import."
@@ -70,7 +70,7 @@ def _done(order: Order) -> tuple[str, Any]:
 
         return "done", job.run(content, note)
     except Exception as error:
-        return "failure", Failure.of(error)
+        return "failure", TaskFailure.of(error)
 
 
 def _check(order: Order) -> None:

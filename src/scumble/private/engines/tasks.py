@@ -36,14 +36,14 @@ from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupie
 from scumble.private.tables.key_pairs import key_tables
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import Keys, StoredRun, packed_rows, sort_keys
-from scumble.private.tables.source import Source, Unit
+from scumble.private.tables.source import Source, TablePiece
 
-UnitOrLimited = Unit | LimitedUnit
+UnitOrLimited = TablePiece | LimitedUnit
 _SHORT = 1 << 10  # bytes of an answer that is a path
 _ROW = PrivacyUnit("add_remove", 1, None)  # the limit on the rows of a person is that of the rows
 
 
-class Block(Unit):
+class Block(TablePiece):
     """A block of rows that the driver has read, for sources that only one process can read."""
 
     def __init__(
@@ -148,7 +148,7 @@ class CodesJob:
     names: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
-    def run(self, content: Unit, note: Note) -> tuple[list[list[Codes]], PersonCounts]:
+    def run(self, content: TablePiece, note: Note) -> tuple[list[list[Codes]], PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return list(rows.batches(self.names)), seen()
 
@@ -161,7 +161,7 @@ class SortedRowsJob:
     names: tuple[str, ...]
     releases_lock: ClassVar[bool] = True
 
-    def run(self, content: Unit, note: Note) -> tuple[Keys, PersonCounts]:
+    def run(self, content: TablePiece, note: Note) -> tuple[Keys, PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         return sort_keys(packed_rows(rows, self.names), reuse=True), seen()
 
@@ -188,7 +188,7 @@ class KeysJob:
     names: tuple[str, ...]
     person: str | None
 
-    def run(self, content: Unit, note: Note) -> tuple[list[pa.Table], PersonCounts]:
+    def run(self, content: TablePiece, note: Note) -> tuple[list[pa.Table], PersonCounts]:
         rows, seen = self.reading.rows(content, note)
         found = [each for each in key_tables(rows, self.names, self.person) if len(each)]
         return found, seen()
@@ -204,7 +204,7 @@ class UnitCellsJob:
     releases_lock: ClassVar[bool] = True
 
     def run(
-        self, content: tuple[Unit, bytes], note: Note
+        self, content: tuple[TablePiece, bytes], note: Note
     ) -> tuple[Occupied, dict[str, bytes] | None, PersonCounts]:
         unit, key = content
         rows, seen = self.reading.rows(unit, note)
@@ -218,7 +218,7 @@ class UnitCellsJob:
 class UnitToMap(NamedTuple):
     """A unit to perturb: its keys, and what the driver gives it."""
 
-    unit: Unit
+    unit: TablePiece
     stream: bytes
     fingerprint: bytes
     given: Any

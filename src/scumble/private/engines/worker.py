@@ -35,7 +35,7 @@ def may_try_again(error: BaseException) -> bool:
     return isinstance(error, OSError | MemoryError)
 
 
-class Failure(NamedTuple):
+class TaskFailure(NamedTuple):
     """An error of a task: its class, its sentence, and its attributes. `again` says that the task
     may be tried again. `system` has the number, the sentence and the file of an error of the
     operating system.
@@ -48,7 +48,7 @@ class Failure(NamedTuple):
     system: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of(cls, error: BaseException) -> TaskFailure:
         system: tuple[Any, ...] = ()
         if isinstance(error, OSError) and error.errno is not None:
             system = (error.errno, error.strerror, error.filename)
@@ -129,7 +129,7 @@ def main() -> None:
         try:
             found = job.run(content, note)
         except BaseException as error:
-            send(answers, ("failure", Failure.of(error)))
+            send(answers, ("failure", TaskFailure.of(error)))
         else:
             send(answers, ("done", found))
         if not gc.isenabled():  # all is imported now

@@ -27,7 +27,7 @@ from scumble.model.errors import ScumbleError
 from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.worker import (
     BOOT,
-    Failure,
+    TaskFailure,
     keep_freed_memory,
     may_try_again,
     receive,
@@ -400,7 +400,7 @@ class ThreadWorker:
             except _StoppedError:
                 return
             except BaseException as error:
-                self._inbox.put((self, ("failure", Failure.of(error))))
+                self._inbox.put((self, ("failure", TaskFailure.of(error))))
             else:
                 self._inbox.put((self, ("done", found)))
 

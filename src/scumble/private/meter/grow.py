@@ -41,7 +41,7 @@ class ChildNumbers:
     numbers: Integers
 
 
-class Records(Protocol):
+class StringRecords(Protocol):
     """The strings of private records, as the rules below see them."""
 
     def children(self, tree: StringTree) -> ChildNumbers:
@@ -77,7 +77,7 @@ class Threshold:
 
 
 def threshold_tree(
-    records: Records, noise: NoisySteps, fanout: int, levels: Sequence[Threshold]
+    records: StringRecords, noise: NoisySteps, fanout: int, levels: Sequence[Threshold]
 ) -> StringTree:
     """Return the strings that pass the thresholds of their levels, and whose parents all do. The
     symbol `fanout - 1` ends a string, which then has no children.
@@ -106,7 +106,7 @@ def threshold_tree(
 
 
 def split_tree(
-    records: Records,
+    records: StringRecords,
     noise: NoisySteps,
     fanout: int,
     rule: SplitRule,

@@ -28,7 +28,7 @@ from scumble.private.tables.source import (
     BATCH_ROWS,
     LINE_LIMIT,
     Source,
-    Unit,
+    TablePiece,
     check_distinct,
     choose_table,
     quoted,
@@ -183,9 +183,9 @@ class ParquetFiles(Source):
                 raise SourceError(f"{self.description} has a file without the column {absent!r}.")
         return self._read_ahead(list(columns))
 
-    def units(self) -> list[Unit] | None:
+    def units(self) -> list[TablePiece] | None:
         """Return the units of all files, one file after the other."""
-        found: list[Unit] = []
+        found: list[TablePiece] = []
         first = 0
         for part in self.parts:
             for groups in part.units():
@@ -334,7 +334,7 @@ def _version(path: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-class RowGroups(Unit):
+class RowGroups(TablePiece):
     """One unit of Parquet files: adjacent row groups of one file."""
 
     def __init__(

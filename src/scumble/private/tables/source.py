@@ -94,7 +94,7 @@ class Source(ABC):
         """
         return blocks(self.batches(columns), UNIT_ROWS)
 
-    def units(self) -> list[Unit] | None:
+    def units(self) -> list[TablePiece] | None:
         """Return the units of work, if each can be read by itself in another process."""
         return None
 
@@ -144,7 +144,7 @@ class Source(ABC):
         return f" Upper and lower case count: it has {_listed(near)}." if near else ""
 
 
-class Unit(Source):
+class TablePiece(Source):
     """A stable piece of a table that can be read by itself, and be sent to another process.
 
     `number` is its place among the units of the table, from 0.

@@ -2,7 +2,7 @@
 
 - `ContingencyTables`: counts of published rows by sets of attributes, made in few passes.
 - `Clauses`: the truth of every clause of some questions over the domains of its attributes.
-- `CodeSets`, `BoxSums`: conjunctions as boxes of codes, and sums over boxes from prefix sums.
+- `CodeSets`, `PrefixSums`: conjunctions as boxes of codes, and sums over boxes from prefix sums.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class CodeSets:
         return known
 
 
-class BoxSums:
+class PrefixSums:
     """The prefix sums of `table` along its first `axes` axes."""
 
     def __init__(self, table: Integers, axes: int) -> None:

@@ -27,7 +27,7 @@ _COPIED = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class TargetCounts:
     """The counts that the rows should have by the attributes at `places`; they sum to the number
     of rows.
     """
@@ -54,7 +54,7 @@ def counts_of(columns: Sequence[Codes], places: Places, shape: Sequence[int]) ->
 
 def fit_rows(
     columns: list[Codes],
-    targets: Sequence[Target],
+    targets: Sequence[TargetCounts],
     generator: np.random.Generator,
     sweeps: int = SWEEPS,
 ) -> None:
@@ -68,7 +68,7 @@ def fit_rows(
 
 
 def _step(
-    columns: list[Codes], target: Target, share: float, generator: np.random.Generator
+    columns: list[Codes], target: TargetCounts, share: float, generator: np.random.Generator
 ) -> None:
     shape = target.counts.shape
     keys = keys_of(columns, target.places, shape)

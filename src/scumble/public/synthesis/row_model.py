@@ -27,7 +27,7 @@ from scumble.public.synthesis.noisy_tables import (
     onto_simplex,
     with_margins,
 )
-from scumble.public.synthesis.row_fitting import SWEEPS, Integers, Target, fit_rows
+from scumble.public.synthesis.row_fitting import SWEEPS, Integers, TargetCounts, fit_rows
 from scumble.public.synthesis.tree_model import Codes, Edge, TreeModel, drawn_given, spanning_tree
 
 
@@ -93,7 +93,7 @@ class RowModel:
             columns = tree.rows(number, generator)
         if fits:
             scale = number / self.total
-            targets = [Target(places, table * scale) for places, table in self.fitted.items()]
+            targets = [TargetCounts(places, table * scale) for places, table in self.fitted.items()]
             with portion(drawn, 1):
                 fit_rows(columns, targets, generator, sweeps)
         return columns

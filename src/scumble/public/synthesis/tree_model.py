@@ -39,12 +39,12 @@ def spanning_tree(size: int, weights: Mapping[Edge, float]) -> list[Edge]:
     """Return the edges of the tree (or forest) of largest weight over the attributes 0 to size - 1,
     by Kruskal's algorithm. Edges of a weight of 0 or less are left out.
     """
-    parts = Parts(size)
+    parts = ConnectedParts(size)
     ordered = sorted(weights, key=lambda edge: (-weights[edge], edge))
     return [edge for edge in ordered if weights[edge] > 0 and parts.join(edge)]
 
 
-class Parts:
+class ConnectedParts:
     """Which attributes are connected."""
 
     def __init__(self, size: int) -> None:

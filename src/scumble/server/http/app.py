@@ -240,7 +240,7 @@ async def _receive(service: Service, request: Request, out: BinaryIO) -> int:
             raise _too_large(service)
         if size > checked:  # others may send tables, too
             checked = size + _ROOM_EVERY
-            if await asyncio.to_thread(service.workshop.room) < len(chunk):
+            if await asyncio.to_thread(service.workshop.free_bytes) < len(chunk):
                 raise Problem(413, _NO_ROOM)
         await asyncio.to_thread(out.write, chunk)
 

@@ -31,7 +31,7 @@ from scumble.private.recommend import (
     recommend,
 )
 from scumble.server.problems import Problem
-from scumble.server.publishing.drafts import Answers, Draft
+from scumble.server.publishing.drafts import Draft, OwnerAnswers
 
 ROLE_WORDS = {
     "sensitive": "must stay secret",
@@ -82,7 +82,7 @@ def _values(attribute: Attribute) -> str:
     return ", ".join(values[:_MOST_VALUES]) + more
 
 
-def filled_in(schema: Schema, answers: Answers | None, draft: Draft) -> dict[str, str]:
+def filled_in(schema: Schema, answers: OwnerAnswers | None, draft: Draft) -> dict[str, str]:
     """Return the fields of the form as they were answered; what was never answered is empty.
 
     A proposed unit is not chosen before the owner does: who is protected is never assumed.
@@ -157,7 +157,7 @@ def _read_unit(schema: Schema, form: Mapping[str, Any]) -> Unit:
     return Unit(person, int(most))
 
 
-def read_answers(form: Mapping[str, Any]) -> Answers:
+def read_answers(form: Mapping[str, Any]) -> OwnerAnswers:
     """Return what the form says besides the schema; raises `Problem` with one sentence."""
     use = str(form.get("use", ""))
     if use not in USES:
@@ -169,7 +169,7 @@ def read_answers(form: Mapping[str, Any]) -> Answers:
     rows = str(form.get("rows", "")).replace(",", "").strip()
     if rows and (not rows.isdecimal() or len(rows) > 12 or int(rows) < 1):
         raise Problem(422, "The number of rows must be a whole number above 0, or left out.")
-    return Answers(cast(Use, use), _read_care(form), int(rows or 0), **texts)
+    return OwnerAnswers(cast(Use, use), _read_care(form), int(rows or 0), **texts)
 
 
 def _read_care(form: Mapping[str, Any]) -> float:
@@ -209,7 +209,7 @@ def describe_method(name: str) -> str:
     return lines.get(name, "")
 
 
-def advise(schema: Schema, answers: Answers, neighbours: Neighbours) -> Advice:
+def advise(schema: Schema, answers: OwnerAnswers, neighbours: Neighbours) -> Advice:
     """Return the method that suits the answers. The number of rows is private where a person may
     have several.
     """

@@ -22,7 +22,7 @@ _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"PK\x03\x04", b"\xfd7zXZ",
 
 
 @dataclass(frozen=True)
-class Answers:
+class OwnerAnswers:
     """What an owner answered on the page besides the schema: what for (`use`), how careful, about
     how many rows the table has (0 where that was not said), and how the data set is called.
     """
@@ -50,7 +50,7 @@ class Draft:
     file: str = ""
     made: tuple[str, ...] = ()
     rows: int = 0
-    answers: Answers | None = None
+    answers: OwnerAnswers | None = None
     created: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
 
     @property
@@ -67,7 +67,7 @@ class Draft:
         """Read the draft in a folder; raises `FileNotFoundError` if there is none."""
         content = stored.parse_json(stored.read_regular(folder / _FILE))
         given = content.get("answers")
-        content["answers"] = None if given is None else Answers(**given)
+        content["answers"] = None if given is None else OwnerAnswers(**given)
         return cls(**{**content, "folder": folder, "made": tuple(content["made"])})
 
     def save(self) -> None:

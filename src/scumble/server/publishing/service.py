@@ -40,8 +40,8 @@ from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
 from scumble.server.publishing.drafts import (
     KINDS,
-    Answers,
     Draft,
+    OwnerAnswers,
     check_content,
     kept_bytes,
     write_private,
@@ -100,7 +100,7 @@ class PublishingService:
 
         return part, complete
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Return the bytes that may be sent yet: of the limit of all tables, and of the disk."""
         limits = self.settings.limits
         kept = kept_bytes((*self._drafts.glob("*/*"), *self._tables.glob("*")))
@@ -195,7 +195,7 @@ class PublishingService:
             (draft.folder / name).unlink(missing_ok=True)
         write_private(draft.schema_file, text)
 
-    def save_answers(self, draft: Draft, answers: Answers) -> None:
+    def save_answers(self, draft: Draft, answers: OwnerAnswers) -> None:
         """Keep what the owner answered besides the schema."""
         replace(draft, answers=answers).save()
 
@@ -391,7 +391,7 @@ class PublishingService:
         self._tables.mkdir(parents=True, exist_ok=True, mode=0o700)
         kept = self._tables / f"{name}{CODED}"
         kept.unlink(missing_ok=True)
-        return {"kept": str(kept), "room": self.room()}
+        return {"kept": str(kept), "room": self.free_bytes()}
 
     def _settle(self, name: str, configured: tuple[Batch, ...], appended: int) -> list[Batch]:
         """Return the batches that owners added, where the journal has `appended` in all.

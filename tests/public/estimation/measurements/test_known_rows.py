@@ -29,10 +29,10 @@ from scumble.private.tables.source import PartOfSource
 from scumble.public.estimation.measurements.readers import reader_kind
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
-    Grouping,
+    GroupedAxes,
     GroupReader,
-    Part,
     Weights,
+    WeightTensor,
     joined,
 )
 from tests.support.people import people, schema
@@ -111,14 +111,17 @@ def laws(evidence: Measurements, view: pa.Table) -> list[Any]:
 
 def questions() -> Iterator[Weights]:
     rng = np.random.default_rng(7)
-    age, sex = Part(("age",), (np.arange(8) < 5) * 1.0), Part(("sex",), np.array([1.0, 0.0]))
+    age, sex = (
+        WeightTensor(("age",), (np.arange(8) < 5) * 1.0),
+        WeightTensor(("sex",), np.array([1.0, 0.0])),
+    )
     but_one = np.ones((8, 2))
     but_one[3, 1] = 0.0
     yield Weights((age,))
     yield Weights((age, sex))
-    yield Weights((Part(NAMES, but_one),))
-    yield Weights((Part(NAMES, rng.normal(size=(8, 2))),))
-    yield Weights((Part((), np.array(2.5)), sex))
+    yield Weights((WeightTensor(NAMES, but_one),))
+    yield Weights((WeightTensor(NAMES, rng.normal(size=(8, 2))),))
+    yield Weights((WeightTensor((), np.array(2.5)), sex))
 
 
 def tensor(weights: Weights) -> np.ndarray:
@@ -132,7 +135,7 @@ def tensor(weights: Weights) -> np.ndarray:
 def cell(place: int) -> Weights:
     one = np.zeros(16)
     one[place] = 1.0
-    return Weights((Part(NAMES, one.reshape(8, 2)),))
+    return Weights((WeightTensor(NAMES, one.reshape(8, 2)),))
 
 
 def whole_cells(name: str) -> bool:
@@ -247,14 +250,14 @@ def test_groups_have_the_readings_of_single_questions(subtests: pytest.Subtests)
             found = read(release, release.evidence)
             if not isinstance(found, GroupReader):
                 pytest.skip("reads groups one by one")
-            amount = Part(("age",), np.arange(8.0))
+            amount = WeightTensor(("age",), np.arange(8.0))
             for condition in (
                 Weights(()),
-                Weights((Part(NAMES, np.arange(16.0).reshape(8, 2) % 5),)),
+                Weights((WeightTensor(NAMES, np.arange(16.0).reshape(8, 2) % 5),)),
             ):
                 weighted = joined(DOMAIN, [*condition.parts, amount])
                 for names, shape in ((("sex",), (2,)), (("age", "sex"), (8, 2))):
-                    grouping = Grouping(names, shape)
+                    grouping = GroupedAxes(names, shape)
                     groups = found.by_group(condition, grouping)
                     averages = found.averages(AverageWeights(condition, amount, weighted), grouping)
                     for at in range(len(grouping)):
@@ -283,7 +286,7 @@ def test_many_boxes_without_a_measured_root_are_read_alike() -> None:
         release.evidence, domain, Engine(pq.read_table(release.folder / release.evidence.files[0]))
     )
     assert len(found.leaves) > 64
-    groups = found.by_group(Weights(()), Grouping(("x",), (200,)))
+    groups = found.by_group(Weights(()), GroupedAxes(("x",), (200,)))
     for at in (0, 17, 199):
         single = found.read(Weights(()).fixed(domain, {"x": at}))
         assert groups.at(at).value == pytest.approx(single.value, abs=1e-7)

@@ -14,7 +14,7 @@ from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.kronecker import ProductReader
-from scumble.public.estimation.measurements.readings import Part, Weights
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 from tests.support.products import MIXED, product_of, reconstruction, schema_of
 
 LAW = DiscreteLaplace(5)
@@ -26,7 +26,7 @@ def _parts(design: Product, sets: list[tuple[int, ...]], seed: int) -> Weights:
     names, sizes = design.columns, schema_sizes(design)
     return Weights(
         tuple(
-            Part(tuple(names[i] for i in each), rng.normal(size=[sizes[i] for i in each]))
+            WeightTensor(tuple(names[i] for i in each), rng.normal(size=[sizes[i] for i in each]))
             for each in sets
         )
     )
@@ -111,7 +111,9 @@ def test_axes_of_two_attributes() -> None:
     )
     reader = ProductReader.of_numbers(design, schema, numbers)
     values = np.random.default_rng(4).normal(size=(2, 3))
-    weights = Weights((Part(("a", "b"), values), Part(("c",), np.array([1.0, 0.0, 2.0]))))
+    weights = Weights(
+        (WeightTensor(("a", "b"), values), WeightTensor(("c",), np.array([1.0, 0.0, 2.0])))
+    )
     dense = np.einsum("ab,c->bac", values, [1.0, 0.0, 2.0]).reshape(-1)
     coefficients = reconstruction(design).T @ dense
     found = reader.read(weights)
@@ -124,7 +126,7 @@ def test_a_part_about_no_attribute_multiplies_all() -> None:
     design = product_of("trees")
     reader, _ = _reader(design)
     asked = _parts(design, [(0,), (1,)], 2)
-    tripled = Weights((*asked.parts, Part((), np.array(-3.0))))
+    tripled = Weights((*asked.parts, WeightTensor((), np.array(-3.0))))
     once, thrice, covariance = reader.pair(asked, tripled)
     assert thrice.value == pytest.approx(-3 * once.value)
     assert thrice.variance == pytest.approx(9 * once.variance)

@@ -18,11 +18,11 @@ from scumble.public.estimation.measurements import kronecker
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
-    Grouping,
+    GroupedAxes,
     OneByOne,
-    Part,
     Readings,
     Weights,
+    WeightTensor,
     joined,
 )
 from tests.support.axes import AXES
@@ -49,9 +49,9 @@ def _case(name: str) -> tuple[Product, Schema]:
 def _weights(schema: Schema, rng: np.random.Generator) -> list[Weights]:
     """Nothing asked, each attribute alone, all pairs tied, all tied; 0 for many cells."""
 
-    def part(*names: str) -> Part:
+    def part(*names: str) -> WeightTensor:
         shape = [schema[name].size for name in names]
-        return Part(names, rng.normal(size=shape) * (rng.random(shape) < 0.7))
+        return WeightTensor(names, rng.normal(size=shape) * (rng.random(shape) < 0.7))
 
     names = schema.names
     alone = Weights(tuple(part(name) for name in names))
@@ -59,11 +59,12 @@ def _weights(schema: Schema, rng: np.random.Generator) -> list[Weights]:
     return [Weights(()), alone, Weights((part(*names),)), *pairs[:3]]
 
 
-def _groupings(schema: Schema) -> list[Grouping]:
+def _groupings(schema: Schema) -> list[GroupedAxes]:
     names = schema.names
     chosen = [(names[0],), (names[-1],), names[:2][::-1], names]
     return [
-        Grouping(each, tuple(schema[name].size for name in each)) for each in dict.fromkeys(chosen)
+        GroupedAxes(each, tuple(schema[name].size for name in each))
+        for each in dict.fromkeys(chosen)
     ]
 
 
@@ -97,9 +98,9 @@ def test_averages_of_all_groups_are_as_one_by_one(name: str) -> None:
     reader = ProductReader.of_numbers(design, schema, rng.integers(-50, 100, design.size))
     slow = OneByOne(schema, reader)
     ends = dict.fromkeys(((schema.names[-1],), schema.names[:2], ()))
-    amounts = [Part(each, rng.normal(size=[schema[n].size for n in each])) for each in ends]
+    amounts = [WeightTensor(each, rng.normal(size=[schema[n].size for n in each])) for each in ends]
     for weights in _weights(schema, rng)[1:4]:
-        truths = Weights(tuple(Part(p.names, (p.values != 0) * 1.0) for p in weights.parts))
+        truths = Weights(tuple(WeightTensor(p.names, (p.values != 0) * 1.0) for p in weights.parts))
         for amount in amounts:
             average = AverageWeights(truths, amount, joined(schema, [*truths.parts, amount]))
             for grouping in _groupings(schema)[:3]:

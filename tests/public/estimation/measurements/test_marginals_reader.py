@@ -12,7 +12,12 @@ import scumble as sc
 from scumble.model.designs.residuals import MarginalTable, Residuals, ResidualSolver
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.public.estimation.measurements.marginals import ResidualReader
-from scumble.public.estimation.measurements.readings import Grouping, OneByOne, Part, Weights
+from scumble.public.estimation.measurements.readings import (
+    GroupedAxes,
+    OneByOne,
+    Weights,
+    WeightTensor,
+)
 
 NAMES, SIZES = ("a", "b", "c", "d"), (2, 3, 4, 3)
 
@@ -35,7 +40,7 @@ def _weights(*names: str, seed: int = 1) -> Weights:
     rng = np.random.default_rng(seed)
     return Weights(
         tuple(
-            Part(tuple(part), rng.normal(size=[SIZES[NAMES.index(name)] for name in part]))
+            WeightTensor(tuple(part), rng.normal(size=[SIZES[NAMES.index(name)] for name in part]))
             for part in names
         )
     )
@@ -50,7 +55,7 @@ def _whole(weights: Weights) -> Weights:
         turned = part.values.transpose([part.names.index(name) for name in order])
         shape = [SIZES[NAMES.index(name)] if name in part.names else 1 for name in names]
         values = values * turned.reshape(shape)
-    return Weights((Part(tuple(names), values),))
+    return Weights((WeightTensor(tuple(names), values),))
 
 
 @pytest.mark.parametrize("names", [("a",), ("ab",), ("a", "b"), ("a", "bd"), ("c", "a", "d")])
@@ -77,7 +82,7 @@ def test_a_pair_is_two_readings_and_their_covariance(reader: ResidualReader) -> 
     together = np.einsum("ab,c->abc", first.parts[0].values, np.ones(4)) + np.einsum(
         "bc,a->abc", second.parts[0].values, np.ones(2)
     )
-    both = reader.read(Weights((Part(("a", "b", "c"), together),)))
+    both = reader.read(Weights((WeightTensor(("a", "b", "c"), together),)))
     assert (one, other) == (reader.read(first), reader.read(second))
     assert both.value == pytest.approx(one.value + other.value)
     assert both.variance == pytest.approx(one.variance + other.variance + 2 * covariance)
@@ -88,7 +93,7 @@ def test_groups_share_their_error(reader: ResidualReader) -> None:
     fresh = ResidualReader.of_solver(reader.solver)
     for codes in itertools.product(range(2), range(4)):
         parts = [np.eye(2)[codes[0]], np.eye(4)[codes[1]]]
-        weights = Weights((Part(("a",), parts[0]), Part(("c",), parts[1])))
+        weights = Weights((WeightTensor(("a",), parts[0]), WeightTensor(("c",), parts[1])))
         one, other = reader.read(weights), fresh.read(_whole(weights))
         assert one.value == pytest.approx(other.value)
         assert one.variance == pytest.approx(other.variance)
@@ -112,9 +117,11 @@ def test_totals_of_all_groups_are_those_of_each(
         [(), ("a",), ("ab",), ("c", "a"), ("ac", "b"), ("d",), ("cd",)], ["c", "ca", "ac", "bda"]
     ):
         with subtests.test(parts=parts, groups=groups):
-            grouping = Grouping(tuple(groups), tuple(SIZES[NAMES.index(name)] for name in groups))
+            grouping = GroupedAxes(
+                tuple(groups), tuple(SIZES[NAMES.index(name)] for name in groups)
+            )
             weights = _weights(*parts)
-            constant = Weights((*weights.parts, Part((), np.array(3.0))))
+            constant = Weights((*weights.parts, WeightTensor((), np.array(3.0))))
             for some in (weights, constant, _cut(weights)):
                 found = reader.totals(some, grouping)
                 fresh = OneByOne(SCHEMA, ResidualReader.of_solver(reader.solver))
@@ -133,19 +140,19 @@ def _cut(weights: Weights) -> Weights:
     for part in weights.parts:
         values = np.ones_like(part.values)
         values[0] = 0.0
-        parts.append(Part(part.names, values))
+        parts.append(WeightTensor(part.names, values))
     return Weights(tuple(parts))
 
 
 def test_groups_of_an_attribute_with_one_value_are_read_one_by_one() -> None:
     table = MarginalTable((0, 1), "marginal", DiscreteLaplace(Fraction(2)))
     solver = ResidualSolver(Residuals(("a", "b"), (1, 3), (table,)), np.arange(3))
-    assert ResidualReader.of_solver(solver).totals(Weights(()), Grouping(("a",), (1,))) is None
+    assert ResidualReader.of_solver(solver).totals(Weights(()), GroupedAxes(("a",), (1,))) is None
 
 
 def test_what_gives_all_values_the_same_weight_is_not_asked(reader: ResidualReader) -> None:
     """Four attributes are in no table; with three and a constant one they need not be."""
-    constant = Part(("d",), np.full(3, 2.0))
+    constant = WeightTensor(("d",), np.full(3, 2.0))
     three = _weights("a", "b", "c")
     found = reader.read(Weights((*three.parts, constant)))
     assert found.value == pytest.approx(2 * reader.read(three).value)

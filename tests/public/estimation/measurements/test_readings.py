@@ -12,14 +12,19 @@ import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.public.estimation.interval_laws import noise_half_width
-from scumble.public.estimation.measurements.readings import NoisyAverage, Part, Reading, joined
+from scumble.public.estimation.measurements.readings import (
+    LinearReading,
+    NoisyAverage,
+    WeightTensor,
+    joined,
+)
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
-def reading_of(law: DiscreteLaplace, weights: np.ndarray) -> Reading:
+def reading_of(law: DiscreteLaplace, weights: np.ndarray) -> LinearReading:
     fourth = law.variance * (1 + 3 * law.variance)  # of a two-sided geometric number
-    return Reading(
+    return LinearReading(
         0.0,
         law.variance * float(weights @ weights),
         fourth * float((weights**4).sum()),
@@ -74,8 +79,8 @@ def test_an_average_covers_its_truth():
     covariance = deviation @ deviation.T
     hits = 0
     for noise in rng.normal(size=(4000, 2)) @ deviation.T:
-        total = Reading(truth * 400 + noise[0], covariance[0, 0])
-        count = Reading(400 + noise[1], covariance[1, 1])
+        total = LinearReading(truth * 400 + noise[0], covariance[0, 0])
+        count = LinearReading(400 + noise[1], covariance[1, 1])
         law = NoisyAverage(total, count, covariance[0, 1], 0.0, 10.0)
         low, high = law.interval(law.value, 0.9)
         hits += low <= truth <= high
@@ -103,10 +108,10 @@ def dense(parts) -> np.ndarray:
 def test_parts_that_share_attributes_become_one_and_mean_the_same():
     rng = np.random.default_rng(3)
     given = [
-        Part(("a",), rng.random(2)),
-        Part(("c",), rng.random(4)),
-        Part(("a", "b"), rng.random((2, 3))),
-        Part(("b",), rng.random(3)),
+        WeightTensor(("a",), rng.random(2)),
+        WeightTensor(("c",), rng.random(4)),
+        WeightTensor(("a", "b"), rng.random((2, 3))),
+        WeightTensor(("b",), rng.random(3)),
     ]
     weights = joined(SCHEMA, given)
     assert sorted(part.names for part in weights.parts) == [("a", "b"), ("c",)]
@@ -119,6 +124,6 @@ def test_parts_that_share_attributes_become_one_and_mean_the_same():
 
 def test_parts_that_would_tie_too_much_together_are_refused():
     wide = sc.Schema([sc.Attribute(n, "quasi", sc.IntegerRange(0, 99_999)) for n in "xyz"])
-    one = Part(("x", "y"), np.ones((1, 1)))
+    one = WeightTensor(("x", "y"), np.ones((1, 1)))
     with pytest.raises(sc.QueryError, match="ties x, y, z together"):
-        joined(wide, [one, Part(("y", "z"), np.ones((1, 1)))])
+        joined(wide, [one, WeightTensor(("y", "z"), np.ones((1, 1)))])

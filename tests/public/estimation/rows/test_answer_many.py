@@ -22,10 +22,10 @@ from scumble.public.estimation import tables
 from scumble.public.estimation.rows import row_tables
 from scumble.public.estimation.tables import (
     MOST_CELLS,
-    BoxSums,
     Clauses,
     CodeSet,
     CodeSets,
+    PrefixSums,
     same_shape,
     table_rounds,
 )
@@ -46,7 +46,7 @@ def test_sums_over_boxes_are_sums_over_cells(subtests: pytest.Subtests) -> None:
                 [CodeSet(rng.random(size) < chance) for size in shape[:axes]]
                 for chance in (0, 0.2, 0.5, 0.8, 1, *rng.random(20))
             ]
-            found = BoxSums(table, axes).of(questions)
+            found = PrefixSums(table, axes).of(questions)
             assert found.shape == (len(questions), *shape[axes:])
             for sides, answer in zip(questions, found, strict=True):
                 cells = table

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from scumble.private.sampling.source import Keystream
     from scumble.private.tables.rows import Rows
 
-Reading = Literal["local", "published"]
+FrappReading = Literal["local", "published"]
 
 FILE = "tuples.parquet"
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -104,7 +104,7 @@ class Frapp(Publisher):
     def __init__(
         self,
         *,
-        reading: Reading = "local",
+        reading: FrappReading = "local",
         epsilon: float | None = None,
         gamma: float | None = None,
         keep: float | None = None,

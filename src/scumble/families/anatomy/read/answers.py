@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from scumble.families.anatomy.design import Groups
 from scumble.families.anatomy.read.kernels import BY_ROW, BY_VALUE, COUNT, JOINT
-from scumble.families.anatomy.read.limits import Limits
+from scumble.families.anatomy.read.limits import AnswerLimits
 from scumble.families.anatomy.read.plan import (
     AnatomyPlan,
     Combinations,
@@ -29,8 +29,8 @@ from scumble.families.anatomy.read.plan import (
 from scumble.families.anatomy.read.regression import (
     Regressed,
     Regression,
-    Target,
     ValueSpread,
+    WeightedQuestion,
     regression,
 )
 from scumble.model.errors import QueryError
@@ -228,7 +228,7 @@ def _edge(excludes: Callable[[float], bool], outside: float, inside: float) -> f
 
 Floats = npt.NDArray[np.float64]
 Place = tuple[int, int]  # of the keys of rows and of values
-Reading = tuple[float, Unbiased]  # the value to show, and the regression's estimate
+ShownValue = tuple[float, Unbiased]  # the value to show, and the regression's estimate
 
 NO_ROWS = "no published row satisfies the condition"
 _MOST_SHARES = 1 << 24  # keys of rows, times values, for which there is a regression
@@ -241,7 +241,7 @@ class DealtSums:
     def __init__(
         self,
         plan: AnatomyPlan,
-        limits: Limits,
+        limits: AnswerLimits,
         held: GroupLayout,
         fitted: Regression,
         engine: Sandbox,
@@ -249,7 +249,7 @@ class DealtSums:
         self._plan, self._limits, self._engine = plan, limits, engine
         self._held, self._fitted = held, fitted
         self.keys, self.lines = limits.sums()
-        self._known: dict[int, tuple[Target, Regressed]] = {}  # counts by key of values
+        self._known: dict[int, tuple[WeightedQuestion, Regressed]] = {}  # counts by key of values
 
     # Counts and sums.
 
@@ -266,7 +266,7 @@ class DealtSums:
         law = DealtSum((low, high), reading[1] if reading and tells else None, missing)
         return law.clip(reading[0] if reading else even), law
 
-    def _sum(self, at: Place) -> Reading | None:
+    def _sum(self, at: Place) -> ShownValue | None:
         """Return the regression estimate of a count, or of a sum of the amounts."""
         if not self._regresses:
             return None
@@ -283,7 +283,7 @@ class DealtSums:
         moved = Unbiased(law.value + known, law.variance, law.largest, law.reach)
         return value + known, moved
 
-    def _count(self, at: Place) -> Reading:
+    def _count(self, at: Place) -> ShownValue:
         """Return the regression estimate of a count; all keys of rows are read together."""
         if at[1] not in self._known:
             target = self._fitted.target(self._weigh_key(at[1]))
@@ -317,7 +317,7 @@ class DealtSums:
         )
         return value, law
 
-    def _read_centred(self, at: Place) -> Callable[[float], Reading] | None:
+    def _read_centred(self, at: Place) -> Callable[[float], ShownValue] | None:
         """Return the regression estimate of Σ (amount - t) as a function of t."""
         if not self._regresses:
             return None
@@ -326,7 +326,7 @@ class DealtSums:
             return lambda ratio: self._read_amounts(at, ratio - mean)
         return lambda ratio: self._read_values(at, self._value_amounts - ratio)
 
-    def _read_count(self, at: Place) -> Reading | None:
+    def _read_count(self, at: Place) -> ShownValue | None:
         """Return the regression estimate of the number of rows that are averaged."""
         if not self._regresses:
             return None
@@ -391,7 +391,7 @@ class DealtSums:
         centred = np.where(keys >= 0, amounts - self._key_means[0][keys], 0.0)
         return self._fitted.powers(keys, self.keys[0].size, centred)
 
-    def _read_amounts(self, at: Place, offset: float) -> Reading:
+    def _read_amounts(self, at: Place, offset: float) -> ShownValue:
         """Return the regression estimate of Σ (amount - mean of the key - offset)."""
         row, (mean, whole) = at[0], self._means(at[0])
         met = [
@@ -435,13 +435,15 @@ class DealtSums:
         counts = met.astype(np.float64)
         return counts, self._fitted.spread_of_counts(counts)
 
-    def _read_values(self, at: Place, amounts: Floats) -> Reading:
+    def _read_values(self, at: Place, amounts: Floats) -> ShownValue:
         """Return the regression estimate of the sum of `amounts` of the values."""
         met = self._counts[0][at[0]][None]
         spread = self._fitted.spread_of_counts(met)
         return self._read(self._fitted.solve(self._weigh_key(at[1]) * amounts), met, spread, 1.0)
 
-    def _read(self, target: Target, met: Floats, spread: ValueSpread, width: float) -> Reading:
+    def _read(
+        self, target: WeightedQuestion, met: Floats, spread: ValueSpread, width: float
+    ) -> ShownValue:
         """Return the regression's reading of one key of rows."""
         return _reading(target, self._fitted.read(target, met, spread), 0, width)
 
@@ -483,7 +485,7 @@ class DealtSums:
         return float(np.min(amounts)), float(np.max(amounts))
 
 
-def _reading(target: Target, read: Regressed, row: int, width: float = 1.0) -> Reading:
+def _reading(target: WeightedQuestion, read: Regressed, row: int, width: float = 1.0) -> ShownValue:
     """Return what the regression tells of a key of rows: of unlimited variance if it cannot tell.
 
     `width` is the largest difference of the amounts of two rows.
@@ -530,7 +532,7 @@ def answer(
         held.values.combinations(engine, plan.needed(sensitive=True), plan.about_values),
     )
     fitted = regression(evidence, held, engine)
-    sums = DealtSums(plan, Limits(plan, schema, engine, held, sides), held, fitted, engine)
+    sums = DealtSums(plan, AnswerLimits(plan, schema, engine, held, sides), held, fitted, engine)
     return _sums(plan, schema, sums)
 
 

@@ -29,7 +29,7 @@ _MOST_KEYS = 1 << 23  # of an answer
 _SHARED_KEYS = 1 << 22  # of all threads together, each of which has its own sums
 
 
-class Limits:
+class AnswerLimits:
     """The limits of a question over a layout.
 
     `sides` are the combinations of rows and of values on which the question depends. Combinations

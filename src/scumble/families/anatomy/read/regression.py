@@ -64,7 +64,7 @@ _MARGIN = 2.0  # standard errors by which the shares of values may be off in the
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class WeightedQuestion:
     """A question about values: the weight ω of each value, and what its estimate depends on.
 
     The estimate is `solved` · u. Where the groups leave a part of it open, `completed` · u takes
@@ -141,7 +141,7 @@ class Regression:
         self.weights: Numbers = common // sizes if common else 1 / sizes
         frequent = self.most_frequent
         self._all = self.numbers + frequent * left_out / max(int(frequent.sum()), 1)
-        self._known: OrderedDict[bytes, Target] = OrderedDict()
+        self._known: OrderedDict[bytes, WeightedQuestion] = OrderedDict()
 
     @property
     def possible(self) -> bool:
@@ -165,7 +165,7 @@ class Regression:
         half, rest = vectors[:, known] * scale[:, None], vectors[:, ~known]
         return (half / roots[known]) @ half.T, scale[:, None] * (rest @ rest.T) / scale
 
-    def target(self, asked: Floats) -> Target:
+    def target(self, asked: Floats) -> WeightedQuestion:
         """Return what a question with the weights `asked` of all values depends on."""
         key = asked.tobytes()
         target = self._known.get(key)
@@ -175,7 +175,7 @@ class Regression:
                 self._known.popitem(last=False)
         return target
 
-    def solve(self, asked: Floats) -> Target:
+    def solve(self, asked: Floats) -> WeightedQuestion:
         """Return `target(asked)`, without keeping it."""
         wanted = asked * self.numbers
         inverse, left_open = self._solution
@@ -186,7 +186,7 @@ class Regression:
         sums, squares, reach = spread_coefficients(*self.lines, solved, asked)
         tolerance = _BIAS * float(np.abs(wanted).max(initial=0.0))
         estimable = bool(np.abs(sums - wanted).max(initial=0.0) <= tolerance)
-        return Target(asked, solved, completed, even, squares, float(reach), estimable)
+        return WeightedQuestion(asked, solved, completed, even, squares, float(reach), estimable)
 
     @cached_property
     def _singles(self) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -322,7 +322,7 @@ class Regression:
         weight: Floats = np.maximum(1 - variance / np.maximum(difference, 1e-300), 0)
         return np.where(variance > 0, weight, 1.0)
 
-    def read(self, target: Target, met: Floats, spread: ValueSpread) -> Regressed:
+    def read(self, target: WeightedQuestion, met: Floats, spread: ValueSpread) -> Regressed:
         """Return the estimates of questions with the given u about rows and `target` about values.
 
         `met` is u of the number that is added up.

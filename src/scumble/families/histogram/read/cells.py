@@ -33,7 +33,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.impossible import possible_clauses
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
-from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
+from scumble.public.estimation.measurements.readings import LinearReading, NoisyTotal
 from scumble.public.estimation.rows.grouped_counts import (
     AMOUNT,
     Floats,
@@ -102,11 +102,11 @@ class NoisyCells:
         return NoiseSum(self.noise, ((abs(weight), number) for weight, number in pairs))
 
 
-def _compute_moments(noise: DiscreteLaplace, weights: Floats, cells: Floats) -> Reading:
+def _compute_moments(noise: DiscreteLaplace, weights: Floats, cells: Floats) -> LinearReading:
     """Return the moments of Σ weight · noise over `cells` cells for each weight."""
     used = (cells > 0) & (weights != 0)
     squares, number = weights[used] ** 2, cells[used]
-    return Reading(
+    return LinearReading(
         0.0,
         noise.variance * float(number @ squares),
         noise.fourth * float(number @ squares**2),
@@ -304,7 +304,7 @@ class CellsRatio(FiellerRatio):
         moments = self._compute_error(self.weights - ratio)
         return noise_half_width(moments.variance, moments.fourth, moments.largest, level)
 
-    def _compute_error(self, weights: Floats) -> Reading:
+    def _compute_error(self, weights: Floats) -> LinearReading:
         return _compute_moments(self.noisy.noise, *self.noisy.terms(weights, self.cells))
 
 

@@ -20,7 +20,7 @@ from scumble.model.schema.lists import ListDomain
 from scumble.model.schema.schema import Schema
 from scumble.public.sql.tokens import TokenizedSql
 
-Asked = Literal["all", "prefix", "whole", "occurrences"]
+PatternRule = Literal["all", "prefix", "whole", "occurrences"]
 
 _FORMS = (
     "A release of sequences answers SELECT COUNT(*) FROM t WHERE {0}[1:2] = ['a', 'b'], and "
@@ -34,7 +34,7 @@ class StringQuery(ListQuery):
     often it occurs. "all" asks for the number of sequences.
     """
 
-    asked: Asked = "all"
+    asked: PatternRule = "all"
     codes: tuple[int, ...] = ()
     column: str = ""
 
@@ -70,7 +70,11 @@ class _Reader:
         return self._make_query("count", asked, codes, aliases)
 
     def _make_query(
-        self, aggregate: Aggregate, asked: Asked, codes: tuple[int, ...], aliases: tuple[str, ...]
+        self,
+        aggregate: Aggregate,
+        asked: PatternRule,
+        codes: tuple[int, ...],
+        aliases: tuple[str, ...],
     ) -> StringQuery:
         """Return the question, after which nothing may follow."""
         if self._peek_token() is not None:
@@ -84,7 +88,7 @@ class _Reader:
             column=self.column,
         )
 
-    def _read_condition(self) -> tuple[Asked, tuple[int, ...]]:
+    def _read_condition(self) -> tuple[PatternRule, tuple[int, ...]]:
         self._read_words("where")
         self._read_column()
         if self._peek_word() != "[":

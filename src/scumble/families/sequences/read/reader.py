@@ -31,7 +31,7 @@ from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Estimates, Exact, Unknown
 from scumble.public.estimation.interval_laws import WINNERS, Selected
-from scumble.public.estimation.measurements.readings import NoisyTotal, Reading
+from scumble.public.estimation.measurements.readings import LinearReading, NoisyTotal
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -123,7 +123,7 @@ class StringsReader:
 
     def _estimate_measured(self, known: NoisyCounts) -> Estimate:
         unit, noises = self.design.unit, known.noises
-        reading = Reading(
+        reading = LinearReading(
             known.number / unit,
             noises * known.law.variance / unit**2,
             noises * known.law.fourth / unit**4,

@@ -44,7 +44,7 @@ from scumble.private.sampling.top import Candidates
 from scumble.private.summaries.base import OFTEN, AttributeSummary
 from scumble.public.synthesis.row_fitting import counts_of
 from scumble.public.synthesis.row_model import RowModel
-from scumble.public.synthesis.tree_model import Parts
+from scumble.public.synthesis.tree_model import ConnectedParts
 
 if TYPE_CHECKING:
     from scumble.private.meter.table import PrivateCounts, PrivateTable
@@ -342,7 +342,7 @@ class ChosenSoFar:
         places = range(len(self.design.attributes))
         pairs = list(combinations(places, 2))
         self._private.count(pairs)
-        parts, edges = Parts(len(places)), []
+        parts, edges = ConnectedParts(len(places)), []
         for _ in places[1:]:
             some = [pair for pair in pairs if parts.joins(pair)]
             [edge] = self._pick({pair: _count_independent(model, pair) for pair in some}, choice)

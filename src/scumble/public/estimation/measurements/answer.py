@@ -1,7 +1,8 @@
 """Answers from measurements: a question becomes weights of cells, which a reader sums up.
 
 1. `MeasuredQuestion` turns conditions and amounts into `Weights`, a linear functional of cells.
-2. The reader of the release's design gives a `Reading`: an estimate, and moments of its error.
+2. The reader of the release's design gives a `LinearReading`: an estimate, and the moments of its
+   error.
 3. `NoisyTotal` or `NoisyAverage` is the error law of the answer.
 
 Readers with exact laws of their own (`QuestionReader`: cells, sparse) answer whole questions.
@@ -26,19 +27,19 @@ from scumble.public.estimation.bounds import Bounded, BoundedAverage
 from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
-    Grouping,
+    GroupedAxes,
     GroupReader,
+    LinearReading,
     ManyReader,
     NoisyAverage,
     NoisyTotal,
     OneByOne,
-    Part,
     PieceReader,
     QuestionReader,
     Reader,
-    Reading,
     Readings,
     Weights,
+    WeightTensor,
     joined,
 )
 from scumble.public.estimation.tables import Clauses
@@ -136,32 +137,32 @@ class WeighedQuestion:
             parts += map(self._number, self.query.argument.factors)  # attributes stay apart
         return joined(self.schema, parts)
 
-    def _truth(self, clause: Expression) -> Part:
+    def _truth(self, clause: Expression) -> WeightTensor:
         names = self._ordered(clause)
         known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
-        return Part(names, known.along(clause, names).astype(np.float64))
+        return WeightTensor(names, known.along(clause, names).astype(np.float64))
 
-    def _amount(self) -> Part | None:
+    def _amount(self) -> WeightTensor | None:
         """Return what a row of a cell adds, over the attributes that the argument names."""
         argument = self.query.argument
         if argument is None or (argument.factors and self.query.aggregate == "sum"):
             return None
         return self._number(argument)
 
-    def _number(self, argument: Expression) -> Part:
+    def _number(self, argument: Expression) -> WeightTensor:
         names = self._ordered(argument)
         own = [each for each in self.query.clauses if set(each.attributes) <= set(names)]
         *_, amounts = self.engine.evaluate([*own, argument], names)
-        return Part(names, amounts.astype(np.float64).reshape(self._shape(names)))
+        return WeightTensor(names, amounts.astype(np.float64).reshape(self._shape(names)))
 
-    def _grouping(self) -> Grouping:
+    def _grouping(self) -> GroupedAxes:
         groups = self.query.groups
         if (total := self.schema.size(groups)) > MOST_GROUPS:
             raise QueryError(
                 f"GROUP BY {', '.join(groups)} makes {total} groups, each with an answer; at most "
                 f"{MOST_GROUPS} are possible. Group by fewer attributes."
             )
-        return Grouping(groups, tuple(self._shape(groups)))
+        return GroupedAxes(groups, tuple(self._shape(groups)))
 
     def _ordered(self, expression: Expression) -> tuple[str, ...]:
         return tuple(name for name in self.schema.names if name in expression.attributes)
@@ -174,7 +175,7 @@ class WeighedQuestion:
 class TotalsReader(Protocol):
     """A reader that reads the totals of all groups together, where it can."""
 
-    def totals(self, weights: Weights, grouping: Grouping) -> Readings | None:
+    def totals(self, weights: Weights, grouping: GroupedAxes) -> Readings | None:
         """Return the readings of `GroupReader.by_group`; None if groups are read one by one."""
         ...
 
@@ -203,13 +204,13 @@ class MeasuredQuestion(WeighedQuestion):
         condition, amount = self._condition(), self._amount()
         return condition if amount is None else joined(self.schema, [*condition.parts, amount])
 
-    def total(self, reading: Reading | None, weights: Weights) -> Estimate:
+    def total(self, reading: LinearReading | None, weights: Weights) -> Estimate:
         """Return the estimate of a count or a sum without groups from the reading of its weights,
         None if all weights are 0.
         """
         return self._total(reading, lambda: weights)
 
-    def mean(self, condition: Weights, amount: Part | None) -> Estimate:
+    def mean(self, condition: Weights, amount: WeightTensor | None) -> Estimate:
         """Return the estimate of the average of `amount` over the rows under a condition."""
         if amount is None or not condition.largest():
             return self._unknown()
@@ -217,13 +218,15 @@ class MeasuredQuestion(WeighedQuestion):
         total, count, covariance = self.reader.pair(weighted, condition)
         if not count.value:
             return self._unknown()
-        deviation = Part(amount.names, amount.values - total.value / count.value)
+        deviation = WeightTensor(amount.names, amount.values - total.value / count.value)
         centred = self.reader.read(joined(self.schema, [*condition.parts, deviation]))
-        [limits] = _amount_limits(self.schema, condition, amount, Grouping((), ()))
+        [limits] = _amount_limits(self.schema, condition, amount, GroupedAxes((), ()))
         law = NoisyAverage(total, count, covariance, *limits, centred)
         return self._average(law, lambda: condition, amount)
 
-    def _by_group(self, condition: Weights, amount: Part | None) -> Iterator[tuple[Key, Estimate]]:
+    def _by_group(
+        self, condition: Weights, amount: WeightTensor | None
+    ) -> Iterator[tuple[Key, Estimate]]:
         """Return the groups that are possible under the condition, each with its estimate."""
         grouping = self._grouping()
         possible = np.flatnonzero(grouping.largest(condition)).tolist()
@@ -232,7 +235,11 @@ class MeasuredQuestion(WeighedQuestion):
         return zip(told(keys), found, strict=True)
 
     def _estimates(
-        self, condition: Weights, amount: Part | None, grouping: Grouping, groups: Sequence[int]
+        self,
+        condition: Weights,
+        amount: WeightTensor | None,
+        grouping: GroupedAxes,
+        groups: Sequence[int],
     ) -> Iterator[Estimate]:
         reader = self.reader
         readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
@@ -263,7 +270,7 @@ class MeasuredQuestion(WeighedQuestion):
             for group in groups
         )
 
-    def _total(self, reading: Reading | None, weights: Callable[[], Weights]) -> Estimate:
+    def _total(self, reading: LinearReading | None, weights: Callable[[], Weights]) -> Estimate:
         """Return the estimate of a count or sum; `weights` gives those that were read."""
         if reading is None:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
@@ -275,7 +282,7 @@ class MeasuredQuestion(WeighedQuestion):
         return Estimate(reading.value, law, self.reader.method, self._notes(reading.notes))
 
     def _average(
-        self, law: NoisyAverage, condition: Callable[[], Weights], amount: Part
+        self, law: NoisyAverage, condition: Callable[[], Weights], amount: WeightTensor
     ) -> Estimate:
         """Return the estimate of an average of `amount` under the condition."""
         if not law.count.value:
@@ -288,7 +295,7 @@ class MeasuredQuestion(WeighedQuestion):
             return found
 
         def deviations(centre: float) -> Weights:
-            part = Part(amount.names, amount.values - centre)
+            part = WeightTensor(amount.names, amount.values - centre)
             return joined(self.schema, [*condition().parts, part])
 
         bounded = BoundedAverage(
@@ -312,11 +319,13 @@ class MeasuredQuestion(WeighedQuestion):
 
 
 def _amount_limits(
-    schema: Schema, condition: Weights, amount: Part, grouping: Grouping
+    schema: Schema, condition: Weights, amount: WeightTensor, grouping: GroupedAxes
 ) -> list[tuple[float, float]]:
     """Return the least and the largest amount that is possible under the condition, by group."""
     near = [part for part in condition.parts if not set(part.names).isdisjoint(amount.names)]
-    both = joined(schema, [*near, Part(amount.names, np.ones_like(amount.values))]).parts[-1]
+    both = joined(schema, [*near, WeightTensor(amount.names, np.ones_like(amount.values))]).parts[
+        -1
+    ]
     shape = [
         n if a in amount.names else 1 for a, n in zip(both.names, both.values.shape, strict=True)
     ]

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from scumble.model.schema.lists import DerivedName
-from scumble.public.estimation.measurements.readings import Part, Reading, Weights
+from scumble.public.estimation.measurements.readings import LinearReading, Weights, WeightTensor
 
 _MOST_TRIED = 12  # items of which all subsets are tried for an upper bound; of more, pairs
 _LEVEL = 0.95
@@ -29,7 +29,7 @@ def conjunction(weights: Weights) -> tuple[str, ...] | None:
 
 
 def refusal(
-    read: Callable[[Weights], Reading],
+    read: Callable[[Weights], LinearReading],
     names: tuple[str, ...] | None,
     measured: Callable[[Sequence[str]], bool],
 ) -> str:
@@ -49,7 +49,7 @@ def refusal(
 
 
 def _upper_limits(
-    read: Callable[[Weights], Reading],
+    read: Callable[[Weights], LinearReading],
     names: tuple[str, ...],
     measured: Callable[[Sequence[str]], bool],
 ) -> Iterator[float]:
@@ -69,4 +69,4 @@ def _upper_limits(
 
 def having(names: Sequence[str]) -> Weights:
     """Return the weights of the count of baskets with all of some items."""
-    return Weights(tuple(Part((name,), np.array([0.0, 1.0])) for name in names))
+    return Weights(tuple(WeightTensor((name,), np.array([0.0, 1.0])) for name in names))

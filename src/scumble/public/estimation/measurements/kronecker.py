@@ -26,12 +26,12 @@ from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
     Codes,
-    Grouping,
+    GroupedAxes,
     KnownTotal,
-    Part,
-    Reading,
+    LinearReading,
     Readings,
     Weights,
+    WeightTensor,
 )
 from scumble.public.sandbox import Sandbox
 
@@ -75,7 +75,7 @@ class ProductGroups:
 
     design: Product
     schema: Schema
-    grouping: Grouping
+    grouping: GroupedAxes
     marginal: Callable[[tuple[str, ...]], Floats]
     fixed: Callable[[GroupedBlock], BlockTable]
     known: KnownTotal | None = None
@@ -136,7 +136,7 @@ class ProductGroups:
         free = [part for part in weights.parts if not self._grouped(part)]
         return [self._block(free, places) for places in tied]
 
-    def _block(self, free: Sequence[Part], places: tuple[int, ...]) -> GroupedBlock:
+    def _block(self, free: Sequence[WeightTensor], places: tuple[int, ...]) -> GroupedBlock:
         own = {name for place in places for name in self.design.names[place]}
         inside = own.difference(self.grouping.names)
         parts = tuple(part for part in free if not inside.isdisjoint(part.names))
@@ -148,7 +148,7 @@ class ProductGroups:
     def _table(self, block: GroupedBlock) -> BlockTable:
         return self.fixed(block) if block.fixed else block.table()
 
-    def _grouped(self, part: Part) -> bool:
+    def _grouped(self, part: WeightTensor) -> bool:
         """Return whether a group fixes the weight of a part."""
         return set(part.names) <= set(self.grouping.names)
 
@@ -264,7 +264,7 @@ class GroupedBlock:
     design: Product
     sizes: dict[str, int]  # of all attributes
     places: tuple[int, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[WeightTensor, ...]
     names: tuple[str, ...]
     mixed: bool = False  # whether tables have mixed sums
 
@@ -301,13 +301,13 @@ class GroupedBlock:
 
         The second block has the same axes and names.
         """
-        keys = Grouping(self.names, tuple(self.sizes[name] for name in self.names))
+        keys = GroupedAxes(self.names, tuple(self.sizes[name] for name in self.names))
         other = None if second is None else lambda some: second.at(keys.codes(some))
         return self.pulled(keys, lambda some: self.at(keys.codes(some)), other)
 
     def pulled(
         self,
-        keys: Grouping,
+        keys: GroupedAxes,
         first: Callable[[Codes], Floats],
         second: Callable[[Codes], Floats] | None = None,
     ) -> BlockTable:
@@ -368,7 +368,7 @@ def fixed_table(block: GroupedBlock, place: int) -> BlockTable:
     """
     axis = block.design.axes[place]
     _, first, which = np.unique(axis.cell_classes, return_index=True, return_inverse=True)
-    keys = Grouping(("cell",), (len(first),))
+    keys = GroupedAxes(("cell",), (len(first),))
     found = block.pulled(keys, lambda some: (first[some, None] == np.arange(axis.size)) * 1.0)
     names = block.design.names[place]
     shape = [block.sizes[name] for name in names]
@@ -466,10 +466,10 @@ class ProductReader:
         estimated = self._design.reconstruct(self._design.split(self._numbers))
         return estimated.reshape([self._schema[name].size for name in self._design.columns])
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         return self._reading(weights, self._blocks(weights, tied_axes(self._design, [weights])))
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         tied = tied_axes(self._design, [first, second])
         ones, others = self._blocks(first, tied), self._blocks(second, tied)
         covariance = self._covariance(ones, others) * first.factor * second.factor
@@ -482,13 +482,13 @@ class ProductReader:
         shared = [one.shared(other) for one, other in zip(ones, others, strict=True)]
         return _contracted(self._design.variances, ones, shared)
 
-    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+    def by_group(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         return self._groups(grouping).readings(weights)
 
-    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+    def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         return self._groups(grouping).averages(average)
 
-    def _groups(self, grouping: Grouping) -> ProductGroups:
+    def _groups(self, grouping: GroupedAxes) -> ProductGroups:
         known = None if self._rows is None else KnownTotal(self._rows, self._whole)
         return ProductGroups(
             self._design, self._schema, grouping, self._marginal, self._fixed, known
@@ -500,12 +500,12 @@ class ProductReader:
         size = self._design.groups[place] * self._design.axes[place].size
         return self._tables.get_or_make(place, size, lambda: fixed_table(block, place))
 
-    def _reading(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
+    def _reading(self, weights: Weights, blocks: Sequence[Block]) -> LinearReading:
         found = self._unaware(weights, blocks)
         if self._rows is None:
             return found
         if (constant := weights.constant) is not None:
-            return Reading(constant * float(self._rows), 0.0)
+            return LinearReading(constant * float(self._rows), 0.0)
         powers = [block.powers(self._ones(block.places)) for block in blocks]
         sums = [
             _contracted(self._design.fourths, blocks, each) for each in zip(*powers, strict=True)
@@ -514,11 +514,11 @@ class ProductReader:
         whole = KnownTotal(self._rows, self._whole)
         return whole.reading(found, self._share(weights, blocks), mixed)
 
-    def _unaware(self, weights: Weights, blocks: Sequence[Block]) -> Reading:
+    def _unaware(self, weights: Weights, blocks: Sequence[Block]) -> LinearReading:
         """Return the reading without use of the number of rows."""
         second, fourth = [block.squares for block in blocks], [block.fourths for block in blocks]
         factor = weights.factor  # belongs to no block
-        return Reading(
+        return LinearReading(
             self._value(weights),
             _contracted(self._design.variances, blocks, second) * factor**2,
             _contracted(self._design.fourths, blocks, fourth) * factor**4,
@@ -536,7 +536,7 @@ class ProductReader:
         return self._of_tensor(places, self._tensor(names, []))
 
     @cached_property
-    def _whole(self) -> Reading:
+    def _whole(self) -> LinearReading:
         """The sum of all cells, without use of the number of rows."""
         every = Weights(())
         return self._unaware(every, self._blocks(every, tied_axes(self._design, [every])))
@@ -584,7 +584,7 @@ class ProductReader:
         groups = tuple(self._design.groups[place] for place in places)
         return Block(places, groups, self._design.coefficients(places, weights.reshape(shape)))
 
-    def _tensor(self, names: Sequence[str], parts: Sequence[Part]) -> Floats:
+    def _tensor(self, names: Sequence[str], parts: Sequence[WeightTensor]) -> Floats:
         """Return the product of `parts` as a tensor with the axes `names`."""
         sizes = [self._schema[name].size for name in names]
         tensor = np.ones(sizes)

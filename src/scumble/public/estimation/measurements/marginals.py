@@ -34,11 +34,11 @@ from scumble.model.query import quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.joint_items import conjunction, refusal
 from scumble.public.estimation.measurements.readings import (
-    Grouping,
-    Part,
-    Reading,
+    GroupedAxes,
+    LinearReading,
     Readings,
     Weights,
+    WeightTensor,
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable, onto_simplex, raked
@@ -72,7 +72,7 @@ class ResidualReader:
         self._marginals = Cache[Places, Tensor](_MOST_CACHED)
         self._errors = Cache[bytes, SumError](_MOST_ERRORS)
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         blocks = self._blocks(weights)
         try:
             value = self.marginal(_places(blocks))
@@ -87,9 +87,9 @@ class ResidualReader:
             )
             left = [place for place in left if place not in block.places]
         found = self._error(blocks)
-        return Reading(float(value), found.variance, found.fourth, found.largest)
+        return LinearReading(float(value), found.variance, found.fourth, found.largest)
 
-    def totals(self, weights: Weights, grouping: Grouping) -> Readings | None:
+    def totals(self, weights: Weights, grouping: GroupedAxes) -> Readings | None:
         """Return the readings of all groups; None if they must be read one by one: because an
         attribute has one value, or to say what was not measured.
         """
@@ -114,7 +114,11 @@ class ResidualReader:
         return Readings(numbers)
 
     def _errors_of(
-        self, weights: Weights, grouping: Grouping, groups: Indices, tied: Sequence[Sequence[str]]
+        self,
+        weights: Weights,
+        grouping: GroupedAxes,
+        groups: Indices,
+        tied: Sequence[Sequence[str]],
     ) -> Tensor:
         """Return variances, fourth cumulants and largest coefficients of some groups, by group.
 
@@ -131,7 +135,7 @@ class ResidualReader:
             found[:, place] = error.variance, error.fourth, error.largest
         return found[:, of.reshape(-1)]
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         one, other = (self._blocks(weights) for weights in (first, second))
         both = self.read(first), self.read(second)
         shared = sum_covariance(
@@ -161,7 +165,7 @@ class ResidualReader:
         cell.reshape(-1)[0] = 1.0
         ordered = tuple(name for name in schema.names if name in names)
         order = [names.index(name) for name in ordered]
-        variance = self.read(Weights((Part(ordered, cell.transpose(order)),))).variance
+        variance = self.read(Weights((WeightTensor(ordered, cell.transpose(order)),))).variance
         return NoisyTable(places, self.marginal(places), max(variance, 1e-12))
 
     def _measured(self, names: Sequence[str]) -> bool:
@@ -182,7 +186,7 @@ class ResidualReader:
                 found.append(self._block(part))
         return [*found, _Block((), np.array(factor))]
 
-    def _block(self, part: Part) -> _Block:
+    def _block(self, part: WeightTensor) -> _Block:
         places = [self._names.index(name) for name in part.names]
         return _Block(tuple(sorted(places)), part.values.transpose(np.argsort(places)))
 
@@ -245,7 +249,7 @@ def _spread(block: _Block, places: Places) -> Tensor:
     return block.values.reshape(shape)
 
 
-def _fixed(weights: Weights, grouping: Grouping, codes: Mapping[str, int]) -> Weights:
+def _fixed(weights: Weights, grouping: GroupedAxes, codes: Mapping[str, int]) -> Weights:
     """Return the weights of one group, as `Weights.fixed` does."""
     left, parts = dict(codes), []
     for part in weights.parts:
@@ -255,10 +259,10 @@ def _fixed(weights: Weights, grouping: Grouping, codes: Mapping[str, int]) -> We
         )
         values = np.zeros_like(part.values)
         values[chosen] = part.values[chosen]
-        parts.append(Part(part.names, values))
+        parts.append(WeightTensor(part.names, values))
     for name, size in zip(grouping.names, grouping.shape, strict=True):
         if name in left:
-            parts.append(Part((name,), np.eye(1, size, left[name])[0]))
+            parts.append(WeightTensor((name,), np.eye(1, size, left[name])[0]))
     return Weights(tuple(parts))
 
 

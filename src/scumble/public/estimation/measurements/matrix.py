@@ -25,7 +25,12 @@ from scumble.model.designs.matrix import (
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.schema.schema import Schema
-from scumble.public.estimation.measurements.readings import Part, Reading, Weights, joined
+from scumble.public.estimation.measurements.readings import (
+    LinearReading,
+    Weights,
+    WeightTensor,
+    joined,
+)
 from scumble.public.sandbox import PLANNED, Sandbox
 from scumble.public.sql.parse import parse
 
@@ -52,10 +57,10 @@ class MatrixReader:
         self._rows = evidence.rows
         self._by_cell = MergedWeights(schema, design.merged)
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         return self._reading(weights)[0]
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         one, ones = self._reading(first)
         other, others = self._reading(second)
         return one, other, self._noise.variance * float(ones @ others)
@@ -65,7 +70,7 @@ class MatrixReader:
         """The coefficients of the sum of all cells."""
         return self._strategy.coefficients(np.ones(len(self._estimates)))
 
-    def _reading(self, asked: Weights) -> tuple[Reading, Floats]:
+    def _reading(self, asked: Weights) -> tuple[LinearReading, Floats]:
         """Return a reading, and the coefficients of its noise.
 
         If the number of rows is known, the reading is that of the weights minus the share of their
@@ -76,14 +81,16 @@ class MatrixReader:
         value = float(weights @ self._estimates)
         if self._rows is not None:
             if (weights == weights[0]).all():
-                return Reading(float(weights[0]) * self._rows, 0.0), np.zeros(len(coefficients))
+                return LinearReading(float(weights[0]) * self._rows, 0.0), np.zeros(
+                    len(coefficients)
+                )
             share = float(coefficients @ self._whole) / float(self._whole @ self._whole)
             coefficients = coefficients - share * self._whole
             value -= share * (float(self._estimates.sum()) - self._rows)
         squares = coefficients**2
         if 2 * float(squares[self._faint].sum()) > float(squares.sum()):
             raise QueryError(self._refusal(names))
-        reading = Reading(
+        reading = LinearReading(
             value,
             self._noise.variance * float(squares.sum()),
             self._noise.fourth * float(squares @ squares),
@@ -129,7 +136,7 @@ class MergedWeights:
     def _class_sums(self, weights: Weights) -> tuple[Floats, Floats]:
         """Return sums of weights, and of their squares, over the product of the classes."""
         ones = [
-            Part(block.names, np.ones([self._schema[name].size for name in block.names]))
+            WeightTensor(block.names, np.ones([self._schema[name].size for name in block.names]))
             for block in self._merged.blocks
         ]
         known = set(self._merged.names)

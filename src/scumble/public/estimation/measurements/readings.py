@@ -1,11 +1,12 @@
 """Linear functionals of cells, what a reader finds of them, and the laws of their errors.
 
 - `Weights`: what every cell of a product of domains adds to an answer. It is a product of small
-  tensors, the `Part`s.
-- `Reader`: turns weights into a `Reading`, an estimate with the moments of its error.
+  tensors, the `WeightTensor`s.
+- `Reader`: turns weights into a `LinearReading`, an estimate with the moments of its error.
   `QuestionReader`: answers whole questions, by error laws of its own.
 - `NoisyTotal`, `NoisyAverage`: the error laws of one reading, and of the ratio of two.
-- `Grouping`, `Readings`, `AverageReadings`, `GroupReader`: the same for all groups of a GROUP BY.
+- `GroupedAxes`, `Readings`, `AverageReadings`, `GroupReader`: the same for all groups of a GROUP
+  BY.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _ROUNDING = 1e-14  # relative variance of a reading that is known but for roundi
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class WeightTensor:
     """A tensor over the domains of some attributes, its axes in the order of the schema."""
 
     names: tuple[str, ...]
@@ -51,7 +52,7 @@ class Weights:
     No attribute is in two parts. An attribute in no part has weight 1 everywhere.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[WeightTensor, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,14 +89,15 @@ class Weights:
     def fixed(self, schema: Schema, codes: Mapping[str, int]) -> Weights:
         """Return the same weights, but 0 where an attribute has another code than in `codes`."""
         chosen = [
-            Part((name,), _indicator(schema[name].size, code)) for name, code in codes.items()
+            WeightTensor((name,), _indicator(schema[name].size, code))
+            for name, code in codes.items()
         ]
         return joined(schema, [*self.parts, *chosen])
 
 
-def joined(schema: Schema, parts: Iterable[Part]) -> Weights:
+def joined(schema: Schema, parts: Iterable[WeightTensor]) -> Weights:
     """Return the weights of `parts`. Parts that share attributes are multiplied into one."""
-    found: list[Part] = []
+    found: list[WeightTensor] = []
     for part in parts:
         touching = [other for other in found if not set(other.names).isdisjoint(part.names)]
         found = [other for other in found if other not in touching]
@@ -103,7 +105,7 @@ def joined(schema: Schema, parts: Iterable[Part]) -> Weights:
     return Weights(tuple(found))
 
 
-def _merged(schema: Schema, one: Part, other: Part) -> Part:
+def _merged(schema: Schema, one: WeightTensor, other: WeightTensor) -> WeightTensor:
     both = {*one.names, *other.names}
     names = tuple(name for name in schema.names if name in both)
     if (size := schema.size(names)) > CELL_LIMIT:
@@ -112,10 +114,10 @@ def _merged(schema: Schema, one: Part, other: Part) -> Part:
             f"combinations of values; at most {large(CELL_LIMIT)} are possible. "
             "Ask about fewer attributes at once."
         )
-    return Part(names, _expanded(schema, one, names) * _expanded(schema, other, names))
+    return WeightTensor(names, _expanded(schema, one, names) * _expanded(schema, other, names))
 
 
-def _expanded(schema: Schema, part: Part, names: Sequence[str]) -> Tensor:
+def _expanded(schema: Schema, part: WeightTensor, names: Sequence[str]) -> Tensor:
     shape = [schema[name].size if name in part.names else 1 for name in names]
     return part.values.reshape(shape)
 
@@ -127,7 +129,7 @@ def _indicator(size: int, code: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Reading:
+class LinearReading:
     """An estimate of a weighted sum of counts; its error is a sum of independent noises.
 
     With noises of fourth cumulants κᵢ and coefficients cᵢ, `fourth` is Σ κᵢ cᵢ⁴ and `largest` is
@@ -143,8 +145,8 @@ class Reading:
     fourth: float = 0.0
     largest: float = 0.0
     notes: tuple[str, ...] = ()
-    low: Reading | None = None
-    high: Reading | None = None
+    low: LinearReading | None = None
+    high: LinearReading | None = None
 
     @property
     def limits(self) -> tuple[Limit, Limit]:
@@ -164,16 +166,16 @@ class KnownTotal:
     """
 
     rows: int
-    whole: Reading
+    whole: LinearReading
 
-    def reading(self, found: Reading, share: float, mixed: Sequence[float]) -> Reading:
+    def reading(self, found: LinearReading, share: float, mixed: Sequence[float]) -> LinearReading:
         """Return what is left of a reading; `mixed` are Σ κ c⁴⁻ʲ uʲ for j = 1, 2 and 3."""
         numbers = (found.value, found.variance, found.fourth, found.largest)
         columns = (np.array([each]) for each in (*numbers, share, *mixed))
         first, second, third, fourth, own, *sums = columns
         left = self.numbers(np.stack([first, second, third, fourth]), own, sums)
         value, variance, power, largest = left[:, 0].tolist()
-        return Reading(value, variance, power, largest)
+        return LinearReading(value, variance, power, largest)
 
     def numbers(self, found: Floats, share: Floats, mixed: Sequence[Floats]) -> Floats:
         """Return the numbers of readings of many groups (see `Readings`), less their shares."""
@@ -194,11 +196,11 @@ class Reader(Protocol):
 
     method: str
 
-    def read(self, weights: Weights) -> Reading:
+    def read(self, weights: Weights) -> LinearReading:
         """Return the estimate of Σ weight · count over all cells."""
         ...
 
-    def pair(self, first: Weights, second: Weights) -> tuple[Reading, Reading, float]:
+    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         """Return two readings, and the covariance of their errors."""
         ...
 
@@ -207,7 +209,7 @@ class Reader(Protocol):
 class ManyReader(Protocol):
     """A reader that reads several weights more cheaply together."""
 
-    def read_many(self, several: Sequence[Weights]) -> list[Reading]:
+    def read_many(self, several: Sequence[Weights]) -> list[LinearReading]:
         """Return the readings that `read` returns for each of them."""
         ...
 
@@ -240,7 +242,7 @@ class QuestionReader(Protocol):
 class NoisyTotal:
     """The law of the error of a reading: close to normal, with heavier tails."""
 
-    reading: Reading
+    reading: LinearReading
 
     @property
     def stderr(self) -> float:
@@ -260,12 +262,12 @@ class NoisyAverage(FiellerRatio):
     total - value * count, if it was read.
     """
 
-    total: Reading
-    count: Reading
+    total: LinearReading
+    count: LinearReading
     covariance: float
     least: float
     most: float
-    centred: Reading | None = None
+    centred: LinearReading | None = None
 
     @property
     def parts(self) -> tuple[float, float]:
@@ -296,11 +298,11 @@ class NoisyAverage(FiellerRatio):
 # Readings of all groups of a GROUP BY.
 
 Codes = npt.NDArray[np.intp]
-_EMPTY = Reading(0.0, 0.0)  # of no cells
+_EMPTY = LinearReading(0.0, 0.0)  # of no cells
 
 
 @dataclass(frozen=True)
-class Grouping:
+class GroupedAxes:
     """The attributes of a GROUP BY, and the number of values of each.
 
     Groups are the combinations of their codes, those of the last attribute fastest.
@@ -348,7 +350,7 @@ class Readings:
     high: Readings | None = None
 
     @classmethod
-    def of(cls, readings: Sequence[Reading]) -> Readings:
+    def of(cls, readings: Sequence[LinearReading]) -> Readings:
         """Return readings that were read one by one."""
         columns = [(each.value, each.variance, each.fourth, each.largest) for each in readings]
         found = cls(np.array(columns).reshape(-1, 4).T, [each.notes for each in readings])
@@ -376,11 +378,11 @@ class Readings:
     def _rows(self) -> list[tuple[float, float, float, float]]:
         return list(zip(*self.numbers.tolist(), strict=True))
 
-    def at(self, group: int) -> Reading:
+    def at(self, group: int) -> LinearReading:
         """Return the reading of one group."""
         value, variance, fourth, largest = self._rows[group]
         notes = self.notes[group] if self.notes else ()
-        found = Reading(value, variance, fourth, largest, notes)
+        found = LinearReading(value, variance, fourth, largest, notes)
         if self.low is None or self.high is None:
             return found
         if self._rows[group] == self.low._rows[group] == self.high._rows[group]:
@@ -428,7 +430,7 @@ class AverageWeights:
     """The weights that an average needs: the condition, and its product with the amount."""
 
     condition: Weights
-    amount: Part
+    amount: WeightTensor
     weighted: Weights
 
 
@@ -436,11 +438,11 @@ class AverageWeights:
 class GroupReader(Protocol):
     """A reader that reads all groups together."""
 
-    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+    def by_group(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         """Return a reading of each group: its own cells have their weights, all others 0."""
         ...
 
-    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+    def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         """Return readings of the weighted cells of each group, and of the condition alone."""
         ...
 
@@ -452,11 +454,11 @@ class OneByOne:
     schema: Schema
     reader: Reader
 
-    def by_group(self, weights: Weights, grouping: Grouping) -> Readings:
+    def by_group(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         fixed = self._fixed(weights, grouping)
         return Readings.of([self.reader.read(each) if each.largest() else _EMPTY for each in fixed])
 
-    def averages(self, average: AverageWeights, grouping: Grouping) -> AverageReadings:
+    def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         found = [
             self._average(within, average.amount)
             if within.largest()
@@ -468,16 +470,18 @@ class OneByOne:
             Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
         )
 
-    def _average(self, within: Weights, amount: Part) -> tuple[Reading, Reading, float, Reading]:
+    def _average(
+        self, within: Weights, amount: WeightTensor
+    ) -> tuple[LinearReading, LinearReading, float, LinearReading]:
         weighted = self._times(within, amount.values, amount)
         total, count, covariance = self.reader.pair(weighted, within)
         ratio = total.value / count.value if count.value else 0.0
         centred = self.reader.read(self._times(within, amount.values - ratio, amount))
         return total, count, covariance, centred
 
-    def _times(self, condition: Weights, values: Floats, amount: Part) -> Weights:
-        return joined(self.schema, [*condition.parts, Part(amount.names, values)])
+    def _times(self, condition: Weights, values: Floats, amount: WeightTensor) -> Weights:
+        return joined(self.schema, [*condition.parts, WeightTensor(amount.names, values)])
 
-    def _fixed(self, weights: Weights, grouping: Grouping) -> Iterator[Weights]:
+    def _fixed(self, weights: Weights, grouping: GroupedAxes) -> Iterator[Weights]:
         for codes in np.ndindex(*grouping.shape):
             yield weights.fixed(self.schema, dict(zip(grouping.names, codes, strict=True)))

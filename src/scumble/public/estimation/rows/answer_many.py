@@ -41,11 +41,11 @@ from scumble.public.estimation.rows.staged_reading import (
 )
 from scumble.public.estimation.rows.sums import Sums
 from scumble.public.estimation.tables import (
-    BoxSums,
     CodeSet,
     CodeSets,
     ContingencyTables,
     Integers,
+    PrefixSums,
     grouped,
     same_shape,
     tables_in_rounds,
@@ -286,8 +286,8 @@ class TableAnswers:
         return shown, self._plan.inverse().by_state(holds[None])
 
     @cached_property
-    def _sums(self) -> BoxSums:
-        return BoxSums(self._table, self._first)
+    def _sums(self) -> PrefixSums:
+        return PrefixSums(self._table, self._first)
 
     def _holds(self, conditions: Sequence[Sequence[CodeSet]]) -> Any:
         """Return whether a row counts, for every value of the perturbed attributes: the states of

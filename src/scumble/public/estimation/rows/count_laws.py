@@ -1,7 +1,7 @@
 """Exact error laws of counts read through randomised response or draws from a pool.
 
 A `CountModel` is a case in which the law of the number of shown values that count is known exactly.
-It turns a number of rows and of shown values into a `CountLaw`:
+It turns a number of rows and of shown values into a `EstimatedCountLaw`:
 
 - `ResponseModel` → `RandomizedCount`: two binomial numbers.
 - `PoolModel` → `DrawnCount`: a binomial number of draws.
@@ -26,7 +26,7 @@ BINOMIAL = "inverted channel; exact binomial interval"
 MANY = "inverted channel; binomial interval, by the normal law where thousands of rows decide"
 
 
-class CountLaw(Law, Protocol):
+class EstimatedCountLaw(Law, Protocol):
     """The law of a count, which also has the estimate."""
 
     @property
@@ -40,7 +40,7 @@ class CountLaw(Law, Protocol):
 class CountModel(Protocol):
     """A case in which the law of the number of shown values that count is known exactly."""
 
-    def law(self, rows: int, shown: int) -> CountLaw:
+    def law(self, rows: int, shown: int) -> EstimatedCountLaw:
         """Return the law of the count, if `rows` rows show `shown` values that count."""
         ...
 

@@ -33,7 +33,7 @@ _STEP = 0.2  # between points of the logarithm of t: an error of exp(-π²/0.2),
 _FIRST, _LAST = 1e-18, 45.0  # of t, by the largest and the smallest Σ q_w c_w
 _MOMENTS = 1 << 24  # bytes of the moments of weights that a release keeps
 
-Moments = Cache[Any, Tensor]  # by what they are of
+MomentCache = Cache[Any, Tensor]  # by what they are of
 
 
 class PosteriorLaw:
@@ -125,7 +125,7 @@ class StagedChannel:
     column: str
     multisets: MultisetChannel
     laws: tuple[PosteriorLaw, ...]
-    moments: Moments = field(default_factory=lambda: Cache(_MOMENTS))
+    moments: MomentCache = field(default_factory=lambda: Cache(_MOMENTS))
 
 
 class StagedInverse(InverseChannel):
@@ -136,10 +136,10 @@ class StagedInverse(InverseChannel):
     """
 
     def __init__(
-        self, laws: Sequence[PosteriorLaw], stages: Indices, moments: Moments | None = None
+        self, laws: Sequence[PosteriorLaw], stages: Indices, moments: MomentCache | None = None
     ) -> None:
         self._laws, self._stages = laws, stages
-        self._moments: Moments = Cache(_MOMENTS) if moments is None else moments
+        self._moments: MomentCache = Cache(_MOMENTS) if moments is None else moments
         self.states = len(stages)
         self.steps = laws[0].size
 
