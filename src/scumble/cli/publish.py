@@ -196,8 +196,9 @@ def _show_outlook(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     The cautions are remarks of the release as well, and are not printed twice.
     """
     from scumble.private.expectation import expectation
+    from scumble.private.mechanism import cautions_of
 
-    cautions = mechanism.cautions(schema)
+    cautions = cautions_of(mechanism, schema)
     for sentence in cautions:
         console.say(f"Note: {sentence}")
     for sentence in expectation(mechanism, schema):

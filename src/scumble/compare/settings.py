@@ -169,6 +169,7 @@ def schema_to_compare(schema: Schema) -> Schema:
     SchemaError if nobody said what one row stands for.
     """
     schema.check_unit()
+    schema.check_limits()
     if not schema.sensitive:
         raise ParameterError(
             "Comparing needs a sensitive attribute: it says what an attacker wants to learn. Write "

@@ -23,7 +23,7 @@ from scumble.model.notebook import html_list, html_table
 from scumble.model.privacy.accounting import PrivacyLoss
 from scumble.model.privacy.guarantee import Guarantee, large_epsilon_warning
 from scumble.model.schema.schema import Schema
-from scumble.model.schema.toml import nearest
+from scumble.model.schema.toml import Role, nearest
 from scumble.model.schema.unit import Unit
 from scumble.model.stored import mark_exact
 from scumble.private.mechanism_metadata import Claim, ComparisonPreset
@@ -200,6 +200,9 @@ class Mechanism(ABC):
 class Publisher(Mechanism):
     """Perturbs rows. The evidence has the columns of the table."""
 
+    # The roles of columns that are published as they are: numbers have amounts there, not bins.
+    unchanged: ClassVar[tuple[Role, ...]] = ("quasi", "insensitive")
+
     @abstractmethod
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
         """Write the perturbed rows into `folder`, and return the evidence."""
@@ -240,10 +243,17 @@ def mechanism_class(name: str) -> type[Mechanism] | None:
     return class_of(name) if name in mechanism_names() else None
 
 
+def cautions_of(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
+    """Warnings for the owner before rows are read: those of the mechanism, and what is clamped."""
+    names = getattr(mechanism, "names", ()) or None
+    return (*mechanism.cautions(schema), *schema.clamped(names))
+
+
 def protect_unit(mechanism: Mechanism, schema: Schema) -> Mechanism:
     """Return the mechanism that protects whom the schema says; refuse a schema that has an
-    identifier and does not say it, unless the mechanism does.
+    identifier and does not say it, unless the mechanism does, and numbers without limits.
     """
+    schema.check_limits(getattr(mechanism, "names", ()) or None)
     if schema.unit is not None:
         return mechanism.for_unit(schema.unit)
     if not mechanism.names_people:

@@ -30,7 +30,7 @@ from scumble.private.engines.spark import Spark
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
 from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
-from scumble.private.mechanism import Mechanism, Publisher, Summary, protect_unit
+from scumble.private.mechanism import Mechanism, Publisher, Summary, cautions_of, protect_unit
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
 from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
@@ -275,6 +275,8 @@ def _run(
     `to` is the address that it must be possible to save it to.
     """
     known = schema.with_derived(getattr(mechanism, "names", ()))
+    if isinstance(mechanism, Publisher):
+        known = known.with_amounts(mechanism.unchanged)
     mechanism.check(known)
     mechanism.check_reading(options.outside)
     check_seed(options.seed)
@@ -447,7 +449,7 @@ def _owned(
     manifest = replace(manifest, report=report)
     remarks = (
         *_left_out(mechanism, rows.schema),
-        *mechanism.cautions(rows.schema),
+        *cautions_of(mechanism, rows.schema),
         *remarks_of(rows, evidence),
         *mechanism.noticed(rows.schema, evidence, folder),
         *_too_noisy(mechanism, rows.schema, evidence),

@@ -353,6 +353,7 @@ class _Case:
             allowed = "'replace' or 'add_remove'"
             raise ParameterError.of("recommend", "neighbours", allowed, neighbours)
         schema.check_unit()
+        schema.check_limits(attributes)
         self.rows = whole("recommend", "rows", rows, least=1)
         self.strength = read_epsilon("recommend", epsilon)
         self.epsilon, self.delta, self.neighbours = epsilon, delta, neighbours

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from scumble.model.schema.hierarchies import Levels, Rule
 
 _LABEL_LIMIT = 1 << 28
+LIMITS_NEEDED = (
+    "Write limits = [LOW, HIGH] in place of limits_needed, with the amounts that matter; those "
+    "beyond count as the nearer limit."
+)
 _WITHOUT_CODES = (ListDomain, OpenCategory, UnlimitedNumber)
 
 
@@ -408,14 +412,26 @@ class Attribute:
                 "The schema that a release of Keys closes serves every mechanism."
             )
         if isinstance(self.domain, UnlimitedNumber):
-            raise SchemaError(
-                f"{self} needs its limits. Write limits = [LOW, HIGH] for the amounts that matter; "
-                "others count as the nearer limit. Do not take them from the data: estimate them "
-                f"for budget by 'scumble schema limits TABLE {self.name} --epsilon 0.1'."
-            )
+            raise SchemaError(self.how_to_limit())
         if isinstance(self.domain, ListDomain):
             raise SchemaError(self._advice(self.domain))
         return self.domain
+
+    @property
+    def limits_needed(self) -> bool:
+        """Whether this is a number whose limits the owner has still to write or to buy."""
+        return isinstance(self.domain, UnlimitedNumber)
+
+    def how_to_limit(self) -> str:
+        """Say what to write where limits are needed."""
+        return f"{self} needs its limits. {LIMITS_NEEDED} {self.where_to_get_limits()}"
+
+    def where_to_get_limits(self) -> str:
+        """Say how to get limits that tell nothing of a person."""
+        return (
+            "Do not take the smallest and the largest amount of the table, which tell of single "
+            f"people. Limits for budget: scumble schema limits TABLE {self.name} --epsilon 0.1."
+        )
 
     def _advice(self, domain: ListDomain) -> str:
         """Say how a list can be published."""

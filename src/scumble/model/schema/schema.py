@@ -16,10 +16,10 @@ import numpy as np
 from scumble.model import stored
 from scumble.model.errors import OutputExistsError, SchemaError, writing
 from scumble.model.notebook import html_table
-from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.attribute import LIMITS_NEEDED, Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.cells import cell_values
-from scumble.model.schema.domains import Category
+from scumble.model.schema.domains import BinnedNumber, Category
 from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
@@ -285,6 +285,31 @@ class Schema:
                 "shall count."
             )
 
+    def check_limits(self, names: Iterable[str] | None = None) -> None:
+        """Raise an error if one of these columns, by default of all, still needs its limits."""
+        for attribute in self.attributes:
+            if attribute.limits_needed and (names is None or attribute.name in names):
+                raise SchemaError(attribute.how_to_limit())
+
+    def with_amounts(self, roles: Iterable[Role]) -> Schema:
+        """Return the schema of rows in which columns of these roles are published as they are:
+        numbers have amounts there, although counts of them have bins. They have no hierarchy then:
+        one of bins says nothing of single amounts.
+        """
+        chosen = tuple(roles)
+        attributes = (
+            replace(each, domain=each.number, hierarchy=None)
+            if each.role in chosen and isinstance(each.domain, BinnedNumber)
+            else each
+            for each in self.attributes
+        )
+        return replace(self, attributes=tuple(attributes))
+
+    def clamped(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Return how the amounts of these columns, by default of all, are clamped and rounded."""
+        chosen = self.published if names is None else [self[name] for name in names]
+        return tuple(each.number.clamping(each.name) for each in chosen if each.number is not None)
+
     def replace(self, attribute: Attribute) -> Schema:
         """Return a schema with `attribute` in place of the one of the same name."""
         old = self[attribute.name]
@@ -346,7 +371,7 @@ class Schema:
         found = [
             f"'{attribute.name}' ({attribute.describe()}): {note}"
             for attribute in self.attributes
-            if (note := attribute.note or (_UNCHECKED if attribute.from_data else ""))
+            if (note := attribute.note or _remark(attribute))
         ]
         unit = [f"unit: {self.unit.note}"] if self.unit is not None and self.unit.note else []
         return [*unit, *found, *self.look_alikes()]
@@ -526,6 +551,12 @@ def _read_impossible(document: Mapping[str, Any]) -> tuple[str, ...]:
             f"Got {given!r} instead."
         )
     return tuple(given)
+
+
+def _remark(attribute: Attribute) -> str:
+    if attribute.limits_needed:
+        return f"{LIMITS_NEEDED} {attribute.where_to_get_limits()}"
+    return _UNCHECKED if attribute.from_data else ""
 
 
 def _may_be_derived(name: object, names: Sequence[object]) -> bool:

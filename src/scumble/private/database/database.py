@@ -125,6 +125,7 @@ class Database(Asking):
         )
         given = tables.load_schema(schema)
         given.check_unit()
+        given.check_limits(attributes)
         known = tables.queryable_schema(given, attributes)
         read = SourceTable(source, table, progress)
         place = tables.check_new(folder, known, terms)

@@ -24,10 +24,11 @@ import pyarrow as pa
 
 from scumble.model import errors
 from scumble.model.errors import ParameterError, SchemaError
-from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.attribute import LIMITS_NEEDED, Attribute
 from scumble.model.schema.domains import Bins, Boolean, Category, Dates, Domain, IntegerRange
 from scumble.model.schema.hierarchy_files import proposed_hierarchy
 from scumble.model.schema.lists import ListDomain, ListKind
+from scumble.model.schema.numbers import UnlimitedNumber
 from scumble.model.schema.spelling import Spelling
 from scumble.model.schema.toml import KINDS, AnyDomain, Role
 from scumble.model.schema.unit import Unit
@@ -67,6 +68,7 @@ _NOTES = {
     "only as accurate as the bins are narrow.",
     "date": "Read from the data: write the range that is possible, not the one that occurs.",
     "boolean": "Read from the data: may a value be missing?",
+    "number": LIMITS_NEEDED,
 }
 _PLURALS = {
     "truth": "truth values",
@@ -169,6 +171,15 @@ _AMOUNTS = frozenset(  # words in the names of columns of numbers that count or 
     "breite dauer punkte dosis prozent anteil kinder personen zimmer besuche nombre prix montant "
     "âge ans jours mois poids taille durée".split()
 )
+_MONEY = frozenset(  # words in the names of columns of amounts of money
+    "amount balance benefit bill bonus budget capital charge charges cost costs debt deduction "
+    "dividend dividends donation earning earnings expense expenses fare fee fees gain gains income "
+    "interest loan loss losses mortgage payment payments pension premium price profit rent revenue "
+    "salary salaries sales savings spending tax taxes turnover wage wages wealth worth chf eur gbp "
+    "usd betrag beitrag einkommen einkünfte entgelt gehalt gewinn kosten lohn miete preis rente "
+    "schulden steuer umsatz verlust vermögen vermoegen zinsen coût cout dépense depense loyer "
+    "montant prix revenu revenus salaire".split()
+)
 _WORD = re.compile(r"[^\W\d_]?[^\W\d_A-ZÄÖÜ]+|[A-ZÄÖÜ]+")
 _SHORTEST_ENDING = 5  # letters of such a word that stands at the end of another: Liegedauer
 _CODE_NAMES = r"(?i)code|zip|post|plz|type|class|categ|group|region|district|county|state|status"
@@ -218,7 +229,7 @@ def infer_attributes(
     found = []
     for name in opened.columns:
         if name in profiles:
-            kind = kinds.get(name) or _kind_in_role(profiles[name], name in roles)
+            kind = kinds.get(name) or _kind_in_role(name, profiles[name], name in roles)
             attribute = _attribute(name, profiles[name], limit, kind)
             if kind is None and name not in roles and _names_people(name, profiles[name]):
                 note = attribute.note if attribute.role == "identifier" else _NAMES_PEOPLE
@@ -298,12 +309,12 @@ def _in_role(attribute: Attribute, role: Role) -> Attribute:
         return Attribute(attribute.name, "identifier", note=note, to_fill_in=role)
 
 
-def _kind_in_role(profile: Profile, named: bool) -> str | None:
+def _kind_in_role(name: str, profile: Profile, named: bool) -> str | None:
     """Return the type of a column that would pass for an identifier if the owner gave no role."""
     if not named or not profile.unique:
         return None
     if profile.whole("integer") and _numbers_rows(profile):
-        return "binned"
+        return "number" if _has_word(name, _MONEY) else "binned"
     text = profile.text and not profile.nearly() and not any(map(profile.whole, profile.possible))
     return "category" if text and len(profile.seen) <= FEW else None
 
@@ -334,6 +345,7 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
     """Return a column as proposed: of the type `kind` if the owner gave one."""
     if kind is None:
         found = _as_codes(name, profile, limit, _proposal(name, profile, limit))
+        found = _as_money(name, profile, found)
     else:
         found = _of_given_type(name, kind, profile, limit)
     domain, note = found.domain, found.note
@@ -347,7 +359,7 @@ def _attribute(name: str, profile: Profile, limit: int, kind: str | None) -> Att
     blanks = {word for word in profile.blanks if not _has(domain, word)}
     missing = profile.missing or bool(blanks)
     # Yes and no are a public domain; that a value may be missing was read from the data.
-    from_data = missing or not found.public
+    from_data = (missing or not found.public) and not isinstance(domain, UnlimitedNumber)
     if from_data and isinstance(domain, Category | IntegerRange) and domain.size == 1:
         note += _ONE_VALUE
     try:
@@ -537,11 +549,28 @@ def _as_codes(name: str, profile: Profile, limit: int, found: _Proposal) -> _Pro
 
 def _names_amount(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
-    return words[:1] in (["n"], ["no"], ["nr"], ["num"], ["number"]) or any(
-        word in _AMOUNTS
-        or any(word.endswith(each) for each in _AMOUNTS if len(each) >= _SHORTEST_ENDING)
-        for word in words
+    return words[:1] in (["n"], ["no"], ["nr"], ["num"], ["number"]) or _has_word(name, _AMOUNTS)
+
+
+def _has_word(name: str, known: frozenset[str]) -> bool:
+    """Return whether a word of a name is known, or ends in a long one that is."""
+    return any(
+        word in known or any(word.endswith(each) for each in known if len(each) >= _SHORTEST_ENDING)
+        for word in (word.lower() for word in _WORD.findall(name))
     )
+
+
+def _as_money(name: str, profile: Profile, found: _Proposal) -> _Proposal:
+    """Return a number without limits in place of bins for a column that is called like money."""
+    if not isinstance(found.domain, Bins) or not _has_word(name, _MONEY):
+        return found
+    return _Proposal(_amounts(profile), _NOTES["number"], found.spelling, public=True)
+
+
+def _amounts(profile: Profile) -> UnlimitedNumber:
+    """Return amounts in whole numbers, or in hundredths if some value has decimals."""
+    whole = any(profile.whole(f"integer{mark}") for mark in ("", *DECIMALS))
+    return UnlimitedNumber(1 if whole else 0.01)
 
 
 def _of_given_type(name: str, kind: str, profile: Profile, limit: int) -> _Proposal:
@@ -557,16 +586,18 @@ def _of_given_type(name: str, kind: str, profile: Profile, limit: int) -> _Propo
     if kind in _MARKS and profile.whole(f"number{_MARKS[kind]}"):
         return _of_number(profile, _MARKS[kind])
     found = _reading(name, kind, profile)
-    return found if isinstance(found, _Proposal) else _of_reading(found, profile)
+    return found if isinstance(found, _Proposal) else _of_reading(found, kind, profile)
 
 
-def _of_reading(read: str, profile: Profile) -> _Proposal:
+def _of_reading(read: str, kind: str, profile: Profile) -> _Proposal:
     """Return the domain of the values that can be read as a type, and say how many cannot."""
     base = base_of(read)
     if not profile.fits[read]:
         return _Proposal(None, f"Nearly no values are {_PLURALS[base]}.")
-    if base == "integer":
-        domain: Domain = IntegerRange(int(profile.low[read]), int(profile.high[read]))
+    if kind == "number":
+        domain: AnyDomain = _amounts(profile)
+    elif base == "integer":
+        domain = IntegerRange(int(profile.low[read]), int(profile.high[read]))
     elif base == "number":
         domain = _bins(profile, read)
     else:
@@ -574,7 +605,7 @@ def _of_reading(read: str, profile: Profile) -> _Proposal:
     strays = _strays(read, profile) if profile.strays[read] else ""
     spelling = SPELLED[read][1] if read in SPELLED else None
     note = f"{_NOTES[domain.kind]} {strays}".strip()
-    return _Proposal(domain, note, spelling, public=base == "truth")
+    return _Proposal(domain, note, spelling, public=base == "truth" or kind == "number")
 
 
 def _given_category(profile: Profile, limit: int) -> _Proposal:

@@ -16,7 +16,7 @@ from scumble.private.database.tables import queryable_schema
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.expectation import expectation, public_rows
 from scumble.private.manifest import for_people
-from scumble.private.mechanism import mechanism_class
+from scumble.private.mechanism import cautions_of, mechanism_class
 from scumble.private.recommend import CARE_LEVELS, DATABASE, USES, Advice
 from scumble.server.config import check_name
 from scumble.server.http.routes import OWNER, Call, Field, Result, Route
@@ -318,7 +318,7 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         names = list(own) or [each.name for each in known.published]
         promise = list(map(str, promises))
         rows = public_rows(mechanism, answers.rows or None)
-        outlook = [*mechanism.cautions(known), *expectation(mechanism, known, rows)]
+        outlook = [*cautions_of(mechanism, known), *expectation(mechanism, known, rows)]
     return {
         "name": answers.name,
         "title": answers.title or answers.name,

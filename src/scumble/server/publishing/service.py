@@ -63,6 +63,7 @@ def protected(schema: Schema, recipe: Mapping[str, Any]) -> Mechanism | None:
     if recipe["kind"] == "release":
         return protect_unit(create(recipe["method"], **recipe["parameters"]), schema)
     schema.check_unit()
+    schema.check_limits(recipe["attributes"])
     queryable_schema(schema, recipe["attributes"])
     return None
 

@@ -96,6 +96,7 @@ class Generalise(Publisher):
     """
 
     name = "generalise"
+    unchanged = ("insensitive",)
     not_audited = "promises k-anonymity: recomputed by `scumble audit RELEASE`"
 
     def __init__(
