@@ -25,8 +25,10 @@ def schema(people, tmp_path_factory):
     file = tmp_path_factory.mktemp("schema") / "stays.toml"
     done = run("schema", "infer", people, "--sensitive", "Diagnose", "-o", file)
     assert done.code == 0, done.err
-    text = file.read_text()
-    file.write_text(text.replace("most_rows = 1", "most_rows = 10"))
+    text = file.read_text().replace("most_rows = 1", "most_rows = 10")
+    assert text.count("limits_needed = true") == 1
+    limits = "limits = [0, 100000]\nedges = [1000, 2000, 5000, 10000, 20000]"
+    file.write_text(text.replace("limits_needed = true", limits))
     return sc.Schema.load(file)
 
 
