@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -482,3 +483,21 @@ def test_auto_takes_the_recommended_method(place, tmp_path):
     assert run(*words, tmp_path / "v").code == 6
     nothing = run("publish", "auto", place / "people.csv", "-s", place / "people.toml")
     assert (nothing.code, "--epsilon" in nothing.err) == (2, True)
+
+
+def test_amounts_are_left_out_until_their_limits_are_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_hospital(tmp_path / "stays.csv")
+    ask(Script(*UNIT, "Diagnose=secret", "yes", *REST))
+    assert "Kosten" not in sc.Schema.load("stays.toml").names
+    said = " ".join(capsys.readouterr().err.split())
+    assert "To publish them, type the limits that matter, as Kosten=0..50000" in said
+    for path in tmp_path.glob("stays*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    write_hospital(tmp_path / "stays.csv")
+    wrong = ["Kosten=0..many", "Kosten=5..0"]
+    ask(Script(*UNIT, *wrong, "Kosten=0..50000", "Diagnose=secret", "yes", *REST))
+    assert sc.Schema.load("stays.toml")["Kosten"].domain == sc.Number(0, 50_000, 0.01)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "as Kosten=0..50000. Got '0..many' instead." in said
+    assert "The lower limit must be below the upper one. Got 5 and 0." in said

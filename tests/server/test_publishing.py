@@ -21,6 +21,7 @@ from pyarrow import csv
 
 from scumble.demo.census import census
 from scumble.model.errors import ScumbleError
+from scumble.model.schema.numbers import Number
 from scumble.private.database import tables
 from scumble.private.ledger.ledger import Ledger
 from scumble.server.catalogue import Catalogue
@@ -610,10 +611,16 @@ def test_the_page_names_each_column_that_is_left_out(owned):
     schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
     assert schema["cost"].spelling.decimal == ","
     assert "checked> One" not in page.text  # nothing is assumed of a table
-    answers = {**ANSWERS, "role-2": "sensitive", "declared-2": "1"}
+    assert 'name="low-2" value=""' in page.text  # amounts of money need limits
+    answers = {**ANSWERS, "role-2": "sensitive"}
     page = browser.post(f"{draft}/answers", **answers)
+    assert page.status_code == 422
+    assert "Say the lowest and the highest amount of &#39;cost&#39; that matter" in page.text
+    page = browser.post(f"{draft}/answers", **answers, **{"low-2": "0", "high-2": "1,000"})
+    assert 'name="high-2" value="1000"' in page.text
     schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
     assert schema["cost"].spelling is not None
+    assert schema["cost"].domain == Number(0, 1000, 0.01)
     assert "why columns are left out" in page.text
     browser.post(f"{draft}/delete")
     browser.http.close()

@@ -314,8 +314,8 @@ class Asked:
     """What was answered so far.
 
     `columns` is the schema that follows, with columns for which no values could be proposed.
-    `roles` and `types` are what the owner changed in the proposal, and `declared` the columns whose
-    values the owner declared to be public.
+    `roles` and `types` are what the owner changed in the proposal, `declared` the columns whose
+    values the owner declared to be public, and `limits` those of amounts.
     """
 
     columns: Schema
@@ -323,13 +323,15 @@ class Asked:
     roles: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     declared: tuple[str, ...] = ()
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     use: Use = "questions"
     care: str = "careful"
 
     @property
     def proposed(self) -> Schema:
         """The schema of the columns that can be published."""
-        left_out = self.columns.to_fill_in
+        limited = [each.name for each in self.columns if each.limits_needed]
+        left_out = (*self.columns.to_fill_in, *limited)
         kept = [name for name in self.columns.names if name not in left_out]
         return self.columns.select(kept) if left_out else self.columns
 
@@ -408,11 +410,23 @@ def _with_columns(case: Case, asked: Asked) -> Asked:
             identifier=names("drop"),
             insensitive=names("known"),
         )
+    for name, (low, high) in asked.limits.items():
+        schema = schema.replace(_limited(schema[name], low, high))
     if asked.unit is not None:
         people = [] if asked.unit.person is None else [asked.unit.person]
         schema = replace(schema.with_roles(identifier=people), unit=asked.unit)
     declared = tuple(name for name in asked.declared if name in schema.from_data)
     return replace(asked, columns=schema, declared=declared)
+
+
+def _limited(attribute: Attribute, low: float, high: float) -> Attribute:
+    """Return amounts with limits; any other column as it is."""
+    from scumble.model.schema.numbers import Number, UnlimitedNumber
+
+    domain = attribute.domain
+    if not isinstance(domain, UnlimitedNumber):
+        return attribute
+    return replace(attribute, domain=Number(low, high, domain.step), note="")
 
 
 def _ask_unit(case: Case, asked: Asked, questions: Questions) -> Asked:
@@ -523,7 +537,8 @@ def _tell_columns(case: Case, asked: Asked) -> None:
     columns = asked.columns
     rows = [("column", "role", "values")]
     for each in columns:
-        role = "not published" if each.to_fill_in else _ROLES[each.role]
+        left_out = each.to_fill_in or each.limits_needed
+        role = "not published" if left_out else _ROLES[each.role]
         dropped = asked.roles.get(each.name) == "drop"
         rows.append((each.name, role, "as you said" if dropped else _described(each)))
     _tell_table(rows)
@@ -561,6 +576,7 @@ def _read_columns(case: Case, asked: Asked, found: Sequence[str], text: str) -> 
     if word == "unsure" and found:
         return word
     roles, types, declared = dict(asked.roles), dict(asked.types), list(asked.declared)
+    limits = dict(asked.limits)
     for change in _listed(text):
         left, equals, word = (each.strip() for each in change.rpartition("="))
         if not equals:
@@ -569,12 +585,29 @@ def _read_columns(case: Case, asked: Asked, found: Sequence[str], text: str) -> 
                 f"{_quoted(case.start.names[-1])}=drop."
             )
         name = _one_of(_unquoted(left), case.start.names)
+        if ".." in word and case.start[name].limits_needed:
+            limits[name] = _read_limits(case.start[name], word)
+            continue
         _change(case.start[name], word.lower(), roles, types)
         if asked.unit is not None and name == asked.unit.person and word.lower() != "drop":
             raise ParameterError(f"'{name}' names the person: it is never published.")
         if word.lower() not in _ROLE_WORDS and name in declared:
             declared.remove(name)
-    return replace(asked, roles=roles, types=types, declared=tuple(declared))
+    return replace(asked, roles=roles, types=types, declared=tuple(declared), limits=limits)
+
+
+def _read_limits(start: Attribute, word: str) -> tuple[float, float]:
+    """Return the limits of amounts that are written as 0..50000."""
+    ends = [each.strip() for each in word.split("..")]
+    try:
+        low, high = (int(each) if each.lstrip("-").isdigit() else float(each) for each in ends)
+    except ValueError:
+        raise ParameterError(
+            f"Type the lowest and the highest amount of '{start.name}' that matter, as "
+            f"{_quoted(start.name)}=0..50000. Got '{word}' instead."
+        ) from None
+    _limited(start, low, high)  # raises SchemaError if they are no limits
+    return low, high
 
 
 def _change(start: Attribute, word: str, roles: dict[str, str], types: dict[str, str]) -> None:
@@ -615,6 +648,11 @@ def _described(attribute: Attribute) -> str:
         each = [f"{name}={word} ({_MEANT[word]})" for word in words]
         return f"{reason}. Type {_in_words(each, 'or')}" if words else reason
     missing = ", or empty" if attribute.missing else ""
+    if attribute.limits_needed:
+        return (
+            f"amounts{missing}. To publish them, type the limits that matter, as {name}=0..50000; "
+            "amounts beyond count as the limit"
+        )
     match domain:
         case Category():
             shown = ", ".join(map(str, domain.values[:_SHOWN_VALUES]))

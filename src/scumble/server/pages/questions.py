@@ -18,6 +18,7 @@ from scumble.model.privacy.accounting import Neighbours
 from scumble.model.privacy.guarantee import read_epsilon
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category
+from scumble.model.schema.numbers import Number, UnlimitedNumber
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.recommend import (
@@ -57,12 +58,23 @@ class Column:
     values: str
     from_data: bool
     proposed: bool  # whether there are values; without them it cannot be published
+    limits: tuple[str, str] | None  # of amounts, empty where the owner has still to write them
 
     @classmethod
     def of(cls, attribute: Attribute) -> Column:
         proposed = attribute.domain is not None and not attribute.to_fill_in
         values = _values(attribute) if proposed else ""
-        return cls(attribute.name, attribute.role, values, attribute.from_data, proposed)
+        number = attribute.number
+        limits = ("", "") if number is None else (str(number.low), str(number.high))
+        amounts = attribute.limits_needed or number is not None
+        return cls(
+            attribute.name,
+            attribute.role,
+            values,
+            attribute.from_data,
+            proposed,
+            limits if amounts else None,
+        )
 
     @property
     def short(self) -> str:
@@ -138,9 +150,32 @@ def read_schema(schema: Schema, form: Mapping[str, Any]) -> Schema:
     for name, role in roles.items():
         if role != schema[name].role:
             changed = changed.with_roles(**{role: [name]})
+    for place, each in enumerate(schema):
+        if roles[each.name] != "identifier" and (each.limits_needed or each.number is not None):
+            changed = changed.replace(_limited(changed[each.name], form, place))
     declared = [each.name for place, each in enumerate(schema) if form.get(f"declared-{place}")]
     changed = changed.declare_public(*declared) if declared else changed
     return replace(changed, unit=unit)
+
+
+def _limited(attribute: Attribute, form: Mapping[str, Any], place: int) -> Attribute:
+    """Return amounts with the limits of the form; bins stay only where the limits do."""
+    given = [
+        str(form.get(f"{end}-{place}", "")).replace(",", "").strip() for end in ("low", "high")
+    ]
+    number = attribute.number
+    if number is not None and given in (["", ""], [str(number.low), str(number.high)]):
+        return attribute
+    try:
+        low, high = (int(each) if each.lstrip("-").isdigit() else float(each) for each in given)
+    except ValueError:
+        raise Problem(
+            422,
+            f"Say the lowest and the highest amount of '{attribute.name}' that matter, as numbers, "
+            "or do not publish it.",
+        ) from None
+    step = number.step if number is not None else cast(UnlimitedNumber, attribute.domain).step
+    return replace(attribute, domain=Number(low, high, step), hierarchy=None, note="")
 
 
 def _read_unit(schema: Schema, form: Mapping[str, Any]) -> Unit:
