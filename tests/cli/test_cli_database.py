@@ -221,6 +221,19 @@ def test_nothing_to_relax_from(place, tmp_path):
     assert "Not answered: the promise is used up here" in done.out
 
 
+def test_a_used_up_group_has_no_sum_and_the_others_have(place, tmp_path):
+    folder = tmp_path / "db"
+    assert create(place, folder, "--noise", "7").code == 0
+    assert ask(place, folder, "SELECT SUM(age) FROM t WHERE sex = 'male'").code == 0
+    asked = "SELECT sex, SUM(age + 1) FROM t GROUP BY sex"
+    done = ask(place, folder, asked, "--preview")
+    assert "The promise is used up for 1 number, which will have no answer." in done.out
+    done = ask(place, folder, asked)
+    assert done.code == 0
+    assert "Answered as asked for 1 of 2 groups." in done.out
+    assert "male: Not answered: the promise is used up here" in done.out
+
+
 def test_refusals_end_with_seven(place, used):
     asked = "SELECT COUNT(*) FROM t WHERE age BETWEEN 23 AND 37"
     done = ask(place, used, asked, "--max-relaxation-error", "0")

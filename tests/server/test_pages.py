@@ -164,6 +164,12 @@ def test_a_used_up_group_does_not_keep_the_others_from_an_answer(browsers):
     female, male = re.findall(r"<tr><th scope=\"row\">.*?</tr>", answer, re.DOTALL)
     assert ("relaxed" in female, "relaxed" in male) == (False, True)
     assert ("counted instead" in female, "counted instead" in male) == (False, True)
+    sql = f"SELECT sex, AVG(age) FROM t WHERE {part} >= 70 GROUP BY sex"
+    cost = browser.post("/data/people/cost", sql=sql).text
+    assert "used up for 1 of 2 numbers. Those will not be answered, the others" in cost
+    answer = browser.post("/data/people/ask", sql=sql).text
+    female, male = re.findall(r"<tr><th scope=\"row\">.*?</tr>", answer, re.DOTALL)
+    assert ("not answered" in female, "not answered" in male) == (False, True)
 
 
 def test_free_budget_is_shown_by_value(front, browsers):

@@ -251,7 +251,7 @@ _STATUSES = {
 def _relaxed(answer: DatabaseEstimate) -> str:
     """Return which condition was answered in place of the one asked."""
     if not answer.numbers:
-        return "Not answered: the promise is used up here, and no earlier count helps."
+        return "Not answered: the promise is used up here, and no earlier answer helps."
     made = f"made of {answer.numbers} answers" if answer.numbers > 1 else "an answer from before"
     if not answer.distance:
         return f"Exactly what was asked, {made}."
@@ -285,7 +285,10 @@ def _show_forecast(found: Cost) -> None:
         found.charged, f"{found.charged} new numbers"
     )
     console.echo(f"It would be {found.status}: standard error {error}, {price}.")
-    if found.status == "relaxed" and not found.distance:
+    if found.unanswered:
+        numbers = "1 number" if found.unanswered == 1 else f"{found.unanswered} numbers"
+        console.echo(f"The promise is used up for {numbers}, which will have no answer.")
+    elif found.status == "relaxed" and not found.distance:
         console.echo("Its limits stay as asked; it is made of what was answered before.")
     elif found.status == "relaxed":
         what = f"What is counted instead: {found.answered}. " if found.answered else ""

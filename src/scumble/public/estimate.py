@@ -30,6 +30,7 @@ Given = TypeVar("Given", bound="Estimate")
 NO_ROWS = "no rows"
 FEW_PEOPLE = "too few people"
 UNDEFINED = "undefined"
+NOT_ANSWERED = "not answered"
 _NUMBERS = ("value", "stderr", "low", "high")
 _BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
 _FIELDS = (*_NUMBERS, *_BOUNDS, "level", "reason", "method", "notes")
@@ -220,13 +221,14 @@ class Estimate(Frames):
 
     @property
     def reason(self) -> str:
-        """Why there is no value ("too few people", "no rows", "undefined"); empty if there is one.
+        """Why there is no value; empty if there is one.
 
-        `value` is NaN then, and None in dictionaries and frames.
+        It is "too few people", "no rows", "undefined", or "not answered" by a database. `value` is
+        NaN then, and None in dictionaries and frames.
         """
         if not math.isnan(self.value):
             return ""
-        if self.status_label == "not answered":
+        if self.status_label == NOT_ANSWERED:
             return self.status_label
         if isinstance(self.law, Undefined):
             return UNDEFINED

@@ -18,7 +18,17 @@ from scumble.private.database.questions.amounts import Summand
 from scumble.private.database.questions.question import Group, Question
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.state import COUNT, PastAnswer, batch_of
-from scumble.public.estimate import LEVEL, Estimate, Estimates, Exact, Law, Scaled, Unknown, scaled
+from scumble.public.estimate import (
+    LEVEL,
+    NOT_ANSWERED,
+    Estimate,
+    Estimates,
+    Exact,
+    Law,
+    Scaled,
+    Unknown,
+    scaled,
+)
 from scumble.public.estimation.bounds import note_impossible
 from scumble.public.estimation.interval_laws import FiellerRatio, clipped
 
@@ -29,6 +39,7 @@ RATIO = "ratio of a noisy sum and a noisy count"
 SHARE = "share of noisy counts in their total"
 BEFORE = "no count was given out yet: what the size of the table says"
 PARTLY = "no count was given out yet about some batches: what their size says, and noisy counts"
+NO_SUM = "the promise is used up here, and sums and averages are not relaxed"
 NOTHING = "no value satisfies the condition"
 ALL = "the number of rows, which is not hidden"
 OTHER = "relaxed: value and limits are for the condition that was answered, not the one asked"
@@ -81,6 +92,9 @@ class EstimateBuilder:
         pieces: Sequence[Piece],
         answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate:
+        if question.strict and any(piece["status"] == "relaxed" for piece in pieces):
+            notes = question.query.notes
+            return DatabaseEstimate(math.nan, Unknown(), NO_SUM, notes, status="relaxed", numbers=0)
         by_number = _by_number(group, pieces)
         # The condition of an average is that of its count, which comes last.
         fields = self._status_fields(pieces, answers, by_number[-1])
@@ -539,7 +553,7 @@ class DatabaseEstimate(Estimate):
 
     @property
     def status_label(self) -> str:
-        return "not answered" if self.status == "relaxed" and not self.numbers else self.status
+        return NOT_ANSWERED if self.status == "relaxed" and not self.numbers else self.status
 
     def derived(
         self, value: float, law: Law, method: str, notes: tuple[str, ...], parts: Sequence[Estimate]
@@ -552,6 +566,7 @@ class DatabaseEstimate(Estimate):
         statuses = {each.status for each in known}
         status = next((s for s in ("relaxed", "answered", "repeated") if s in statuses), "answered")
         relaxed = [each.answered for each in known if each.status == "relaxed"]
+        missing = math.isnan(value) and any(each.reason == NOT_ANSWERED for each in parts)
         return DatabaseEstimate(
             value,
             law,
@@ -560,7 +575,7 @@ class DatabaseEstimate(Estimate):
             status=status,
             answered="; ".join(filter(None, relaxed)),
             distance=max(each.distance for each in known),
-            numbers=sum(each.numbers for each in known),
+            numbers=0 if missing else sum(each.numbers for each in known),
         )
 
     def to_dict(self, level: float = LEVEL) -> dict[str, Any]:

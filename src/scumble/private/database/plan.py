@@ -16,9 +16,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from scumble.model.errors import ParameterError, PromiseError
+from scumble.model.query import Expression
 from scumble.private.database.questions.amounts import Amounts, Integers, Summand
 from scumble.private.database.questions.decomposition import rejoin_over
-from scumble.private.database.questions.question import Question
+from scumble.private.database.questions.question import Group, Question
 from scumble.private.database.relaxation import (
     Combination,
     Compound,
@@ -42,14 +43,37 @@ class AnswerPlan:
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the journal needs an entry
 
-    def groups(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    def groups(
+        self, questions: Sequence[Question], *, grouped: bool = False
+    ) -> list[dict[str, Any]]:
         """Return the pieces of every group of all questions, for all batches.
 
         The questions are answered together or not at all: a piece that cannot be answered raises
-        `PromiseError`.
+        `PromiseError`. With `grouped`, a group whose sums and averages cannot all be answered gets
+        none of them, and is not charged, as long as another group gets its own.
         """
         snapshot = self.snapshot
         snapshot.batches[0].batch.quota(self.options.analyst)  # reject unknown analysts first
+        may_omit = grouped and self.options.relaxes(snapshot.state.terms.relax)
+        omitted: dict[GroupName, str] | None = {} if may_omit else None
+        while True:
+            before = len(omitted or ())
+            self.new, self.changes = [], False
+            found = self._groups(questions, omitted)
+            if not omitted or len(omitted) == before:
+                return found
+            wanted = (question for question in questions if _may_be_omitted(question))
+            if all(_name(of, group) in omitted for of in wanted for group in of.groups):
+                raise PromiseError(next(iter(omitted.values())))
+
+    def _groups(
+        self, questions: Sequence[Question], omitted: dict[GroupName, str] | None
+    ) -> list[dict[str, Any]]:
+        """Return the pieces of every group, those of `omitted` groups without terms.
+
+        Groups that cannot be answered either are added to them.
+        """
+        snapshot = self.snapshot
         found: list[dict[str, Any]] = [
             {"key": place, "pieces": []}
             for place in range(sum(len(each.groups) for each in questions))
@@ -58,7 +82,7 @@ class AnswerPlan:
         left = max(MOST_RELAXED, batches)
         for number in range(1, batches + 1):
             first = snapshot.past + len(self.new)
-            part = BatchPlan(snapshot, number, first, self.options, left)
+            part = BatchPlan(snapshot, number, first, self.options, left, omitted)
             for group, pieces in zip(found, part.pieces(questions), strict=True):
                 group["pieces"] += pieces
             left -= part.relaxed
@@ -70,6 +94,8 @@ class AnswerPlan:
 Piece = dict[str, Any]
 HasRoom = Callable[[Boxes, int], bool]  # of a tracker
 Asked = int | tuple[int, str]  # a number of a question, or one of those that it is made of
+# The condition of a question, its grouping attributes, and their values.
+GroupName = tuple[tuple[Expression, ...], tuple[str, ...], tuple[Any, ...]]
 
 NO_SUMS = (
     "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
@@ -104,6 +130,7 @@ class BatchPlan:
     first: int  # the number of the next new answer
     options: AskOptions
     most_relaxed: int  # boxes that may be relaxed
+    omitted: dict[GroupName, str] | None = None  # groups without sums, and why; None: refuse all
     new: list[tuple[str, Box]] = field(default_factory=list)
     changes: bool = False  # whether the journal needs an entry
     relaxed: int = 0  # boxes that were relaxed
@@ -132,25 +159,47 @@ class BatchPlan:
         found: list[list[Piece | None]] = []
         waiting: list[tuple[list[Piece | None], int, Box]] = []
         for question in questions:
-            first, strict = self._numbers, question.strict
+            first = self._numbers
             self._numbers += len(question.summands)
             for group in question.groups:
-                pieces: list[Piece | None] = []
-                asked = group.asked or group.parts
-                for number, (summand, boxes, wider) in enumerate(
-                    zip(question.summands, group.parts, asked, strict=True), first
-                ):
-                    whole = _by_part(summand, boxes, wider)
-                    for box in boxes:
-                        piece = self.piece(summand, box, number, whole, strict=strict)
-                        if piece is None:
-                            waiting.append((pieces, len(pieces), box))
-                        pieces.append(piece)
+                pieces = self._of_group(question, group, first)
+                boxes = [box for _, box in question.numbers(group)]
+                for place, (piece, box) in enumerate(zip(pieces, boxes, strict=True)):
+                    if piece is None:
+                        waiting.append((pieces, place, box))
                 found.append(pieces)
         self._relax_all([box for _, _, box in waiting])
         for pieces, place, box in waiting:
             pieces[place] = self._relaxed_pieces[box.tobytes()]
         return [[piece for piece in pieces if piece is not None] for pieces in found]
+
+    def _of_group(self, question: Question, group: Group, first: int) -> list[Piece | None]:
+        """Return the pieces of one group; None for those to be relaxed.
+
+        `first` is the number of the question's first number. Nothing is planned for an omitted
+        group.
+        """
+        omitted = self.omitted if _may_be_omitted(question) else None
+        name, start = _name(question, group), len(self.new)
+        if omitted is None or name not in omitted:
+            try:
+                return self._planned(question, group, first)
+            except _NoRoomError as refusal:
+                if omitted is None:
+                    raise PromiseError(str(refusal)) from None
+                self._forget(start)
+                omitted[name] = str(refusal)
+        return [self._piece(of.kind, box, "relaxed", {}) for of, box in question.numbers(group)]
+
+    def _planned(self, question: Question, group: Group, first: int) -> list[Piece | None]:
+        pieces: list[Piece | None] = []
+        asked = group.asked or group.parts
+        numbers = zip(question.summands, group.parts, asked, strict=True)
+        for number, (summand, boxes, wider) in enumerate(numbers, first):
+            whole = _by_part(summand, boxes, wider)
+            for box in boxes:
+                pieces.append(self.piece(summand, box, number, whole, strict=question.strict))
+        return pieces
 
     def piece(
         self, summand: Summand, box: Box, number: int, whole: Mapping[bytes, Boxes], *, strict: bool
@@ -175,8 +224,8 @@ class BatchPlan:
         if self.admits(box, number):
             return self._piece(kind, box, "answered", {self._buy(kind, box, number): 1})
         if strict:
-            raise PromiseError(NO_SUMS.format(self._what(box), self._where))
-        if self.options.relax == "refuse" or not state.terms.relax:
+            raise _NoRoomError(NO_SUMS.format(self._what(box), self._where))
+        if not self.options.relaxes(state.terms.relax):
             raise PromiseError(REFUSED.format(self._what(box), self._where))
         return None
 
@@ -280,7 +329,7 @@ class BatchPlan:
                         return None
                     own = (number, column.kind)  # its boxes are disjoint, as those of the number
                     if not self.admits(part, own):
-                        raise PromiseError(NO_SUMS.format(self._what(part), self._where))
+                        raise _NoRoomError(NO_SUMS.format(self._what(part), self._where))
                     answer = self._buy(column.kind, part, own)
                 terms[answer] = weight
         return (terms, rows) if terms else None
@@ -476,6 +525,19 @@ class BatchPlan:
         }
 
 
+class _NoRoomError(Exception):
+    """There is no room for a sum, or for a number that it is made of."""
+
+
+def _name(question: Question, group: Group) -> GroupName:
+    return question.query.clauses, question.query.groups, group.key
+
+
+def _may_be_omitted(question: Question) -> bool:
+    """Whether groups of a question can go without their number: no other is computed from it."""
+    return question.strict and not question.exactly
+
+
 def _by_part(summand: Summand, parts: Boxes, asked: Boxes) -> dict[bytes, Boxes]:
     """Return the boxes that were asked by the part of a sum of columns that they are joined to."""
     if summand.amounts is None or not summand.columns:
@@ -553,6 +615,10 @@ class AskOptions:
         if weights is not None:
             weights = {name: float(weights.get(name, 1.0)) for name in names}
         return replace(self, max_relaxation_error=float(error), weights=weights)
+
+    def relaxes(self, most: int) -> bool:
+        """Whether a question may get another answer than asked, of at most so many answers."""
+        return self.relax != "refuse" and most > 0
 
     @property
     def name(self) -> str:

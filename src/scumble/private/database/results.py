@@ -56,9 +56,10 @@ class Cost:
     `charged` is the number of new numbers of all `parts` of the question, which a SELECT of several
     numbers has by name. `stderr` is the largest standard error; that of an average depends on its
     value, and is the one for evenly spread rows. A relaxed answer is about the condition `answered`
-    at the relaxation error `distance`. `used` of `limit` answers cover the most popular point, and
-    `used_after` the question; of the latter, a bound where a histogram tracks the points, and None
-    where it was not asked for. Without a `limit` the question is free.
+    at the relaxation error `distance`. `unanswered` is how many numbers will have no answer,
+    because the promise is used up for them. `used` of `limit` answers cover the most popular point,
+    and `used_after` the question; of the latter, a bound where a histogram tracks the points, and
+    None where it was not asked for. Without a `limit` the question is free.
     """
 
     status: str
@@ -67,6 +68,7 @@ class Cost:
     distance: float = 0.0
     answered: str = ""
     reason: str = ""
+    unanswered: int = 0
     parts: Mapping[str, CostPart] = field(default_factory=dict)
     used: int | None = None
     used_after: int | None = None

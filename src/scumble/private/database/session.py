@@ -44,6 +44,7 @@ class Request:
     """Questions that are answered together, with their options, and an idempotency key.
 
     `text` is the SQL of all of them, `tables` a digest of the public side tables that it reads.
+    `grouped` says that there is a GROUP BY.
     """
 
     text: str
@@ -51,6 +52,7 @@ class Request:
     options: AskOptions
     key: str | None = None
     tables: str = ""
+    grouped: bool = False
 
     @property
     def size(self) -> int:
@@ -221,13 +223,13 @@ class Session:
         """
         plan = AnswerPlan(now, request.options)
         try:
-            return plan, plan.groups(request.questions)
+            return plan, plan.groups(request.questions, grouped=request.grouped)
         except ScumbleError:
             now = self._now()
             if plan.snapshot.is_current(now.state):
                 raise
         plan = AnswerPlan(now, request.options)
-        return plan, plan.groups(request.questions)
+        return plan, plan.groups(request.questions, grouped=request.grouped)
 
     def rows(self) -> int | None:
         """Return the number of rows of all batches that this program was given, if it is public."""
@@ -347,7 +349,7 @@ class Session:
                 if plan is not None and not submitted.last:
                     return None
                 plan, drawn = AnswerPlan(now, request.options), None
-                groups = plan.groups(request.questions)
+                groups = plan.groups(request.questions, grouped=request.grouped)
             writes = plan.changes or request.key is not None
             if writes:
                 self._refuse_writing(request.options.analyst)

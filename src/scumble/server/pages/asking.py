@@ -282,7 +282,9 @@ def _forecast(found: Cost, statuses: Sequence[str]) -> str:
             return "Will not be answered: the promise is used up here, and no earlier answer helps."
         parts = sum(each in ("relaxed", "not answered") for each in statuses)
         if parts < len(statuses):
-            made = "Those will be made of earlier answers, the others answered"
+            gone = "not answered" in statuses and "relaxed" not in statuses
+            becomes = "not be answered" if gone else "be made of earlier answers"
+            made = f"Those will {becomes}, the others answered"
             return (
                 f"The promise is used up for {parts} of {len(statuses)} numbers. {made}; {price}."
             )

@@ -22,7 +22,7 @@ from scumble.private.database.questions.question import MOST_BOXES, Question
 from scumble.private.database.results import Cost, CostPart
 from scumble.private.database.session import Outcome
 from scumble.private.database.space import Space
-from scumble.public.estimate import Estimate, Estimates, Exact
+from scumble.public.estimate import NOT_ANSWERED, Estimate, Estimates, Exact
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.estimation.selecting.groups import (
     Answerer,
@@ -64,6 +64,9 @@ class ParsedQuestions(Protocol):
     @property
     def tables(self) -> str: ...
 
+    @property
+    def grouped(self) -> bool: ...
+
     def present(
         self, builder: EstimateBuilder, outcome: Outcome
     ) -> Estimate | Estimates | EstimateTable:
@@ -91,6 +94,10 @@ class PlainQuestion:
     @property
     def questions(self) -> tuple[Question]:
         return (self.question,)
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.question.query.groups)
 
     @property
     def small(self) -> bool:
@@ -233,9 +240,10 @@ def forecast(parts: Mapping[str, Sequence[DatabaseEstimate]], outcome: Outcome) 
     return Cost(
         outcome.status,
         outcome.new,
-        stderr=max((each.stderr for each in found), default=0.0),
+        stderr=_largest_error(found),
         distance=max((each.distance for each in found), default=0.0),
         answered=found[0].answered if len(found) == 1 else "",
+        unanswered=sum(each.status_label == NOT_ANSWERED for each in found),
         parts={} if "" in parts else {name: _part(part) for name, part in parts.items()},
     )
 
@@ -245,8 +253,14 @@ def _part(estimates: Sequence[DatabaseEstimate]) -> CostPart:
     order = ("relaxed", "answered", "repeated")
     return CostPart(
         next((status for status in order if status in statuses), "answered"),
-        max((each.stderr for each in estimates), default=0.0),
+        _largest_error(estimates),
     )
+
+
+def _largest_error(estimates: Sequence[DatabaseEstimate]) -> float:
+    """Return the largest standard error, without groups that are not answered beside others."""
+    known = [each for each in estimates if each.reason != NOT_ANSWERED]
+    return max((each.stderr for each in known or estimates), default=0.0)
 
 
 # --- a SELECT of several numbers ------------------------------------------------------------------
@@ -303,6 +317,10 @@ class SelectQuestion:
     @property
     def text(self) -> str:
         return self.plan.text
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.plan.keys)
 
     def present(
         self, builder: EstimateBuilder, outcome: Outcome

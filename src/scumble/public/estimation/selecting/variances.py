@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scumble.model.query import Expression, Query
-from scumble.public.estimate import Anywhere, Estimate, Exact, Law, Unknown
+from scumble.public.estimate import NOT_ANSWERED, Anywhere, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
 from scumble.public.sql.aggregates import Term
@@ -135,6 +135,9 @@ class Products:
         if not any(each is None or math.isnan(each.value) for each in parts):
             parts.append(self.product(key))
         known = [each for each in (number, *parts) if each is not None]
+        for each in known:
+            if each.reason == NOT_ANSWERED:
+                return each
         exact = all(isinstance(each.law, Exact) for each in known)
         if number is None or len(known) < len(parts) + 1 or any(map(_is_null, known)):
             return empty
