@@ -189,3 +189,64 @@ def test_respondents_with_several_rows_are_people():
     assert proposed["respondent"].role == "identifier"
     assert proposed.unit is not None
     assert proposed.unit.person == "respondent"
+
+
+ROW_EACH = UNSTATED.with_unit()
+UNIQUE = pa.table({"patient": [f"p{row}" for row in range(300)], "ward": STAYS["ward"]})
+
+
+def test_repeats_where_every_row_is_a_person_are_told_to_the_owner_alone(tmp_path: Path) -> None:
+    """Neither the release nor what is saved of it differs from that of people with one row."""
+    released = {}
+    for name, table in (("repeats", STAYS), ("differs", UNIQUE)):
+        release = sc.publish(table, ROW_EACH, histogram(), options=sc.PublishOptions(seed=1))
+        released[name] = release
+        release.save(tmp_path / name, insecure=True)
+    [remark] = [each for each in released["repeats"].remarks if "several rows" in each]
+    assert remark.startswith("'patient' has the same value in several rows, and the schema says")
+    assert not any("several rows" in each for each in released["differs"].remarks)
+    for file in (each for each in (tmp_path / "repeats").rglob("*") if each.is_file()):
+        assert b"several rows" not in file.read_bytes()
+    assert released["repeats"].manifest.report == released["differs"].manifest.report
+    assert released["repeats"].manifest.guarantees == released["differs"].manifest.guarantees
+
+
+@pytest.mark.parametrize(
+    ("schema", "more"),
+    [(PEOPLE, {}), (UNSTATED, {"person": "patient", "contribution": 3})],
+)
+def test_no_remark_where_people_are_named(schema: sc.Schema, more: dict[str, object]) -> None:
+    release = sc.publish(STAYS, schema, histogram(**more))
+    assert not any("several rows" in each for each in release.remarks)
+
+
+def test_missing_identifiers_and_streams_are_no_repeats() -> None:
+    nobody = pa.table({"patient": [None, None, "p1"] * 1, "ward": ["eye", "eye", "heart"]})
+    assert not any("several" in each for each in sc.publish(nobody, ROW_EACH, histogram()).remarks)
+    stream = STAYS.to_reader()
+    assert not any("several" in each for each in sc.publish(stream, ROW_EACH, histogram()).remarks)
+
+
+def test_a_database_tells_its_owner_of_repeats(tmp_path: Path) -> None:
+    for name, table, told in (("repeats", STAYS, 1), ("differs", UNIQUE, 0)):
+        with sc.Database.create(
+            tmp_path / name, table, ROW_EACH, epsilon=1, noise=10, attributes=["ward"]
+        ) as database:
+            assert len(database.remarks) == told
+        with sc.Database.open(tmp_path / name, table) as database:
+            assert database.remarks == ()
+
+
+def test_the_shell_warns_of_repeats(tmp_path: Path) -> None:
+    csv.write_csv(STAYS, tmp_path / "stays.csv")
+    ROW_EACH.save(tmp_path / "stays.toml")
+    given = (tmp_path / "stays.csv", "-s", tmp_path / "stays.toml", "-e", "1")
+    for words in (
+        ("publish", "histogram", *given, "-a", "ward", "--neighbours", "replace"),
+        ("db", "create", tmp_path / "db", *given, "--noise", "10"),
+    ):
+        output = () if words[0] == "db" else ("-o", tmp_path / "out")
+        done = run(*words, *output)
+        assert done.code == 0, done.err
+        assert "WARNING: 'patient' has the same value in several rows" in done.err
+        assert "several rows" not in done.out

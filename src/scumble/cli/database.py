@@ -176,6 +176,8 @@ def create(
             console.say(f"Note: {remark}")
         if names := ", ".join(database.schema.from_data):
             console.say(f"Note: the domain of {names} was read from the private data: a leak.")
+        for remark in database.remarks:
+            console.say(f"WARNING: {remark}")
         if ledger is not None:
             console.say(f"Note: {_charged(database, ledger)}")
         if as_json:

@@ -181,12 +181,14 @@ def tell_remarks(release: OwnedRelease, said: Sequence[str] = ()) -> None:
     from scumble.private.expectation import LOUD
     from scumble.private.manifest import NO_ROWS
     from scumble.private.mechanism import MANY_LEFT_OUT, RISES
+    from scumble.private.tables.check import REPEATED
 
     warned = any(each.startswith(LOUD) for each in said)
     for remark in (*release.remarks, *printing.warnings(release)):
         loud = remark.startswith(LOUD)
         if remark not in said and not (loud and warned):
             warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT, RISES))
+            warning = warning or REPEATED in remark
             console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
 
 

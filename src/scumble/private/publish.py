@@ -37,6 +37,7 @@ from scumble.private.perturbation.guarantees import NINETEEN, noise_warning
 from scumble.private.publish_options import DEFAULTS, PublishOptions, Table
 from scumble.private.recommend import TYPICAL_ROWS, Recommendation, recommend
 from scumble.private.sampling.source import Keystream, check_seed
+from scumble.private.tables.check import remarks_on_unit
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import check_rows_of_people
 from scumble.private.tables.rows import Rows
@@ -286,6 +287,7 @@ def _run(
     part = _part(known, ledger, table.part)
     if to is not None:
         check_address(to, mechanism, known, seeded=options.seed is not None)
+    person = getattr(mechanism, "person", None)
     with _cluster(options) as cluster:
         source = table.source
         if cluster is not None:
@@ -297,7 +299,7 @@ def _run(
             basket=table.basket,
             order=table.order,
             lists=[each.name for each in known.lists],
-            person=getattr(mechanism, "person", None),
+            person=person,
             part=part,
             sample=sample,
             fixed=getattr(mechanism, "neighbours", None) == "replace",
@@ -317,13 +319,17 @@ def _run(
         def draw() -> list[OwnedRelease]:
             """The key of the release is drawn after the ledger was charged."""
             nonlocal noise_seen
+            repeated = remarks_on_unit(read, known, person)
             noise_of = release_noise(rows, options.seed, options.jobs, cluster)
             with read.drawn([each.name for each in known.published]), noise_of as noise:
                 try:
-                    return run(rows, noise)
+                    releases = run(rows, noise)
                 finally:
                     # What a summary reads next may depend on its noise, and so may a failure.
                     noise_seen = noise.drawn and isinstance(mechanism, Summary)
+            for release in releases:
+                release.remarks = (*repeated, *release.remarks)
+            return releases
 
         if ledger is None:
             return draw()

@@ -80,6 +80,7 @@ class Database(Asking):
         self.terms = DatabaseTerms.from_dict(promise["terms"])
         self.schema = Schema.from_dict(promise["schema"])
         self.space = Space(self.schema, promise["attributes"])
+        self.remarks: tuple[str, ...] = ()  # for the owner who created it; they are not stored
         self._journal = journal
         self._session = Session(journal, self.terms, self.space, tables, seed, journal_bytes)
         self._questions = QuestionReader(self.schema, self.space, sized=self.terms.sized)
@@ -111,7 +112,8 @@ class Database(Asking):
         name the `attributes` (all by default). A relaxed answer is made of at most `relax` answers;
         0 turns relaxation off. `quotas` is the part of epsilon that each analyst may use. `seed`
         makes the noise repeatable and the database NOT PRIVATE: for tests. `ledger` is the owner's
-        ledger, in which all of epsilon is charged beside other releases of the table.
+        ledger, in which all of epsilon is charged beside other releases of the table. `remarks` of
+        the result say whether an identifier repeats; they are for the owner and are not stored.
         """
         terms = DatabaseTerms.read(
             epsilon=epsilon,
@@ -130,9 +132,12 @@ class Database(Asking):
         read = SourceTable(source, table, progress)
         place = tables.check_new(folder, known, terms)
         with charged_for_database(ledger, terms.claim(), known, place, seeded=terms.seeded):
+            remarks = read.remarks(given)
             made = tables.create_folder(place, read, known, terms, outside)
         # The folder exists and can be opened: from here on the charge has to stay.
-        return cls._begun(*made, seed)
+        database = cls._begun(*made, seed)
+        database.remarks = remarks
+        return database
 
     @classmethod
     def open(
@@ -417,7 +422,9 @@ class Database(Asking):
         """Return a question with its checked parameters."""
         check_word("key", key)
         options = options.checked(self.space.names)
-        request = Request(asked.text, asked.questions, options, key, asked.tables)
+        request = Request(
+            asked.text, asked.questions, options, key, asked.tables, grouped=asked.grouped
+        )
         return Prepared(asked, request)
 
     @contextmanager

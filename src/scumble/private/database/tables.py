@@ -32,6 +32,7 @@ from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import APPEND, Entry, check_word
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
 from scumble.private.journal.store import Place, resolve
+from scumble.private.tables.check import remarks_on_unit
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import sort_keys
@@ -68,6 +69,12 @@ class SourceTable:
         source = open_source(self.source, table=self.table)
         rows = Rows(source, schema, outside=outside, progress=self.progress)
         return BoxCounter.over(rows, _names(schema))
+
+    def remarks(self, schema: Schema) -> tuple[str, ...]:
+        """Return remarks for the owner on identifiers that repeat."""
+        if isinstance(self.source, CodedRows):
+            return ()
+        return remarks_on_unit(open_source(self.source, table=self.table), schema)
 
 
 def check_new(folder: str | Path, schema: Schema, terms: DatabaseTerms) -> Place:

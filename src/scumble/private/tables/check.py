@@ -1,4 +1,4 @@
-"""Whether a table fits its schema: what `publish` would refuse, all of it at once."""
+"""Whether a table fits its schema: what `publish` would refuse, and repeated identifiers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from scumble.model.errors import setting
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.open import open_source
+from scumble.private.tables.profiles import Repeats
 from scumble.private.tables.rows import Rows
+from scumble.private.tables.source import Source
 
 
 def check_table(
@@ -61,3 +63,31 @@ def _columns(schema: Schema, outside: set[str], drop: str, blank: str) -> list[s
         for each in schema
         if each.name in outside
     ]
+
+
+REPEATED = "has the same value in several rows"
+_REPEATED = (
+    f"'{{}}' {REPEATED}, and the schema says unit = \"row\": every row is another person. If it "
+    'tells people apart, the promise is about one row only: write unit = "person", person = "{}" '
+    "and most_rows, and start again. If it does not, leave it out of the schema. This was read "
+    "from the table for you alone, and is not published."
+)
+
+
+def remarks_on_unit(source: Source, schema: Schema, person: str | None = None) -> tuple[str, ...]:
+    """Return remarks for the owner on identifiers that repeat where every row is another person.
+
+    Whether rows are people is for the owner to say, so nothing is refused for it: a refusal would
+    be seen by others. The first million rows are looked at, of a source that can be read again.
+    `person` names the people already.
+    """
+    if schema.unit is None or schema.unit.person is not None or getattr(source, "once", False):
+        return ()
+    names = [each.name for each in schema.identifiers if each.name in source.columns]
+    repeats = {name: Repeats() for name in names if name != person}
+    for batch in source.batches([*repeats]) if repeats else ():
+        for name, each in repeats.items():
+            each.update(batch.column(name))
+        if all(each.decided for each in repeats.values()):
+            break
+    return tuple(_REPEATED.format(name, name) for name in repeats if repeats[name].repeated)

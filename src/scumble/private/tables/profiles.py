@@ -70,11 +70,17 @@ class Repeats:
 
     def update(self, values: pa.Array) -> None:
         """Look at the next batch."""
-        nested = pa.types.is_nested(arrow_values.unwrap(values).type)
-        if not self.repeated and not nested and self._rows < _LOOKED_AT:
+        if self.decided:
+            return
+        self._rows += len(values)
+        if not pa.types.is_nested(arrow_values.unwrap(values).type):
             keep, unidentified = self._limit.keep(values)
             self.repeated = not bool((keep | unidentified).all())
-            self._rows += len(values)
+
+    @property
+    def decided(self) -> bool:
+        """Whether further rows are not looked at."""
+        return self.repeated or self._rows >= _LOOKED_AT
 
 
 class Profile:

@@ -176,6 +176,7 @@ def create_database(
     _hold(lock)
     known = Schema.loads(schema)
     asked = queryable_schema(known, attributes).to_dict()
+    remarks = SourceTable(source, table).remarks(known)
     encode(report, source, table, asked, "error", kept, room)
     charged = None if ledger is None else Ledger.open(ledger)
     with Database.create(
@@ -188,7 +189,7 @@ def create_database(
         ledger=charged,
     ) as made:
         charge = charged and charged.last_charge
-        return {"remarks": [], "promise": [str(made.guarantee)], "charge": charge}
+        return {"remarks": list(remarks), "promise": [str(made.guarantee)], "charge": charge}
 
 
 def encode(
