@@ -473,3 +473,65 @@ def test_a_key_is_the_person_that_the_limit_of_rows_knows():
         written = visits.set_column(0, "person", keys)
         for own in (people, texts):
             assert _published(tables=(own, written)).rows(50, seed=1) == wanted
+
+
+def test_each_table_has_its_own_bound_on_the_rows_of_a_person(monkeypatch):
+    """A hundred rows more in both tables: at most three count in one, and one in the other."""
+    from scumble.private.meter import noise
+
+    people, visits = _tables(200)
+    tests = visits.select(["person", "days"])
+
+    def published(people, visits, tests, seed=1):
+        found = []
+
+        def add(self, numbers, law):
+            found.append(numbers.copy())
+
+        with monkeypatch.context() as patch:
+            patch.setattr(noise.NoisySteps, "add", add)
+            release = sc.publish_linked(
+                {"people": people, "visits": visits, "tests": tests},
+                {
+                    "people": PEOPLE,
+                    "visits": VISITS.with_unit("person", 3),
+                    "tests": VISITS.select(["person", "days"]).with_unit("person", 1),
+                },
+                sc.Synthesis(["age"], epsilon=5, delta=1e-6, neighbours="add_remove"),
+                keys={"people": "id", "visits": "person", "tests": "person"},
+                children={"visits": ["ward"], "tests": ["days"]},
+                options=sc.PublishOptions(seed=seed),
+            )
+        return release, found
+
+    release, one = published(people, visits, tests)
+    someone = pa.table({"id": [9999], "age": [3], "sex": ["f"]})
+    more = pa.table({"person": [9999] * 100, "ward": ["heart"] * 100, "days": [4] * 100})
+    _, other = published(
+        pa.concat_tables([people, someone]),
+        pa.concat_tables([visits, more]),
+        pa.concat_tables([tests, more.select(["person", "days"])]),
+    )
+    changed = {(len(a), int(abs(a - b).sum())) for a, b in zip(one, other, strict=True)}
+    assert (2, 3) in changed  # wards of visits
+    assert (5, 1) in changed  # days of tests
+    assert max(number for _, number in changed) == 3
+    assert [each.manifest.parameters["contribution"] for each in release.tables.values()] == [
+        *(1, 3, 1)
+    ]
+    report = release["people"].manifest.report["most rows of a person"]
+    assert report == {"number of visits": 3, "number of tests": 1}
+    rhos = [Fraction(each.guarantees[0].parameters["rho"]) for each in release.tables.values()]
+    whole = sc.Synthesis(["age"], epsilon=5, delta=1e-6, neighbours="add_remove").promise.rho
+    assert whole * (1 - Fraction(1, 10**6)) <= sum(rhos) <= whole * (1 + Fraction(1, 10**9))
+    [promise] = release.guarantees
+    assert promise.parameters["contribution"] == 3
+    assert "at most 3 rows of that person in 'visits' and one row in 'tests'." in str(
+        promise.limits
+    )
+    rows = release.rows(300, seed=2)
+    most = {
+        name: np.bincount(rows[name]["person"].to_numpy()).max() for name in ("visits", "tests")
+    }
+    assert most["visits"] <= 3
+    assert most["tests"] == 1

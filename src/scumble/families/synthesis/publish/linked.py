@@ -1,8 +1,9 @@
 """`publish_linked`: a table of people and tables with several rows for each of them, by Synthesis.
 
 The privacy unit is a person: one row of the table of people, with the person's rows in the other
-tables, at most `contribution` in each. The promise of the given Synthesis is for all tables
-together: each gets an equal share of its ρ.
+tables, at most as many in each as its schema says (`most_rows`). The promise of the given Synthesis
+is for all tables together: each gets an equal share of its ρ. A table is published with its own
+bound as `contribution`, so that its share of ρ covers all that a person changes in it.
 
 What is outside of its domain is left out before tables are joined, if it is left out.
 
@@ -13,7 +14,7 @@ What is outside of its domain is left out before tables are joined, if it is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +54,7 @@ Integers = npt.NDArray[np.int64]
 
 TOGETHER = (
     "The promise is for all tables together: the row of a person, and at most {} of that "
-    "person in each other table."
+    "person in {}."
 )
 _CLOSER = 1 - 1e-9  # a step by which an ε is lowered until its ρ is paid for
 
@@ -95,12 +96,13 @@ def publish_linked(
     keys = _require_entries("keys", keys, sources)
     children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
-    mechanism = _limit_rows(mechanism, {name: known[name] for name in children}, keys)
+    bounds = _bounds_by_table(mechanism, {name: known[name] for name in children}, keys)
+    mechanism = replace(mechanism, contribution=max(bounds.values()))
     opened = {
         name: open_source(each.source, table=each.table, query=each.query)
         for name, each in sources.items()
     }
-    parts = _make_plans(mechanism, next(iter(sources)), known, children, keys)
+    parts = _make_plans(mechanism, next(iter(sources)), known, children, keys, bounds)
     for plan, schema in parts.values():
         plan.check(schema)
         plan.check_reading(options.outside)
@@ -114,20 +116,21 @@ def publish_linked(
     with _charge_ledger(ledger, mechanism, shown, options.seed, unread=lambda: not tables):
         reading = _PrivateTables(opened, known, keys, options)
         with portion(0, 0.5):
-            tables |= reading.link(mechanism, children)
+            tables |= reading.link(mechanism, children, bounds)
         releases = dict[str, Release]()
         for done, name in enumerate(parts):
             with portion(0.5 + done / len(parts) / 2, 0.5 + (done + 1) / len(parts) / 2):
                 releases[name] = _publish_table(
                     publish, tables[name], parts[name], options, reading.remarks[name]
                 )
-    _say_limited(releases[next(iter(parts))], mechanism, children)
-    return LinkedRelease(releases, dict(keys), given, _state_promise(mechanism, parts, options))
+    _say_limited(releases[next(iter(parts))], bounds)
+    promise = _state_promise(mechanism, parts, bounds, options)
+    return LinkedRelease(releases, dict(keys), given, promise)
 
 
-def _say_limited(people: Release, mechanism: Synthesis, children: Iterable[str]) -> None:
+def _say_limited(people: Release, bounds: Mapping[str, int]) -> None:
     """Say in the manifest of the people up to which number their rows in others are counted."""
-    limited = {number_of(name): mechanism.unit.rows for name in children}
+    limited = {number_of(name): most for name, most in bounds.items()}
     manifest = people.manifest
     people.manifest = replace(manifest, report={**manifest.report, ROWS_OF_PERSON: limited})
 
@@ -221,30 +224,38 @@ def _check(
             raise SchemaError(f"A column of people is called '{number_of(name)}': rename it.")
 
 
-def _limit_rows(
+def _bounds_by_table(
     mechanism: Synthesis, others: Mapping[str, Schema], keys: Mapping[str, str]
-) -> Synthesis:
-    """Return the mechanism that counts as many rows of a person in each other table as the schemas
-    say; refuse those that do not say it, unless the mechanism does.
+) -> dict[str, int]:
+    """Return how many rows of a person count in each other table: what its schema says, or the
+    `contribution` of the mechanism. Refuse a table of which neither says it, or both differ.
     """
-    stated = set[int]()
+    bounds = dict[str, int]()
     for name, schema in others.items():
-        if schema.unit is not None:
-            stated.add(schema.unit.most_rows)
-        elif mechanism.contribution == 1:
+        bounds[name] = mechanism.contribution if schema.unit is None else schema.unit.most_rows
+        if schema.unit is None and mechanism.contribution == 1:
             raise SchemaError(
                 f"The schema of '{name}' does not say how many rows of a person count. Write unit "
                 f'= "person", person = "{keys[name]}", and most_rows = 5 at its top if at most 5 '
                 "shall count."
             )
-        else:
-            stated.add(mechanism.contribution)
-    if len(stated) > 1 or (mechanism.contribution != 1 and {mechanism.contribution} != stated):
-        raise ParameterError(
-            "Linked tables count the same number of rows of a person in each but the first: give "
-            f"all of them the same most_rows, and the same {errors.named('contribution')} or none."
-        )
-    return replace(mechanism, contribution=stated.pop())
+        if mechanism.contribution not in (1, bounds[name]):
+            raise ParameterError(
+                f"{errors.setting('contribution', mechanism.contribution)}, and the schema of "
+                f"'{name}' says most_rows = {bounds[name]}. Leave {errors.named('contribution')} "
+                "out, and write most_rows into the schema of each table but the first."
+            )
+    return bounds
+
+
+def _together(bounds: Mapping[str, int]) -> str:
+    """Return the limit that says how many rows of a person the promise is about."""
+    rows = {name: "one row" if most == 1 else f"{most} rows" for name, most in bounds.items()}
+    if len(set(rows.values())) == 1:
+        return TOGETHER.format(next(iter(rows.values())), "each other table")
+    first, *others = rows
+    more = " and ".join(f"{rows[name]} in '{name}'" for name in others)
+    return TOGETHER.format(rows[first], f"'{first}' and {more}")
 
 
 def _check_columns(name: str, columns: Sequence[str], schema: Schema, mechanism: Synthesis) -> None:
@@ -275,7 +286,10 @@ class _PrivateTables:
         self.remarks: dict[str, tuple[str, ...]] = {}
 
     def link(
-        self, mechanism: Synthesis, children: Mapping[str, Sequence[str]]
+        self,
+        mechanism: Synthesis,
+        children: Mapping[str, Sequence[str]],
+        bounds: Mapping[str, int],
     ) -> dict[str, pa.Table]:
         """Return the table of people with the numbers of their rows in others, and the others."""
         step = 1 / (1 + len(children))
@@ -286,7 +300,7 @@ class _PrivateTables:
             with portion(done * step, (done + 1) * step):
                 others[name], owners = self._join_people(name, columns, people, row_of)
             numbers = np.bincount(owners, minlength=people.num_rows)
-            limited = pa.array(np.minimum(numbers, mechanism.unit.rows))
+            limited = pa.array(np.minimum(numbers, bounds[name]))
             table = table.append_column(number_of(name), limited)
         return {self._people_name: table, **others}
 
@@ -370,6 +384,7 @@ def _make_plans(
     schemas: Mapping[str, Schema],
     children: Mapping[str, Sequence[str]],
     keys: Mapping[str, str],
+    bounds: Mapping[str, int],
 ) -> dict[str, tuple[Synthesis, Schema]]:
     """Return the mechanism and the schema of every table; each has an equal share of ρ."""
     number = 1 + len(children)
@@ -384,22 +399,21 @@ def _make_plans(
         "extra": mechanism.extra,
     }
     first = schemas[people]
-    most = IntegerRange(0, mechanism.unit.rows)
-    counted = [Attribute(number_of(name), "quasi", most) for name in children]
+    counted = [
+        Attribute(number_of(name), "quasi", IntegerRange(0, bounds[name])) for name in children
+    ]
     names = [*mechanism.names, *(attribute.name for attribute in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
     read = _select_attributes(first, [*mechanism.names, keys[people]])
     plans = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted), Unit()))}
     for name, columns in children.items():
         others = [first[column] for column in columns if column not in schemas[name]]
-        plan = Synthesis(
-            list(columns), **given, contribution=mechanism.unit.rows, person=keys[name]
-        )
+        plan = Synthesis(list(columns), **given, contribution=bounds[name], person=keys[name])
         plans[name] = (
             plan,
             Schema(
                 (*_select_attributes(schemas[name], [*columns, keys[name]]), *others),
-                Unit(keys[name], mechanism.unit.rows),
+                Unit(keys[name], bounds[name]),
             ),
         )
     return plans
@@ -411,7 +425,10 @@ def _select_attributes(schema: Schema, names: Sequence[str]) -> list[Attribute]:
 
 
 def _state_promise(
-    mechanism: Synthesis, parts: Mapping[str, tuple[Synthesis, Schema]], options: PublishOptions
+    mechanism: Synthesis,
+    parts: Mapping[str, tuple[Synthesis, Schema]],
+    bounds: Mapping[str, int],
+    options: PublishOptions,
 ) -> Guarantees:
     """Return the promise of all tables together."""
     last, schema = list(parts.values())[-1]
@@ -425,10 +442,9 @@ def _state_promise(
     )
     [guarantee] = whole.guarantee(schema)
     sentence = guarantee.sentence if options.seed is None else f"{SEEDED} {guarantee.sentence}"
-    most = mechanism.unit.rows
     limits = (
         *(each for part in parts.values() for each in limits_of_reading(*part, options.outside)),
-        TOGETHER.format("one row" if most == 1 else f"{most} rows"),
+        _together(bounds),
         *guarantee.limits,
         *([EXISTS[options.outside]] if options.outside in EXISTS else ()),
     )
