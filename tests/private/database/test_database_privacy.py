@@ -4,6 +4,7 @@ decisions that depend on questions only.
 
 from __future__ import annotations
 
+import re
 import shutil
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise, product
@@ -163,15 +164,26 @@ COMPOSITES = st.lists(st.tuples(COMPOSITE | QUESTIONS, MANNERS), min_size=4, max
 
 
 def fates(db: sc.Database, sequence, *, repeat: bool = False) -> list[object]:
-    """All that anybody sees of the decisions about a sequence of questions."""
+    """All that anybody sees of the decisions about a sequence of questions.
+
+    Which groups ORDER BY, LIMIT and HAVING show depends on noisy numbers. All of them are shown by
+    the question without these, which is a repeat.
+    """
     seen: list[object] = []
     for sql, manner in sequence:
         try:
-            estimates = listed(db.answer(sql, options=sc.AskOptions(**manner)))
+            answer = db.ask(sql, options=sc.AskOptions(**manner))
         except sc.PromiseError as refusal:
             seen.append(str(refusal))
         else:
-            seen.append([(e.status, e.answered, e.distance, e.numbers) for e in estimates])
+            decided = estimates = listed(answer.estimate)
+            plain = re.split(" ORDER BY| HAVING", sql)[0]
+            if plain != sql:
+                whole = db.ask(plain, options=sc.AskOptions(**manner))
+                assert whole.charged == 0
+                decided = listed(whole.estimate)
+            fate = [(e.status, e.answered, e.distance, e.numbers) for e in decided]
+            seen.append((answer.status, answer.charged, fate))
             if repeat:
                 again = listed(db.answer(sql, options=sc.AskOptions(**manner)))
                 assert [str(e.value) for e in again] == [str(e.value) for e in estimates]

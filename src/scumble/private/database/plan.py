@@ -40,21 +40,20 @@ class AnswerPlan:
 
     snapshot: Snapshot
     options: AskOptions
+    grouped: bool = False  # whether the questions have a GROUP BY
     new: list[tuple[int, str, Box]] = field(default_factory=list)  # batch, kind and box
     changes: bool = False  # whether the journal needs an entry
 
-    def groups(
-        self, questions: Sequence[Question], *, grouped: bool = False
-    ) -> list[dict[str, Any]]:
+    def groups(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return the pieces of every group of all questions, for all batches.
 
         The questions are answered together or not at all: a piece that cannot be answered raises
-        `PromiseError`. With `grouped`, a group whose sums and averages cannot all be answered gets
-        none of them, and is not charged, as long as another group gets its own.
+        `PromiseError`. If they are `grouped`, a group whose sums and averages cannot all be
+        answered gets none of them, and is not charged, as long as another group gets its own.
         """
         snapshot = self.snapshot
         snapshot.batches[0].batch.quota(self.options.analyst)  # reject unknown analysts first
-        may_omit = grouped and self.options.relaxes(snapshot.state.terms.relax)
+        may_omit = self.grouped and self.options.relaxes(snapshot.state.terms.relax)
         omitted: dict[GroupName, str] | None = {} if may_omit else None
         while True:
             before = len(omitted or ())

@@ -221,15 +221,15 @@ class Session:
         A plan sees room that others took since its snapshot, and not the answers that they got for
         it, which may be those that are asked for: it is made once more then.
         """
-        plan = AnswerPlan(now, request.options)
+        plan = AnswerPlan(now, request.options, request.grouped)
         try:
-            return plan, plan.groups(request.questions, grouped=request.grouped)
+            return plan, plan.groups(request.questions)
         except ScumbleError:
             now = self._now()
             if plan.snapshot.is_current(now.state):
                 raise
-        plan = AnswerPlan(now, request.options)
-        return plan, plan.groups(request.questions, grouped=request.grouped)
+        plan = AnswerPlan(now, request.options, request.grouped)
+        return plan, plan.groups(request.questions)
 
     def rows(self) -> int | None:
         """Return the number of rows of all batches that this program was given, if it is public."""
@@ -348,8 +348,8 @@ class Session:
             if plan is None or not plan.snapshot.is_current(self._state):
                 if plan is not None and not submitted.last:
                     return None
-                plan, drawn = AnswerPlan(now, request.options), None
-                groups = plan.groups(request.questions, grouped=request.grouped)
+                plan, drawn = AnswerPlan(now, request.options, request.grouped), None
+                groups = plan.groups(request.questions)
             writes = plan.changes or request.key is not None
             if writes:
                 self._refuse_writing(request.options.analyst)
