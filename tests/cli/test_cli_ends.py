@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,6 +69,53 @@ def test_ended_by_others_or_with_its_terminal(tmp_path, end):
         child.communicate(timeout=600)
     assert child.returncode == 128 + getattr(signal, end)
     assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGINT"])
+def test_a_release_that_was_opened_goes_while_a_thread_still_works(place, tmp_path, end):
+    """Rows are drawn in a thread, which ends with the program. The release was read from a database
+    into a temporary folder, which is removed before.
+    """
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    address = f"sqlite:///{tmp_path / 'releases.db'}/counts"
+    load(place / "counts").save(address, insecure=True)
+    words = [*SCUMBLE, "rows", address, "-n", "30000000", "-o", str(tmp_path / "rows.csv")]
+    with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(temporary)}, **PIPES) as child:
+        while not list(temporary.glob("scumble-*")):
+            time.sleep(0.1)
+        time.sleep(3)
+        child.send_signal(getattr(signal, end))
+        _, err = child.communicate(timeout=600)
+    assert child.returncode == 128 + getattr(signal, end)
+    assert "Traceback" not in err
+    assert list(temporary.iterdir()) == []
+    assert not (tmp_path / "rows.csv").exists()
+
+
+INTERRUPTED_QUERY = """
+import os, signal, sys, threading
+import duckdb
+from scumble.cli import app
+from scumble.model.long_work import interruptible
+
+def work(only=None):
+    def application(prog_name=None):
+        threading.Timer(1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        with interruptible():
+            many = "range(1000000::INT)"
+            duckdb.sql(f"SELECT sum(a.range * b.range % 7) FROM {many} a, {many} b").fetchall()
+    return application
+
+app.application = work
+sys.argv = ["scumble", "ask"]
+app.main()
+"""
+
+
+def test_sigterm_that_stops_a_statement_of_duckdb_has_its_own_code():
+    done = subprocess.run(child_command(INTERRUPTED_QUERY), capture_output=True, timeout=600)
+    assert done.returncode == 143
 
 
 SWALLOWING = """

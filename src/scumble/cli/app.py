@@ -10,12 +10,13 @@ import gc
 import os
 import signal
 import sys
+import weakref
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scumble.cli.signals import STOPPED
+from scumble.cli.signals import STOPPED, exit_code
 from scumble.model.long_work import work_is_left
 from scumble.model.no_pandas import WithoutPandas
 
@@ -113,11 +114,12 @@ def main() -> None:
         if work_is_left():  # else the interpreter ends with complaints about objects in use
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(130)
+            weakref.finalize._exitfunc()  # type: ignore[attr-defined]  # removes temporary folders
+            os._exit(exit_code())
         raise
     except KeyboardInterrupt:  # before the command has begun, or after it has ended
         sys.stderr.write(f"{STOPPED}\n")
-        sys.exit(130)
+        sys.exit(exit_code())
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended, and its code stands
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from scumble.cli import bars, console, options, printing
-from scumble.cli.signals import ignore_interrupts, interrupt_handled
+from scumble.cli.signals import exit_code, ignore_interrupts, interrupt_handled
 from scumble.model.errors import OutputExistsError, ParameterError, ScumbleError, writing
 from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import read_epsilon
@@ -101,7 +101,7 @@ def compare(
     with ignore_interrupts() if stopped else nullcontext():
         _show(results, measure, output, as_json=as_json)
     if stopped:
-        raise typer.Exit(console.INTERRUPTED)
+        raise typer.Exit(exit_code())
 
 
 def _reading(table: str | None, outside: str) -> dict[str, str]:

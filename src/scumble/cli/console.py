@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
-from scumble.cli.signals import STOPPED, exit_on_signals, interrupted
+from scumble.cli.signals import STOPPED, exit_code, exit_on_signals, interrupted
 from scumble.model.errors import (
     Dialect,
     ParameterError,
@@ -37,7 +37,7 @@ from scumble.model.stored import CONTROL
 if TYPE_CHECKING:
     from rich.console import Console
 
-SYSTEM, INTERRUPTED, BUG = 1, 130, 70
+SYSTEM, BUG = 1, 70
 _COMPLETION = ("install_completion", "show_completion")  # of typer; the documentation has them
 
 
@@ -187,7 +187,7 @@ def run(application: typer.Typer, name: str | None = None) -> None:
             application(prog_name=name)
     except KeyboardInterrupt:
         say(STOPPED)
-        sys.exit(INTERRUPTED)
+        sys.exit(exit_code())
 
 
 def keep_imported() -> None:
@@ -210,7 +210,7 @@ def _report(error: BaseException, wanted: Settings) -> int:
         if isinstance(error, QueryError):
             fields |= {"error": error.message, "line": error.line, "column": error.column}
         sentence = json.dumps(fields | {"exit_code": code}, ensure_ascii=False)
-    elif code != INTERRUPTED:
+    elif sentence != STOPPED:
         sentence = f"Error: {sentence}"
     say(sentence)
     return code
@@ -221,14 +221,14 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, ScumbleError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | typer.Abort):  # the latter at a prompt
-        return STOPPED, INTERRUPTED
+        return STOPPED, exit_code()
     if isinstance(error, OSError) and error.strerror:
         where = f" ({error.filename})" if error.filename else ""
         return f"The system refused: {error.strerror}{where}.", SYSTEM
     if isinstance(error, MemoryError):
         return "There is not enough memory for this.", SYSTEM
     if interrupted():
-        return STOPPED, INTERRUPTED
+        return STOPPED, exit_code()
     # The message of an unexpected error may quote a private value, so it is not shown.
     kind = type(error).__name__
     hint = "scumble --debug ... shows where, and may show private values"

@@ -20,6 +20,7 @@ from types import FrameType
 STOPPED = "Stopped. Nothing was left half-written."
 _SIGNALS = ("SIGTERM", "SIGHUP")
 _pending = threading.Event()  # Ctrl-C was pressed, and nothing has caught it on purpose
+_ended_by: list[int] = []  # the signals of others that have arrived
 _RETRY_SECONDS = 0.5  # if the program has not ended after this time, the exception was swallowed
 _LOADING_SECONDS = 0.02  # until it is looked again whether a compiled module is loaded
 
@@ -62,11 +63,19 @@ def interrupt_handled() -> None:
 
 
 def interrupted() -> bool:
-    """Whether the command is ending because of Ctrl-C.
+    """Whether the command is ending because of a signal.
 
     A library that is stopped while it is imported can fail by any exception.
     """
-    return _pending.is_set()
+    return _pending.is_set() or bool(_ended_by)
+
+
+def exit_code() -> int:
+    """Return the exit code of a command that was stopped: 130 for Ctrl-C, 143 for SIGTERM.
+
+    What stops a statement of DuckDB becomes `KeyboardInterrupt`, whichever signal it was.
+    """
+    return 128 + (_ended_by or [signal.SIGINT])[0]
 
 
 @contextmanager
@@ -87,6 +96,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 def _exit(number: int, frame: FrameType | None) -> None:
     """Handle a signal: raise `SystemExit`, and raise it again until the stack is being unwound."""
+    _ended_by.append(number)
     _raise_until_unwound(SystemExit(128 + number), frame)
 
 
