@@ -33,6 +33,7 @@ from scumble.public.estimate_table import EstimateTable
 if TYPE_CHECKING:
     from scumble.public.release import Release
     from scumble.public.release_answers import ReleaseAnswers
+    from scumble.public.synthesis.quality import Quality
 
 MOST_ROWS = 10**8
 _LISTS = ("baskets", "sequences", "keys")
@@ -90,7 +91,7 @@ class DrawnRows(Protocol):
         """Return `number` rows."""
         ...
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far rows are from the noisy counts."""
         ...
 
@@ -110,8 +111,10 @@ class SyntheticView:
             whole("rows", "seed", seed, least=0)
         return self.source.table(wanted, seed)
 
-    def quality(self, rows: pa.Table) -> pa.Table:
-        """Return how far synthetic rows are from the noisy tables, never from the data."""
+    def quality(self, rows: pa.Table) -> Quality:
+        """Return how far synthetic rows are from the noisy tables, never from the data, with a
+        verdict for each column and pair. `quality(rows).save("quality.html")` writes a page.
+        """
         return self.source.quality(rows)
 
 

@@ -62,7 +62,8 @@ def test_rows_have_the_types_of_the_schema_and_missing_values(subtests: pytest.S
             if method.neighbours == "replace":
                 assert release.synthetic.rows(seed=1).num_rows == 3000
             report = release.synthetic.quality(rows)
-            assert set(report.column_names) == {"attributes", "ways", "cells", "distance", "noise"}
+            names = {"attributes", "ways", "cells", "distance", "noise", "verdict"}
+            assert set(report.column_names) == names
             assert max(report["distance"].to_pylist()) < 0.4
 
 
@@ -137,5 +138,11 @@ def test_the_command_writes_rows_whole_or_not_at_all(tmp_path):
     shown = run("rows", tmp_path / "view", "-n", 3, "--json").json
     assert len(shown["rows"]) == 3
     assert len(shown["quality"]) == 3
+    page = tmp_path / "quality.html"
+    done = run("rows", tmp_path / "view", "-n", 500, "--json", "--quality", page)
+    assert done.code == 0
+    assert "Pairs of columns" in page.read_text("utf-8")
+    assert {each["verdict"] for each in done.json["quality"]} <= {"as measured", "near"}
+    assert "already exists" in run("rows", tmp_path / "view", "--json", "--quality", page).err
     csv = tmp_path / "no folder" / "rows.csv"
     assert "cannot be written" in run("rows", tmp_path / "view", "-o", csv).err

@@ -12,15 +12,16 @@ import typer
 
 from scumble.cli import bars, console, options
 from scumble.cli.writing import Output, check_output, write_table
-from scumble.model.errors import ParameterError
+from scumble.model.errors import OutputExistsError, ParameterError
 from scumble.model.long_work import aside, portion
 from scumble.model.relational import is_address
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from scumble.public.release import Release
     from scumble.public.synthesis.linked import LinkedRelease
+    from scumble.public.synthesis.quality import Quality
+
+_MOST_FAR = 5
 
 Number = Annotated[
     int | None,
@@ -37,6 +38,15 @@ Seed = Annotated[
     typer.Option("--seed", metavar="NUMBER", help="Draw the same rows again; costs no privacy."),
 ]
 
+Page = Annotated[
+    str | None,
+    typer.Option(
+        "--quality",
+        metavar="FILE.html",
+        help="Write a page: for each column and pair, how near the rows are to what was measured.",
+    ),
+]
+
 
 def rows(
     folder: options.ReleaseFolder,
@@ -45,6 +55,7 @@ def rows(
     seed: Seed = None,
     force: options.Force = False,
     as_json: options.Json = False,
+    page: Page = None,
 ) -> None:
     """Write rows of a release: synthetic or generalised ones.
 
@@ -57,18 +68,34 @@ def rows(
     from scumble.public.release import Release
 
     release = load_any(folder)
+    synthetic = isinstance(release, Release) and release.evidence.unchanged is None
+    if page is not None and not synthetic:
+        raise ParameterError("A page about quality is for synthetic rows of one table.")
     if not isinstance(release, Release):
         _linked_rows(release, number, output, seed, force, as_json)
-        return
-    if release.evidence.unchanged is not None:  # it publishes rows
-        if number is not None or seed is not None:
-            raise ParameterError(
-                "This release has rows of its own, and none are drawn: leave --number and --seed "
-                "out."
-            )
+    elif synthetic:
+        check_output(output, force=force)
+        if page is not None and Path(page).exists() and not force:
+            raise OutputExistsError.of(page)
+        _synthetic_rows(release, number, output, seed, force, as_json, page)
+    elif number is not None or seed is not None:
+        raise ParameterError(
+            "This release has rows of its own, and none are drawn: leave --number and --seed out."
+        )
+    else:
         _generalised_rows(release, output, force, as_json)
-        return
-    check_output(output, force=force)
+
+
+def _synthetic_rows(
+    release: Release,
+    number: int | None,
+    output: str | None,
+    seed: int | None,
+    force: bool,
+    as_json: bool,
+    page: str | None,
+) -> None:
+    """Draw synthetic rows, write them, and say how near they are to what was measured."""
     with bars.working("Drawing rows"):
         table = aside(lambda: release.synthetic.rows(number, seed=seed))
     with bars.working("Comparing rows with the noisy counts"):
@@ -80,6 +107,9 @@ def rows(
         write_table(table, output, force=force)
     if output is not None:
         console.say(f"Wrote {table.num_rows:,} rows to {output}.")
+    if page is not None:
+        report.save(page)
+        console.say(f"Wrote {page}.")
     for sentence in _quality(report):
         console.say(sentence)
 
@@ -149,7 +179,7 @@ def _generalised_rows(release: Release, output: str | None, force: bool, as_json
         console.say(sentence)
 
 
-def _quality(report: pa.Table) -> list[str]:
+def _quality(report: Quality) -> list[str]:
     """Say how near the rows are to the noisy tables, by the number of attributes of a table."""
     found = []
     for ways in sorted(set(report["ways"].to_pylist())):
@@ -161,5 +191,11 @@ def _quality(report: pa.Table) -> list[str]:
             f"{len(some)} noisy {tables} of {ways} {attributes}: the shares of the rows differ by "
             f"{far:.3f} on average (0: equal, 2 or more: nothing in common); noise alone gives "
             f"about {noise:.3f}."
+        )
+    if far := report.far():
+        listed = "; ".join(far[:_MOST_FAR]) + ("; ..." if len(far) > _MOST_FAR else "")
+        found.append(
+            f"For {len(far)} of {len(report)} tables the rows do not show what was measured: "
+            f"{listed}. Ask the release about them."
         )
     return found

@@ -52,7 +52,7 @@ from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import LinearReading, Weights, WeightTensor
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable
-from scumble.public.synthesis.quality import quality
+from scumble.public.synthesis.quality import Quality, quality
 from scumble.public.synthesis.release_rows import MOST_LISTS, list_table, row_model
 from scumble.public.synthesis.row_model import RowModel
 from scumble.public.synthesis.tree_model import Codes
@@ -743,7 +743,7 @@ class BasketRows:
         members = np.stack(self.model.rows(number, seed), axis=1) > 0
         return _make_baskets(self.name, self.items, members)
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far the baskets are from the noisy counts of items and of sets of items."""
         columns = _mark_items(rows[self.name].to_pylist(), self.items.to_pylist())
         model = self.model
@@ -772,7 +772,7 @@ class WholeBasketRows:
             members = self.reader.members[draw.choice(len(counts), number, p=counts / counts.sum())]
         return _make_baskets(self.name, self.items, members)
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far the shares of single items are from those of the published baskets."""
         total = max(float(self.expected), 1.0)
         noisy = [self.reader.read(having([name])) for name in self.columns]

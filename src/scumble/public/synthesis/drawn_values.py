@@ -14,13 +14,12 @@ from scumble.model.errors import ReleaseError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import BinnedNumber, Bins, Dates
 from scumble.model.schema.schema import Schema
-from scumble.public.synthesis.matching import match_cells
 from scumble.public.synthesis.tree_model import Codes
 
 if TYPE_CHECKING:
     from scumble.model.schema.impossible import ImpossibleCondition
 
-_ROUNDS = 10
+_ROUNDS = 50
 _MOST_TRIES = 1000
 Mask = npt.NDArray[np.bool_]
 
@@ -69,21 +68,19 @@ def make_possible(
 ) -> None:
     """Change the rows that no row of the table can be, in place.
 
-    One value of such a row becomes that of another row, which has the same values in the other
-    columns of the condition, if there is one.
+    Such a row exchanges one value with another row, so that the counts of every column stay what
+    they are. Rows for which no partner is found become copies of others.
     """
     conditions = [e for e in schema.impossible_conditions if set(e.names) <= set(names)]
     if not conditions:
         return
     by_name = dict(zip(names, columns, strict=True))
     for _ in range(_ROUNDS):
+        for condition in conditions:
+            _exchange(conditions, condition, by_name, generator)
         bad = _wrong(conditions, by_name)
         if not bad.any():
             return
-        donors = np.flatnonzero(~bad)
-        for condition in conditions if len(donors) else ():
-            _copy_values(schema, condition, by_name, donors, generator)
-    bad = _wrong(conditions, by_name)
     donors = np.flatnonzero(~bad)
     if len(donors):
         chosen = generator.choice(donors, size=int(bad.sum()))
@@ -105,19 +102,27 @@ def _wrong(conditions: Sequence[ImpossibleCondition], columns: Mapping[str, Code
     return found
 
 
-def _copy_values(
-    schema: Schema,
+def _exchange(
+    conditions: Sequence[ImpossibleCondition],
     condition: ImpossibleCondition,
     columns: Mapping[str, Codes],
-    donors: npt.NDArray[np.intp],
     generator: np.random.Generator,
 ) -> None:
-    """Give rows that satisfy a condition the value of a donor in one of its columns."""
-    rows = np.flatnonzero(condition.holds(columns))
-    changed = condition.names[generator.integers(len(condition.names))]
-    cells = np.zeros(len(columns[changed]), np.int64)
-    for name in condition.names:
-        if name != changed:
-            cells = cells * schema[name].size + columns[name]
-    chosen = donors[match_cells(cells[rows], cells[donors], generator)]
-    columns[changed][rows] = columns[changed][chosen]
+    """Let rows that satisfy a condition exchange a value with other rows, where both are possible
+    afterwards.
+    """
+    bad = condition.holds(columns)
+    rows, others = np.flatnonzero(bad), np.flatnonzero(~_wrong(conditions, columns))
+    number = min(len(rows), len(others))
+    if not number:
+        return
+    rows = generator.permutation(rows)[:number]
+    others = generator.choice(others, size=number, replace=False)
+    column = columns[condition.names[generator.integers(len(condition.names))]]
+    both = np.concatenate([rows, others])
+    before = column[both]
+    column[rows], column[others] = column[others], column[rows]
+    chosen = {name: own[both] for name, own in columns.items()}
+    wrong = _wrong(conditions, chosen).reshape(2, -1).any(axis=0)
+    undone = np.concatenate([wrong, wrong])
+    column[both[undone]] = before[undone]

@@ -39,6 +39,7 @@ from scumble.public.limits import one_question
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.matching import match_cells
+from scumble.public.synthesis.quality import Quality
 from scumble.public.views import MOST_ROWS
 
 Integers = npt.NDArray[np.int64]
@@ -104,7 +105,7 @@ class LinkedRelease(Asking):
         kept = drawn.drop_columns(list(given)).take(pa.array(chosen))
         return kept.add_column(0, self.keys[name], pa.array(owners))
 
-    def quality(self, rows: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    def quality(self, rows: Mapping[str, pa.Table]) -> dict[str, Quality]:
         """Return for every table how far its synthetic rows are from the noisy tables, never from
         the data. `rows` are all tables, as `LinkedRelease.rows` draws them.
         """

@@ -3,17 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import pi, sqrt
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from scumble.model.errors import writing
 from scumble.model.long_work import tell
+from scumble.model.notebook import html_notes, html_table
+from scumble.public.html_page import render_page
 from scumble.public.synthesis.noisy_tables import NoisyTable
 from scumble.public.synthesis.row_fitting import counts_of
 from scumble.public.synthesis.tree_model import Codes
 
 MOST_WAYS = 3
+AS_MEASURED, NEAR, FAR = "as measured", "near", "far"
+_HEAD = ("columns", "cells", "distance", "noise alone", "verdict")
+MEANING = {
+    AS_MEASURED: "The rows are as near to what was measured as the noise allows.",
+    NEAR: "The rows are further than the noise explains, by at most half of it or 0.05.",
+    FAR: "The rows do not show what was measured: ask the release instead.",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """How near rows are to the noisy tables: `table` has a line for each, with a verdict."""
+
+    table: pa.Table
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        return self.table[name]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns of the table."""
+        names: list[str] = self.table.column_names
+        return names
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the lines of the table."""
+        lines: list[dict[str, Any]] = self.table.to_pylist()
+        return lines
+
+    def far(self) -> list[str]:
+        """Return the columns, pairs and triples for which the rows do not show what was measured,
+        the furthest first.
+        """
+        found = [each for each in self.to_pylist() if each["verdict"] == FAR]
+        found.sort(key=lambda each: each["noise"] - each["distance"])
+        return [" and ".join(each["attributes"]) for each in found]
+
+    def save(self, path: str | Path, title: str = "Synthetic rows") -> None:
+        """Write the report as an HTML page."""
+        page = render_page(
+            __package__, title=title, groups=self._groups(), head=_HEAD, meaning=MEANING
+        )
+        with writing(path):
+            Path(path).write_text(page, "utf-8")
+
+    def _groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
+        """Return titles and lines by the number of attributes of a table."""
+        titles = {1: "Columns", 2: "Pairs of columns", 3: "Three columns"}
+        lines = self.to_pylist()
+        ways = sorted({each["ways"] for each in lines})
+        return [(titles[w], [_line(e) for e in lines if e["ways"] == w]) for w in ways]
+
+    def __repr__(self) -> str:
+        return f"Quality of {len(self)} tables; far: {', '.join(self.far()) or 'none'}"
+
+    def _repr_html_(self) -> str:
+        body = [_line(each) for each in self.to_pylist()]
+        return html_table(_HEAD, body, 1) + html_notes(f"{k}: {v}" for k, v in MEANING.items())
+
+
+def _line(each: dict[str, Any]) -> tuple[str, ...]:
+    numbers = (f"{each['cells']:,}", f"{each['distance']:.3f}", f"{each['noise']:.3f}")
+    return (" × ".join(each["attributes"]), *numbers, each["verdict"])
+
+
+def _verdict(distance: float, noise: float, grain: float) -> str:
+    """Return how near rows are; `grain` is what their rounding to whole rows may add."""
+    allowed = noise + grain
+    if distance <= 1.25 * allowed:
+        return AS_MEASURED
+    return NEAR if distance <= max(1.5 * allowed, allowed + 0.05) else FAR
 
 
 def quality(
@@ -22,7 +102,7 @@ def quality(
     sizes: Sequence[int],
     tables: Sequence[NoisyTable],
     total: float,
-) -> pa.Table:
+) -> Quality:
     """Return, for every noisy table of up to three attributes (of larger ones, for the sums by
     their single attributes and pairs), its L1 distance from the table of
     the rows, both as shares, and the distance that the noise alone would make.
@@ -39,7 +119,11 @@ def quality(
         distances.append(float(abs(each.counts / total - shares).sum()))
         noises.append(sqrt(2 / pi * each.variance) * each.cells / total)
         tell(done, len(found))
-    return pa.table(
+    verdicts = [
+        _verdict(distance, noise, each.cells / (2 * number))
+        for each, distance, noise in zip(found, distances, noises, strict=True)
+    ]
+    table = pa.table(
         {
             "attributes": pa.array(
                 [[names[place] for place in each.places] for each in found], pa.list_(pa.string())
@@ -48,8 +132,10 @@ def quality(
             "cells": pa.array([each.cells for each in found], pa.int64()),
             "distance": pa.array(distances, pa.float64()),
             "noise": pa.array(noises, pa.float64()),
+            "verdict": pa.array(verdicts, pa.string()),
         }
     )
+    return Quality(table)
 
 
 def _small(tables: Sequence[NoisyTable]) -> list[NoisyTable]:

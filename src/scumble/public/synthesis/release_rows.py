@@ -21,7 +21,7 @@ from scumble.public.estimation.measurements.readers import reader_with
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.drawn_values import make_possible, value_within
 from scumble.public.synthesis.noisy_tables import NoisyTable, Places, estimated_total
-from scumble.public.synthesis.quality import quality
+from scumble.public.synthesis.quality import Quality, quality
 from scumble.public.synthesis.row_model import RowModel
 from scumble.public.synthesis.tree_model import Codes
 from scumble.public.views import MOST_ROWS, DrawnRows
@@ -69,7 +69,7 @@ class ReleaseRows:
             }
         )
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far rows are from the noisy tables: see `synthesis.quality`."""
         lacking = [name for name in self.names if name not in rows.column_names]
         if lacking:
@@ -81,7 +81,18 @@ class ReleaseRows:
                 raise ParameterError(f"The rows have a value of '{name}' outside its domain.")
             columns.append(codes if own is None else own.of_code[codes])
         model = self.model
-        return quality(self.names, columns, model.sizes, model.tables, model.total)
+        tables = [self._with_noise_of_classes(each) for each in model.tables]
+        return quality(self.names, columns, model.sizes, tables, model.total)
+
+    def _with_noise_of_classes(self, table: NoisyTable) -> NoisyTable:
+        """Return the table of one attribute with the mean noise of the classes, whose counts are
+        sums of noisy counts of values.
+        """
+        own = self.model.classes[table.places[0]]
+        if own is None or len(table.places) > 1:
+            return table
+        mean = float(np.sqrt(np.bincount(own.of_code)).mean())
+        return replace(table, variance=table.variance * mean**2)
 
 
 def rows_of(evidence: Evidence, schema: Schema, engine: Sandbox) -> DrawnRows:

@@ -22,7 +22,7 @@ from scumble.families.sequences.read.models import ContextModel
 from scumble.model.errors import ParameterError
 from scumble.model.schema.domains import Bins, Category, IntegerRange
 from scumble.public.synthesis.noisy_tables import NoisyTable, onto_simplex
-from scumble.public.synthesis.quality import quality
+from scumble.public.synthesis.quality import Quality, quality
 from scumble.public.synthesis.release_rows import MOST_LISTS, list_table
 
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class SequenceRows:
         codes, offsets = draw_sequences(self.model, number, np.random.default_rng(seed))
         return list_table(self.name, self.members.labels(), codes, offsets)
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far the symbols of the rows, and their ends, are from the noisy counts."""
         lists = rows[self.name].combine_chunks()
         codes, _ = self.members.encode(lists.flatten())
@@ -159,7 +159,7 @@ class TripRows:
         names = pa.array(self.cells).take(pa.array(trips[trips >= 0]))
         return pa.table({self.name: pa.ListArray.from_arrays(offsets, names)})
 
-    def quality(self, rows: pa.Table) -> pa.Table:
+    def quality(self, rows: pa.Table) -> Quality:
         """Return how far the lengths of trips are from the noisy counts of lengths."""
         lists = rows[self.name].combine_chunks()
         most = self.lengths.cells - 1
