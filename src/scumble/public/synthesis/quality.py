@@ -24,7 +24,7 @@ AS_MEASURED, NEAR, FAR = "as measured", "near", "far"
 _HEAD = ("columns", "cells", "distance", "noise alone", "verdict")
 MEANING = {
     AS_MEASURED: "The rows are as near to what was measured as the noise allows.",
-    NEAR: "The rows are further than the noise explains, by at most half of it or 0.05.",
+    NEAR: "The rows are a little further than the noise explains: by half, or by 0.05.",
     FAR: "The rows do not show what was measured: ask the release instead.",
 }
 
@@ -88,10 +88,15 @@ def _line(each: dict[str, Any]) -> tuple[str, ...]:
     return (" × ".join(each["attributes"]), *numbers, each["verdict"])
 
 
-def _verdict(distance: float, noise: float, grain: float) -> str:
-    """Return how near rows are; `grain` is what their rounding to whole rows may add."""
-    allowed = noise + grain
-    if distance <= 1.25 * allowed:
+def verdict(distance: float, noise: float, cells: int, number: int) -> str:
+    """Return how near `number` rows are to a table of `cells` noisy counts.
+
+    The noise makes a distance of `noise` in the mean, and in all but about 5 % at most two standard
+    deviations more; rounding to whole rows adds at most half a row for each cell.
+    """
+    spread = 2 * noise * sqrt((pi / 2 - 1) / cells)
+    allowed = noise + spread + cells / (2 * max(number, 1))
+    if distance <= allowed:
         return AS_MEASURED
     return NEAR if distance <= max(1.5 * allowed, allowed + 0.05) else FAR
 
@@ -119,20 +124,25 @@ def quality(
         distances.append(float(abs(each.counts / total - shares).sum()))
         noises.append(sqrt(2 / pi * each.variance) * each.cells / total)
         tell(done, len(found))
-    verdicts = [
-        _verdict(distance, noise, each.cells / (2 * number))
+    lines = [
+        ([names[place] for place in each.places], each.cells, distance, noise)
         for each, distance, noise in zip(found, distances, noises, strict=True)
     ]
+    return report(lines, number)
+
+
+def report(lines: Sequence[tuple[Sequence[str], int, float, float]], number: int) -> Quality:
+    """Return the report on `number` rows: the attributes of each noisy table, its cells, and the
+    distances of the rows and of the noise.
+    """
     table = pa.table(
         {
-            "attributes": pa.array(
-                [[names[place] for place in each.places] for each in found], pa.list_(pa.string())
-            ),
-            "ways": pa.array([len(each.places) for each in found], pa.int64()),
-            "cells": pa.array([each.cells for each in found], pa.int64()),
-            "distance": pa.array(distances, pa.float64()),
-            "noise": pa.array(noises, pa.float64()),
-            "verdict": pa.array(verdicts, pa.string()),
+            "attributes": pa.array([list(line[0]) for line in lines], pa.list_(pa.string())),
+            "ways": pa.array([len(line[0]) for line in lines], pa.int64()),
+            "cells": pa.array([line[1] for line in lines], pa.int64()),
+            "distance": pa.array([line[2] for line in lines], pa.float64()),
+            "noise": pa.array([line[3] for line in lines], pa.float64()),
+            "verdict": pa.array([verdict(d, n, c, number) for _, c, d, n in lines], pa.string()),
         }
     )
     return Quality(table)

@@ -22,7 +22,7 @@ from scumble.families.sequences.read.models import ContextModel
 from scumble.model.errors import ParameterError
 from scumble.model.schema.domains import Bins, Category, IntegerRange
 from scumble.public.synthesis.noisy_tables import NoisyTable, onto_simplex
-from scumble.public.synthesis.quality import Quality, quality
+from scumble.public.synthesis.quality import Quality, quality, report
 from scumble.public.synthesis.release_rows import MOST_LISTS, list_table
 
 Floats = npt.NDArray[np.float64]
@@ -72,15 +72,8 @@ class SequenceRows:
         variance = self.model.design.laws[0].variance * max(len(self.model.leaves), 1)
         table = NoisyTable((0,), noisy / max(noisy.sum(), 1.0), variance)
         noise = sqrt(2 / pi * variance) * width / max(noisy.sum(), 1.0)
-        return pa.table(
-            {
-                "attributes": pa.array([[self.name]], pa.list_(pa.string())),
-                "ways": [1],
-                "cells": [width],
-                "distance": [float(np.abs(table.counts - drawn / max(drawn.sum(), 1e-9)).sum())],
-                "noise": [noise],
-            }
-        )
+        distance = float(np.abs(table.counts - drawn / max(drawn.sum(), 1e-9)).sum())
+        return report([([self.name], width, distance, noise)], len(sizes))
 
 
 def draw_sequences(
