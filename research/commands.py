@@ -142,6 +142,29 @@ def aroma(
     Paper("aroma", study, verdicts, panels).repeat(output, as_json=as_json)
 
 
+@app.command("numbers")
+def numbers(data: DataFolder, quick: Quick = False, as_json: options.Json = False) -> None:
+    """Limits of amounts for budget, against the best limits, on three columns of money."""
+    from dataclasses import asdict
+
+    from research.numbers import EPSILON, MOST, QUICK, SEEDS, TABLES, study_limits
+
+    seeds = QUICK if quick else SEEDS
+    found = [study_limits(data / file, column, seeds) for file, column in TABLES.items()]
+    if as_json:
+        console.print_json([asdict(each) for each in found])
+        return
+    console.echo(
+        f"Error of a mean at ε = {EPSILON} with limits of private_limits at the same ε, as a "
+        f"multiple of that with the best limits of the grid; {seeds} seeds, at most {MOST} wanted."
+    )
+    for each in found:
+        console.echo(
+            f"{each.table} {each.column} ({each.rows:,} rows): median {each.median:.2f}, 90 % "
+            f"{each.worst_tenth:.2f}; mostly {list(each.usual)}, best {list(each.best)}"
+        )
+
+
 @app.command("relaxation")
 def relaxation(
     quick: Annotated[

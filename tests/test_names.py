@@ -56,6 +56,7 @@ def test_public_names() -> None:
         "mechanisms",
         "open",
         "primitives",
+        "private_limits",
         "publish",
         "publish_linked",
         "recommend",

@@ -58,6 +58,7 @@ _HOME = {
     "mechanisms": "scumble.private.mechanism",
     "open": "scumble.private.owner:open_saved",
     "primitives": "scumble.private.primitives:*",
+    "private_limits": "scumble.private.limits",
     "publish": "scumble.private.publish",
     "publish_linked": "scumble.private.publish",
     "recommend": "scumble.private.recommend",

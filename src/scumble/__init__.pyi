@@ -64,6 +64,7 @@ from scumble.private.database.database import Database as Database
 from scumble.private.database.plan import AskOptions as AskOptions
 from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
+from scumble.private.limits import private_limits as private_limits
 from scumble.private.mechanism import mechanisms as mechanisms
 from scumble.private.owner import open_saved as open
 from scumble.private.publish import publish as publish
@@ -151,6 +152,7 @@ __all__ = [
     "mechanisms",
     "open",
     "primitives",
+    "private_limits",
     "publish",
     "publish_linked",
     "recommend",

@@ -96,6 +96,6 @@ def test_limits_are_never_proposed_from_the_data():
     assert sc.Schema.loads(found.dumps()) == found
     checks = " ".join(sc.Schema.loads(found.dumps()).checks())
     assert "'income' (number, limits needed): Write limits = [LOW, HIGH]" in checks
-    assert "scumble schema limits TABLE income --epsilon 0.1" in checks
+    assert "scumble schema limits TABLE income --schema FILE --epsilon 0.1" in checks
     named = sc.Schema.infer(pa.table(values), types={"latitude": "number"})
     assert named["latitude"].limits_needed

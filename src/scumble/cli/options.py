@@ -117,6 +117,14 @@ Hierarchies = Annotated[
     bool,
     typer.Option("--hierarchies", help="Propose hierarchies of numbers, dates and codes, too."),
 ]
+Neighbours = Annotated[
+    str,
+    typer.Option(
+        "--neighbours",
+        metavar="RELATION",
+        help="Hide what a person's rows say (replace), or also that they are there (add_remove).",
+    ),
+]
 SchemaOutput = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: stdout]"),

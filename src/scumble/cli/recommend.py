@@ -48,14 +48,6 @@ Queries = Annotated[
     Path | None,
     typer.Option("--queries", metavar="FILE", help="SQL counts that will be asked, one a line."),
 ]
-Neighbours = Annotated[
-    str,
-    typer.Option(
-        "--neighbours",
-        metavar="RELATION",
-        help="Hide what a person's rows say (replace), or also that they are there (add_remove).",
-    ),
-]
 Occupied = Annotated[
     float | None,
     typer.Option(
@@ -76,7 +68,7 @@ def recommend(
     delta: Delta = None,
     attributes: Attributes = None,
     queries: Queries = None,
-    neighbours: Neighbours = "replace",
+    neighbours: options.Neighbours = "replace",
     occupied: Occupied = None,
     show_all: All = False,
     as_json: options.Json = False,

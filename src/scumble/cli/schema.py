@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scumble.cli import bars, console, options
-from scumble.model.errors import SourceError
+from scumble.model.errors import OutputExistsError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,6 +175,66 @@ def _to_check(schema: Schema) -> list[str]:
 
 def _advice(sentence: str) -> str:
     return sentence if sentence == _UNPROTECTED else f"Check {sentence}"
+
+
+@app.command()
+def limits(
+    source: options.Source,
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column of type number.")],
+    schema: options.SchemaFile,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", metavar="NUMBER", help="Privacy loss.")
+    ],
+    neighbours: options.Neighbours = "replace",
+    share: Annotated[
+        float | None,
+        typer.Option("--share", metavar="SHARE", help="Limits that hold this share of the rows."),
+    ] = None,
+    sum_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--sum-epsilon", metavar="NUMBER", help="With which sums are measured.  [--epsilon]"
+        ),
+    ] = None,
+    ledger: options.Ledger = None,
+    table: options.Table = None,
+    outside: options.Outside = "error",
+    output: options.SchemaOutput = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Choose limits for the amounts of a column, for budget.
+
+    They make the error of sums small: noise grows with them, and amounts beyond them are clamped.
+    """
+    from scumble.private.limits import private_limits
+    from scumble.private.publish_options import PublishOptions, Table
+
+    if output is not None and output.exists() and not force:
+        raise OutputExistsError.of(output)  # before the budget is spent
+    with bars.progress("Reading", options.rows_of(source, table)) as progress:
+        how: Any = PublishOptions(outside=outside, progress=progress)  # type: ignore[arg-type]
+        found = private_limits(
+            Table(source, table=table),
+            schema,
+            column,
+            epsilon=epsilon,
+            neighbours=neighbours,  # type: ignore[arg-type]  # it is checked there
+            share=share,
+            sum_epsilon=sum_epsilon,
+            ledger=ledger,
+            options=how,
+        )
+    if output is not None:
+        found.schema.save(output, force=force)
+    if as_json:
+        bias = None if found.bias is None else list(found.bias)
+        limits = {"limits": [found.low, found.high], "clamped": list(found.clamped), "bias": bias}
+        console.print_json({"column": column, **limits, "promise": str(found.guarantee)})
+    else:
+        console.echo(str(found))
+    if output is not None:
+        console.say(f"Wrote {output}.")
 
 
 @app.command()
