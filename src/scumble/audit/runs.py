@@ -39,7 +39,7 @@ def publish_runs(
     mechanism: Summary, schema: Schema, counts: Counts, runs: int, noise: Keystream
 ) -> Floats:
     """Release a table with these counts `runs` times; return the numbers of each as a row."""
-    names = _names(mechanism)
+    names = measured_names(mechanism)
     counter = counter_of(mechanism, schema, counts)
     run_numbers = hooks.of_mechanism(mechanism.name, "run_numbers") or _run_numbers
     lines = []
@@ -64,10 +64,18 @@ def _run_numbers(
 def file_numbers(
     evidence: Measurements, folder: Path, schema: Schema, names: Sequence[str]
 ) -> list[float]:
-    """Return all numbers in the file of measurements, and those that their design states.
+    """Return all numbers in the files of measurements, and those that their design states.
 
     Where the file has cells of the attributes `names`, they are those of all cells of the domain.
     """
+    parts = [each for one in evidence.sums for each in (one.total, one.present) if each]
+    own = _file_numbers(evidence, folder, schema, names)
+    return own + [n for each in parts for n in _file_numbers(each, folder, schema, names)]
+
+
+def _file_numbers(
+    evidence: Measurements, folder: Path, schema: Schema, names: Sequence[str]
+) -> list[float]:
     table = pq.read_table(folder / evidence.file, use_threads=False)
     told = [float(getattr(evidence.design, name, None) or 0) for name in ("total", "tau")]
     if all(name in table.column_names for name in names):
@@ -211,7 +219,8 @@ def record_steps(
     """
     account = BudgetAccount(mechanism.promise)
     table = RecordedTable(counter_of(mechanism, schema, counts, names), account, Keystream(seed))
-    if grow := getattr(mechanism, "grow", None):
+    grow = getattr(mechanism, "grow", None)
+    if grow is not None and not mechanism.parameters.get("sums"):
         grow(table)
         return table.steps
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
@@ -274,7 +283,9 @@ class Pair:
 
 def kinds_of(mechanism: Summary, schema: Schema) -> int:
     """Return how many kinds of rows a table of this schema may have: cells, or short lists."""
-    return len(short_lists(schema)) if mechanism.of_lists else schema.size(_names(mechanism))
+    return (
+        len(short_lists(schema)) if mechanism.of_lists else schema.size(measured_names(mechanism))
+    )
 
 
 def counter_of(
@@ -283,7 +294,7 @@ def counter_of(
     """Return the table with these numbers of rows of each kind."""
     if mechanism.of_lists:
         return ListCounter(schema, short_lists(schema), counts)
-    return TensorCounter(schema, names or _names(mechanism), counts)
+    return TensorCounter(schema, names or measured_names(mechanism), counts)
 
 
 def short_lists(schema: Schema) -> list[tuple[int, ...]]:
@@ -296,9 +307,10 @@ def short_lists(schema: Schema) -> list[tuple[int, ...]]:
     return [(), *product(codes), *pairs]
 
 
-def _names(mechanism: Summary) -> Sequence[str]:
-    names: Sequence[str] = mechanism.parameters.get("attributes", ())
-    return names
+def measured_names(mechanism: Summary) -> Sequence[str]:
+    """Return the columns of the tables that it is tried on: those that it counts and adds up."""
+    given = mechanism.parameters
+    return list(dict.fromkeys((*given.get("attributes", ()), *given.get("sums", ()))))
 
 
 def tables_of(mechanism: Summary, schema: Schema) -> dict[str, Counts]:

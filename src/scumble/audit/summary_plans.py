@@ -26,6 +26,7 @@ from scumble.audit.runs import (
     changes,
     draw_outputs,
     exact_loss,
+    measured_names,
     record_steps,
     tables_of,
 )
@@ -71,8 +72,7 @@ def worst_pair(mechanism: Summary, schema: Schema, relation: str, rows: int) -> 
 
     It is None if the plan depends on the data, or if no step can be recorded.
     """
-    names = mechanism.parameters["attributes"]
-    cells = schema.size(names)
+    cells = schema.size(measured_names(mechanism))
     own = hooks.of_mechanism(mechanism.name, "find_published")
     published = None if own is None else own(mechanism, schema)
     found: WorstPair | None = None

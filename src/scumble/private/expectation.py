@@ -70,9 +70,9 @@ def expectation(mechanism: Mechanism, schema: Schema, rows: int = TYPICAL) -> tu
     """Return sentences about the errors to expect, at least one: those of `Mechanism.outlook`, and
     where they give no error, one about a tenth of the rows.
     """
-    own = mechanism.outlook(schema)
+    own, sums = mechanism.outlook(schema), mechanism.sum_outlook(schema, rows)
     if any("within ±" in sentence or "error" in sentence for sentence in own):
-        return own
+        return (*own, *sums)
     found = expected(mechanism, schema, rows)
     while found is None and rows >= 100:  # a domain that is small, or a promise for few rows
         rows //= 10
@@ -85,7 +85,7 @@ def expectation(mechanism: Mechanism, schema: Schema, rows: int = TYPICAL) -> tu
             f"tenth of them ({rows / 10:,.0f}) will be within {plus_minus(found.reach)} nineteen "
             "times in twenty"
         )
-    return (*own, f"To expect: {said}.")
+    return (*own, f"To expect: {said}.", *sums)
 
 
 def hopeless(mechanism: Mechanism, schema: Schema, rows: int) -> str:
@@ -102,7 +102,9 @@ def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     plain = mechanism
     if made is None:
         names: tuple[str, ...] = mechanism.names  # type: ignore[attr-defined]
-        made = Schema(tuple(_numbered(name, "quasi", schema[name].size) for name in names))
+        added = [name for name in getattr(mechanism, "sums", ()) if name not in names]
+        sizes = {name: schema[name].size for name in names} | dict.fromkeys(added, 2)
+        made = Schema(tuple(_numbered(name, "quasi", size) for name, size in sizes.items()))
         if mechanism.counts_every_cell and _measured(mechanism, made) > _MOST_CELLS:
             return None
         plain = create(mechanism.name, **{**mechanism.parameters, "person": None})

@@ -144,11 +144,11 @@ def remarks_of(rows: Rows, evidence: Evidence) -> tuple[str, ...]:
 
 
 def _shown(schema: Schema, evidence: Evidence) -> Schema:
-    """The published schema: the columns of the evidence, the names of identifiers, and the columns
-    that the mechanism added.
+    """The published schema: the columns of the evidence and of its sums, the names of identifiers,
+    and the columns that the mechanism added.
     """
     hidden = [attribute.name for attribute in schema.identifiers]
-    named = {*evidence.columns, *hidden}
+    named = {*evidence.columns, *evidence.sum_columns, *hidden}
     known = schema.with_derived(evidence.columns)
     shown = known.select([name for name in known.names if name in named])
     return replace(shown, attributes=(*shown.attributes, *evidence.added))

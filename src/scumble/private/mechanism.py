@@ -138,6 +138,10 @@ class Mechanism(ABC):
         """Sentences about the errors to expect, where parameters and schema determine them."""
         return ()
 
+    def sum_outlook(self, schema: Schema, rows: int) -> tuple[str, ...]:
+        """Sentences about the errors of averages to expect in a table of `rows` rows."""
+        return ()
+
     def expected_error(self, schema: Schema, rows: int) -> float | None:
         """The standard error of a count of a tenth of `rows` rows, by a formula of parameters and
         schema. The condition holds for a tenth of the values of an attribute. None where no

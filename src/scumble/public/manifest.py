@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any
 
 from scumble._version import __version__
 from scumble.model import stored
 from scumble.model.errors import ReleaseError, setting
-from scumble.model.evidence.evidence import Evidence, evidence_from_dict
+from scumble.model.evidence.evidence import SUM_FILES, Evidence, evidence_from_dict
 from scumble.model.privacy.guarantee import Guarantee, Guarantees
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.schema.schema import Schema
@@ -19,7 +20,8 @@ DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
 ROWS_OF_PERSON = "most rows of a person"  # in the report: by column, the most that it counts
 _CONTENTS = "records tuples rows values cells sums tables regions strings keys strata baskets"
-FILES = tuple(f"{name}.parquet" for name in _CONTENTS.split())
+_SUMS = (f"{word}{letter}" for word in SUM_FILES for letter in ascii_lowercase)
+FILES = tuple(f"{name}.parquet" for name in (*_CONTENTS.split(), *_SUMS))
 
 
 @dataclass(frozen=True)

@@ -218,9 +218,11 @@ class Release(Asking):
 
     @cached_property
     def _queryable(self) -> Schema:
-        """The attributes of the evidence, and the identifiers, which questions must not name."""
+        """The attributes of the evidence and of its sums, and the identifiers, which questions must
+        not name.
+        """
         identifiers = [attribute.name for attribute in self.schema.identifiers]
-        known = {*self.evidence.columns, *identifiers}
+        known = {*self.evidence.columns, *self.evidence.sum_columns, *identifiers}
         schema = self.schema.select([name for name in self.schema.names if name in known])
         return queryable(schema, self.evidence, self.folder) if schema.open else schema
 

@@ -30,6 +30,7 @@ from scumble.private.mechanism_metadata import SMALL_DELTA, Claim, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, WithDelta, of_product, product_moments
+from scumble.private.summaries.sums import SumSummary
 
 MOST_NUMBERS = 10**8
 _MOST_FORESEEN = 10**7
@@ -44,7 +45,7 @@ class AxisPlan(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AxisSummary(WithDelta):
+class AxisSummary(WithDelta, SumSummary):
     """Measures the Kronecker product of one axis for each attribute.
 
     A combination of groups gets the product of their shares of the budget, so that the shares of
@@ -109,9 +110,11 @@ class AxisSummary(WithDelta):
         `squares`, and which may use this `share` of the promise.
         """
         if not self.gaussian:
-            return DiscreteLaplace(self.unit.sensitivity * total / (self.promise.epsilon * share))
+            return DiscreteLaplace(
+                self.unit.sensitivity * total / (self.cell_promise.epsilon * share)
+            )
         moved = self.unit.squared_sensitivity(nonnegative_gram=nonnegative_gram) * squares
-        return DiscreteGaussian(moved / (2 * self.promise.rho * share))
+        return DiscreteGaussian(moved / (2 * self.cell_promise.rho * share))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -165,7 +168,7 @@ class AxisSummary(WithDelta):
         }
         return {"sums": design.size, "sums by level": levels}
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow as pa
         import pyarrow.parquet as pq
 

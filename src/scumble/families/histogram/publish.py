@@ -32,6 +32,7 @@ from scumble.private.sampling import sparse
 from scumble.private.sampling.bits import integers
 from scumble.private.sampling.sparse import FilterRule, SampleRule, passing_cells, priority_sample
 from scumble.private.summaries.base import OFTEN, AttributeSummary, of_cells
+from scumble.private.summaries.sums import SumSummary
 from scumble.private.tables.sorted_keys import isin_sorted
 from scumble.private.tables.writer import decoded, table_writer
 
@@ -49,7 +50,7 @@ _WRITE_CHUNK = 1 << 20
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Histogram(AttributeSummary):
+class Histogram(SumSummary):
     """Publishes the count of every combination of values of the chosen attributes, each with
     discrete Laplace noise. Any condition on these attributes is answered by adding cells.
 
@@ -75,7 +76,7 @@ class Histogram(AttributeSummary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_scale(DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon))
+        check_scale(DiscreteLaplace(Fraction(self.unit.sensitivity) / self.cell_promise.epsilon))
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -88,7 +89,7 @@ class Histogram(AttributeSummary):
             )
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
-        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
+        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.cell_promise.epsilon)
         cells = schema.size(self.names)
         tenth = -(-cells // 10)
         sentence = f"To expect: the count of one cell will be within {of_cells(law, 1)} {OFTEN}"
@@ -98,15 +99,15 @@ class Histogram(AttributeSummary):
         return (f"{sentence}.",)
 
     def expected_error(self, schema: Schema, rows: int) -> float:
-        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.promise.epsilon)
+        law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.cell_promise.epsilon)
         return math.sqrt(-(-schema.size(self.names) // 10) * float(law.variance))
 
-    def layout(self, schema: Schema) -> Layout:
+    def cell_layout(self, schema: Schema) -> Layout:
         attributes = [schema[name] for name in self.names]
         return {"cells.parquet": (*attributes, free_name("count", self.names))}
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.promise.epsilon)
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
+        counts, law = table.noisy_counts(self.names, self.unit, epsilon=self.cell_promise.epsilon)
         never = table.schema.impossible_cells(self.names)
         if never is not None:
             counts = np.where(never.reshape(-1), 0, counts)

@@ -41,7 +41,8 @@ from scumble.private.mechanism_metadata import (
     protection,
 )
 from scumble.private.meter.table import PrivateTable, noisy_tables
-from scumble.private.summaries.base import AttributeSummary, WithDelta
+from scumble.private.summaries.base import WithDelta
+from scumble.private.summaries.sums import SumSummary
 
 MOST_CELLS = 5 * 10**7
 MOST_TABLES = 2 * 10**5
@@ -54,7 +55,7 @@ _KEPT = 1 - Fraction(1, 1 << 40)
 Places = tuple[int, ...]
 
 
-class TableSummary(AttributeSummary):
+class TableSummary(SumSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
     def _paid(self) -> PrivacyLoss:
@@ -76,7 +77,7 @@ class TableSummary(AttributeSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         """Return what to measure, from parameters and schema alone."""
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         sizes = self._list_sizes(table.schema)
         design = Residuals(self.names, sizes, tuple(self.tables(table.schema)))
         numbers = noisy_tables(table, design, self.unit)
@@ -224,8 +225,8 @@ class Marginals(WithDelta, TableSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked, sizes = self.workload(schema), self._list_sizes(schema)
         if self.gaussian:
-            return residuals.plan_residuals(asked, sizes, self.unit, self.promise.rho)
-        epsilon = self.promise.epsilon
+            return residuals.plan_residuals(asked, sizes, self.unit, self.cell_promise.rho)
+        epsilon = self.cell_promise.epsilon
         return residuals.plan_marginals(asked, sizes, self.unit, epsilon, gaussian=False)
 
     def _check_sets(self, sets: Sequence[Sequence[str]]) -> list[Places]:
@@ -316,7 +317,7 @@ class Fourier(TableSummary):
     def tables(self, schema: Schema) -> list[MarginalTable]:
         asked = dict.fromkeys(sets_of(len(self.names), self.ways), 1.0)
         sizes = self._list_sizes(schema)
-        return residuals.plan_contrasts(asked, sizes, self.unit, self.promise.epsilon)
+        return residuals.plan_contrasts(asked, sizes, self.unit, self.cell_promise.epsilon)
 
     @classmethod
     def needs(cls, study: ComparisonPreset) -> dict[str, Any]:
@@ -396,7 +397,7 @@ class Datacube(WithDelta, TableSummary):
         return self._plan_tables(self.cuboids(schema), self._list_sizes(schema))
 
     def _plan_tables(self, sets: Sequence[Places], sizes: tuple[int, ...]) -> list[MarginalTable]:
-        loss = self.promise.rho if self.gaussian else self.promise.epsilon
+        loss = self.cell_promise.rho if self.gaussian else self.cell_promise.epsilon
         return residuals.plan_equal_noise(sets, sizes, self.unit, loss, gaussian=self.gaussian)
 
     def _make_cube(self, schema: Schema) -> CuboidLattice:

@@ -32,7 +32,7 @@ from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED
 from scumble.public.estimate import Estimate, Exact, Law, Scaled, Unknown
-from scumble.public.estimation.measurements.answer import MeasuredQuestion, WeighedQuestion
+from scumble.public.estimation.measurements.answer import MeasuredQuestion
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.matrix import MergedWeights
 from scumble.public.estimation.measurements.readings import (
@@ -42,6 +42,7 @@ from scumble.public.estimation.measurements.readings import (
     WeightTensor,
     joined,
 )
+from scumble.public.estimation.measurements.weighed import WeighedQuestion
 from scumble.public.sandbox import Sandbox
 from scumble.public.synthesis.noisy_tables import NoisyTable, estimated_total
 from scumble.public.synthesis.release_rows import ReleaseRows

@@ -711,8 +711,14 @@ def privacy_cost(
 def largest_cost(
     tables: Sequence[TableCost], sizes: Sequence[int], unit: PrivacyUnit, *, pure: bool
 ) -> float:
-    """Return the largest cost over all changes of one person's rows, rounded up."""
+    """Return the largest cost over all changes of one person's rows, rounded up.
+
+    Of amounts (see `PrivacyUnit`) the worst change is in one cell, from the least to the largest.
+    """
     found = math.fsum(each.unit * each.moved for each in tables)
+    if unit.amount:
+        norm = unit.sensitivity if pure else unit.squared_sensitivity(nonnegative_gram=False)
+        return found * norm * (1 + _ROUNDING)
     if unit.neighbours == "replace":
         found = max(found, _swapped(tables, sizes, pure=pure))
     return found * (unit.rows if pure else unit.rows**2) * (1 + _ROUNDING)

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scumble.families import channel_design, design_class, evidence_class
@@ -36,7 +37,8 @@ from scumble.model.privacy.computed import (
     total_ratio,
 )
 from scumble.model.privacy.guarantee import Guarantee
-from scumble.model.privacy.stated_loss import StatedLoss
+from scumble.model.privacy.stated_loss import StatedLoss, add_losses
+from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.attribute import Attribute
 
 if TYPE_CHECKING:
@@ -85,6 +87,11 @@ class Evidence(ABC):
     def unchanged(self) -> tuple[str, ...] | None:
         """The columns that are published as they are; None if it publishes no true rows."""
         return None
+
+    @property
+    def sum_columns(self) -> tuple[str, ...]:
+        """The columns of which it has sums of amounts."""
+        return ()
 
     @property
     def missing(self) -> float:
@@ -233,6 +240,7 @@ class Measurements(Evidence):
     counts that each number measures, and its noise.
 
     `rows` is the exact number of rows, where neighbouring tables have equally many; else None.
+    `sums` are sums of amounts by the same cells.
     """
 
     kind: ClassVar[str] = "measurements"
@@ -241,6 +249,7 @@ class Measurements(Evidence):
     columns: tuple[str, ...]
     design: Design
     rows: int | None = None
+    sums: tuple[MeasuredSum, ...] = ()
 
     @property
     def main_promises(self) -> frozenset[str]:
@@ -248,7 +257,12 @@ class Measurements(Evidence):
 
     @property
     def files(self) -> tuple[str, ...]:
-        return self.design.files or (self.file,)
+        own = self.design.files or (self.file,)
+        return (*own, *(name for each in self.sums for name in each.files))
+
+    @property
+    def sum_columns(self) -> tuple[str, ...]:
+        return tuple(each.amounts.column for each in self.sums)
 
     @property
     def added(self) -> tuple[Attribute, ...]:
@@ -264,13 +278,16 @@ class Measurements(Evidence):
 
     def check_schema(self, schema: Schema) -> None:
         self.design.check_schema(schema, self.columns)
+        for each in self.sums:
+            each.check_schema(schema)
 
     def find_sequence(self, sql: str) -> str | None:
         return self.design.find_sequence(sql, self.columns)
 
     def stated_loss(self, unit: PrivacyUnit, folder: Path) -> StatedLoss:
         """Return the loss of one person by the noise that the release in `folder` states."""
-        return self.design.stated_loss(unit, folder / self.file)
+        own = self.design.stated_loss(unit, folder / self.file)
+        return add_losses([own, *(each.stated_loss(unit, folder) for each in self.sums)])
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -279,6 +296,7 @@ class Measurements(Evidence):
             "columns": list(self.columns),
             "design": self.design.to_dict(),
             **({} if self.rows is None else {"rows": self.rows}),
+            **({"sums": [each.to_dict() for each in self.sums]} if self.sums else {}),
         }
 
     @classmethod
@@ -290,11 +308,82 @@ class Measurements(Evidence):
         if design.files and data["file"] != design.files[0]:
             raise ValueError("the first file is not that of the first part")
         design.check_rows(rows)
-        return cls(
-            stored.data_file(data["file"]), stored.items(stored.text, data["columns"]), design, rows
-        )
+        columns = stored.items(stored.text, data["columns"])
+        read = partial(MeasuredSum.from_dict, columns)
+        sums = stored.items(read, data.get("sums", []))
+        found = cls(stored.data_file(data["file"]), columns, design, rows, sums)
+        if len({*found.files}) < len(found.files) or len({*found.sum_columns}) < len(sums):
+            raise ValueError("every file and every sum is there once")
+        return found
 
 
+@dataclass(frozen=True)
+class MeasuredSum:
+    """The sums of the amounts of one column by the cells of measurements, with noise.
+
+    `present` are the counts of the rows that have an amount; without it all rows have one.
+    """
+
+    amounts: Amounts
+    total: Measurements
+    present: Measurements | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.total.files, *(self.present.files if self.present else ()))
+
+    def check_schema(self, schema: Schema) -> None:
+        """Raise ValueError if it was made for other amounts, or other cells."""
+        if Amounts.of(schema, self.amounts.column) != self.amounts:
+            raise ValueError("the amounts are not those of the schema")
+        for each in (self.total, self.present):
+            if each is not None:
+                each.check_schema(schema)
+
+    def stated_loss(self, unit: PrivacyUnit, folder: Path) -> StatedLoss:
+        """Return the loss of one person by the noise of the sums, and of the counts for them."""
+        loss = self.total.stated_loss(replace(unit, amount=self.amounts.largest), folder)
+        return loss + self.present.stated_loss(unit, folder) if self.present else loss
+
+    def to_dict(self) -> dict[str, Any]:
+        total, present = self.total, self.present
+        return {
+            "amounts": self.amounts.to_dict(),
+            "file": total.file,
+            "design": total.design.to_dict(),
+            **(
+                {"present": {"file": present.file, "design": present.design.to_dict()}}
+                if present
+                else {}
+            ),
+        }
+
+    @classmethod
+    def from_dict(cls, columns: tuple[str, ...], data: Mapping[str, Any]) -> MeasuredSum:
+        def read(part: Mapping[str, Any]) -> Measurements:
+            design = design_from_dict(part["design"])
+            if design.files:
+                raise ValueError("sums are in one file")
+            return Measurements(stored.data_file(part["file"]), columns, design)
+
+        amounts = Amounts.from_dict(data["amounts"])
+        present = read(data["present"]) if "present" in data else None
+        if amounts.missing != (present is not None):
+            raise ValueError("rows with an amount are counted where it may be missing")
+        return cls(amounts, read(data), present)
+
+
+def sum_files(asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
+    """Return the files of sums: those of the amounts of each column and, where they may be missing,
+    of the counts of the rows that have one.
+    """
+    return [
+        tuple(f"{word}{letter}.parquet" for word in SUM_FILES[: 1 + each.missing])
+        for letter, each in zip(ascii_lowercase, asked, strict=False)
+    ]
+
+
+SUM_FILES = ("amounts", "present")  # with a letter for each sum
 _EXACT = 1 << 53  # up to here every whole number is a float
 _SHARED: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Measurements)}
 

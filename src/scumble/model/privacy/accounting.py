@@ -71,23 +71,34 @@ class PrivacyUnit:
     Neighbouring tables differ in the rows of one person, which are replaced, or added or removed.
     With `column`, the identifier of people, at most `rows` rows of each person are kept. Without
     it the bound is an assumption of the owner.
+
+    With an `amount` r above 0, sums of amounts are measured and not counts: a row adds an integer
+    from -r to r to its cell, and so at most r times its column of the matrix of a design. An added
+    or removed row changes a norm of the sums by at most r times the largest column. A replaced row
+    takes a·u away and adds b·v, with the columns u and v of its two cells and |a|, |b| <= r: at
+    most 2r times the largest column, by the triangle inequality. u = v, a = r and b = -r attain it,
+    so that what is known of columns of different cells, such as the signs of their inner products,
+    lowers the sensitivity of counts alone.
     """
 
     neighbours: Neighbours
     rows: int = 1
     column: str | None = None
+    amount: int = 0
 
     @property
     def keeps_rows(self) -> bool:
         """Whether neighbouring tables have the same number of rows: a person has one row, which is
-        replaced by another. Of people named by a column, some may have no row that is counted.
+        replaced by another. Of people named by a column, some may have no row that is counted. Sums
+        of amounts differ in any case.
         """
-        return self.neighbours == "replace" and self.rows == 1 and self.column is None
+        one = self.rows == 1 and self.column is None
+        return self.neighbours == "replace" and one and not self.amount
 
     @property
     def sensitivity(self) -> int:
-        """The L1 sensitivity of the counts of disjoint cells."""
-        return self.rows * (2 if self.neighbours == "replace" else 1)
+        """The L1 sensitivity of the counts, or of the sums, of disjoint cells."""
+        return self.rows * max(self.amount, 1) * (2 if self.neighbours == "replace" else 1)
 
     def squared_sensitivity(self, *, nonnegative_gram: bool) -> int:
         """Return the squared L2 sensitivity of a group of sums whose columns have squared L2 norm
@@ -95,8 +106,10 @@ class PrivacyUnit:
 
         Replacing a row subtracts one column and adds another. The squared L2 norm of their
         difference is at most 2 if their inner product is not negative (as where no entry is
-        negative), and at most 4 otherwise.
+        negative), and at most 4 otherwise. Of amounts it is 4 times that of the largest amount.
         """
+        if self.amount:
+            return self.sensitivity**2
         if self.neighbours == "add_remove":
             return self.rows**2
         return self.rows**2 * (2 if nonnegative_gram else 4)

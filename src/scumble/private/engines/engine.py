@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scumble.model.schema.attribute import Attribute
     from scumble.model.schema.lists import EncodedLists
     from scumble.private.sampling.source import Keystream
-    from scumble.private.tables.counter import Counts, Occupied
+    from scumble.private.tables.counter import CellSet, Counts, Occupied
     from scumble.private.tables.key_pairs import KeyCounter
     from scumble.private.tables.rows import Rows
     from scumble.private.tables.sorted_keys import Keys
@@ -77,7 +77,7 @@ class Engine(Protocol):
     @property
     def rows(self) -> Rows: ...
 
-    def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+    def count(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
         """Return the counts of all cells of each set of attributes, the last attribute fastest."""
         ...
 

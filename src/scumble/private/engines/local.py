@@ -21,7 +21,7 @@ from scumble.private.engines.engine import (
 )
 from scumble.private.engines.fingerprints import Fingerprinter, Fingerprints
 from scumble.private.sampling.source import FINGERPRINT
-from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
+from scumble.private.tables.counter import CellSet, Counts, Occupied, RowCounter, occupied_cells
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.sorted_keys import Keys, packed_rows, sort_keys
 from scumble.private.tables.writer import ViewWriter
@@ -42,7 +42,7 @@ class LocalEngine:
         self._fingerprints = Fingerprints()
         self._writers: dict[Output, ViewWriter] = {}
 
-    def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+    def count(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
         return RowCounter(self.rows).counts(sets, unit)
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:

@@ -15,7 +15,7 @@ from scumble.private.engines.local import LocalEngine
 from scumble.private.engines.pool import PoolEngine
 from scumble.private.engines.workers import Executor
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables.counter import Counts, Occupied, RowCounter
+from scumble.private.tables.counter import CellSet, Counts, Occupied, RowCounter
 from scumble.private.tables.rows import Rows
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EngineCounter:
     def selects(self) -> bool:
         return RowCounter(self._engine.rows).selects
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+    def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
         found = self._engine.count([*sets, ()], unit)
         self.counted = int(found.pop()[0])  # the cell of no attributes has all rows
         return found

@@ -48,7 +48,14 @@ from scumble.private.engines.staging import StagingFolder
 from scumble.private.engines.workers import Executor, Job, Task
 from scumble.private.sampling.source import FINGERPRINT
 from scumble.private.tables import writer
-from scumble.private.tables.counter import Counts, Occupied, merged
+from scumble.private.tables.counter import (
+    CellSet,
+    Counts,
+    Occupied,
+    cell_names,
+    merged,
+    read_names,
+)
 from scumble.private.tables.key_pairs import KeyPairs, no_keys
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.sorted_keys import Keys, Run, StoredRun, merge_sorted, sort_keys
@@ -77,13 +84,12 @@ class PoolEngine:
         self._runs: dict[Output, list[StoredRun]] = {}
         self._surplus: dict[tuple[str, int], dict[int, list[Section]]] = {}
 
-    def count(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        named = tuple(tuple(each) for each in sets)
-        read = [name for each in named for name in each] or [self.rows.schema.published[0].name]
+    def count(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        read = read_names(sets) or [self.rows.schema.published[0].name]
         if self._in_driver(read, unit):
             return self._local().count(sets, unit)
-        found = [np.zeros(self.rows.schema.cell_keys(each).size, np.int64) for each in named]
-        job = tasks.CountJob(self._reading, named)
+        found = [np.zeros(self.rows.schema.size(cell_names(each)), np.int64) for each in sets]
+        job = tasks.CountJob(self._reading, tuple(sets))
         for _, parts in self._read(job, read, self._limited(unit)):
             for counts, part in zip(found, parts, strict=True):
                 if isinstance(part, Occupied):

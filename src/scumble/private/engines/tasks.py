@@ -32,7 +32,14 @@ from scumble.private.engines.persons import (
 )
 from scumble.private.sampling.source import STREAM, Keystream
 from scumble.private.tables import writer
-from scumble.private.tables.counter import Counts, Occupied, RowCounter, occupied_cells
+from scumble.private.tables.counter import (
+    CellSet,
+    Counts,
+    Occupied,
+    RowCounter,
+    cell_names,
+    occupied_cells,
+)
 from scumble.private.tables.key_pairs import key_tables
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import Keys, StoredRun, packed_rows, sort_keys
@@ -101,15 +108,15 @@ class ReadSettings:
 
 @dataclass(eq=False, repr=False)
 class CountJob:
-    """Counts the cells of sets of attributes in a unit."""
+    """Counts the cells of sets of attributes in a unit, or adds up amounts by them."""
 
     reading: ReadSettings
-    sets: tuple[tuple[str, ...], ...]
+    sets: tuple[CellSet, ...]
     releases_lock: ClassVar[bool] = True
 
     @property
     def answer_bytes(self) -> int:
-        return sum(8 * self.reading.schema.cell_keys(each).size for each in self.sets)
+        return sum(8 * self.reading.schema.size(cell_names(each)) for each in self.sets)
 
     def run(
         self, content: UnitOrLimited, note: Note

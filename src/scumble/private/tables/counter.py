@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scumble.model.errors import DomainError, SchemaError
+from scumble.model.errors import DomainError, SchemaError, SourceError
 from scumble.model.privacy.accounting import PrivacyUnit
+from scumble.model.schema.amounts import Amounts
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.cell_keys import CellKeys
+from scumble.model.schema.domains import BinnedNumber
 from scumble.model.schema.lists import EncodedLists
 from scumble.model.schema.schema import Schema
 from scumble.private.tables.key_pairs import CellKeysCounter, KeyPairs
@@ -24,6 +27,38 @@ if TYPE_CHECKING:
     from scumble.private.tables.key_pairs import KeyCounter
 
 Counts = npt.NDArray[np.int64]
+
+LARGEST_SUM = 1 << 62
+
+
+@dataclass(frozen=True)
+class SumsBy:
+    """The sums of amounts by the cells of some attributes, asked for in place of the counts by
+    these `names`: of the amounts themselves, or (`present`) of 1 for each row that has one.
+    """
+
+    names: tuple[str, ...]
+    amounts: Amounts
+    present: bool = False
+
+    def added(self, codes: npt.NDArray[Any]) -> Counts:
+        """Return what rows add, given the codes of the amounts."""
+        return self.amounts.present(codes) if self.present else self.amounts.steps(codes)
+
+
+CellSet = Sequence[str] | SumsBy
+
+
+def cell_names(each: CellSet) -> tuple[str, ...]:
+    """Return the attributes of cells."""
+    return each.names if isinstance(each, SumsBy) else tuple(each)
+
+
+def read_names(sets: Iterable[CellSet]) -> list[str]:
+    """Return the columns that are read for counts and sums by cells."""
+    found = [name for each in sets for name in cell_names(each)]
+    found += [each.amounts.column for each in sets if isinstance(each, SumsBy)]
+    return list(dict.fromkeys(found))
 
 
 class CellCounter(Protocol):
@@ -42,8 +77,10 @@ class CellCounter(Protocol):
         """The number of rows that the last pass counted."""
         ...
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        """Return the counts of all cells of each set of attributes, the last attribute fastest."""
+    def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        """Return the counts of all cells of each set of attributes, the last attribute fastest; or
+        the sums of amounts.
+        """
         ...
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
@@ -80,23 +117,32 @@ class RowCounter:
     def selects(self) -> bool:
         return self.rows.outside == "drop" or isinstance(self.rows.source, PartOfSource)
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        rows = self._limited(unit)
-        named = list(dict.fromkeys(name for each in sets for name in each))
+    def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        amounts = {each.amounts.column for each in sets if isinstance(each, SumsBy)}
+        rows = self._limited(unit).with_amounts(amounts)
+        named = read_names(sets)
         names = named or [self.schema.published[0].name]  # some column is needed to count rows
-        cells = [self.schema.cell_keys(each) for each in sets]
+        cells = [self.schema.cell_keys(cell_names(each)) for each in sets]
         found = [np.zeros(keys.size, np.int64) for keys in cells]
         self.counted = 0
         for columns, weights in _weighted(rows, names):
             rows_here = len(columns[0]) if weights is None else int(weights.sum())
             self.counted += rows_here
             by_name = dict(zip(names, columns, strict=True))
+            in_cells = {name: _cell_codes(self.schema[name], by_name[name]) for name in amounts}
+            in_cells = {**by_name, **in_cells}
+            packed: dict[tuple[str, ...], Counts] = {}
             for each, keys, counts in zip(sets, cells, found, strict=True):
-                if each:
-                    packed = keys.pack([by_name[name] for name in each]).astype(np.int64)
-                    _add(counts, packed, weights)
-                else:
-                    counts += rows_here
+                own, added = cell_names(each), weights
+                if isinstance(each, SumsBy):
+                    added = each.added(by_name[each.amounts.column])
+                    added = added if weights is None else added * weights
+                if not own:
+                    counts += rows_here if added is None else added.sum()
+                    continue
+                if own not in packed:
+                    packed[own] = keys.pack([in_cells[name] for name in own]).astype(np.int64)
+                _add(counts, packed[own], added)
         return found
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
@@ -145,8 +191,28 @@ class TensorCounter:
         self._counts = counts.reshape([schema[name].size for name in names])
         self.counted = int(counts.sum())
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        return [self._marginal(tuple(each)) for each in sets]
+    def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        return [
+            self._sums(each) if isinstance(each, SumsBy) else self._marginal(tuple(each))
+            for each in sets
+        ]
+
+    def _sums(self, asked: SumsBy) -> Counts:
+        """Return the sums of amounts by cells; nobody adds anything, whatever the amounts."""
+        column = asked.amounts.column
+        if not self.counted:
+            return np.zeros(self.schema.size(asked.names), np.int64)
+        if isinstance(self.schema[column].domain, BinnedNumber):
+            raise SchemaError(f"A table of counts has the bins of '{column}', and no amounts.")
+        inside = column in asked.names
+        names = asked.names if inside else (*asked.names, column)
+        size = self.schema[column].size
+        added = asked.added(np.arange(size))
+        along = [1] * len(names)
+        along[names.index(column)] = size
+        counts = self._marginal(names).reshape([self.schema[name].size for name in names])
+        sums: Counts = counts * added.reshape(along)
+        return (sums if inside else sums.sum(axis=-1)).reshape(-1)
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         counts = self._marginal(tuple(names))
@@ -172,6 +238,56 @@ class TensorCounter:
         return np.ascontiguousarray(marginal).reshape(-1)
 
 
+class CountsAndSums:
+    """The counts of another counter. Sums of `asked` by the same cells are found in the same pass,
+    and wait for `sums`.
+    """
+
+    def __init__(self, counter: CellCounter, asked: Sequence[tuple[Amounts, bool]]) -> None:
+        self.counter = counter
+        self._asked = tuple(asked)
+        self._waiting: dict[SumsBy, Counts] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.counter, name)
+
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        more = [SumsBy(tuple(each), *asked) for asked in self._asked for each in sets]
+        found = self.counter.counts([*sets, *more], unit)
+        steps = max(amounts.largest for amounts, _ in self._asked)
+        if self.counter.counted * steps > LARGEST_SUM:
+            raise SourceError(
+                "The table has so many rows that sums of amounts may be too large for 64 bits. "
+                "Choose a larger step, or nearer limits."
+            )
+        self._waiting.update(zip(more, found[len(sets) :], strict=True))
+        return found[: len(sets)]
+
+    def sums(self, asked: Sequence[SumsBy], unit: PrivacyUnit) -> list[Counts]:
+        """Return sums by cells, from the pass that counted the same cells if there was one."""
+        new = [each for each in asked if each not in self._waiting]
+        if new:
+            found = self.counter.counts(new, unit)
+            self._waiting.update(zip(new, found, strict=True))
+        return [self._waiting.pop(each) for each in asked]
+
+
+class SumCounter:
+    """Sums of amounts in place of counts, or the counts of the rows that have an amount."""
+
+    selects = True  # by their amount
+
+    def __init__(self, both: CountsAndSums, amounts: Amounts, *, present: bool) -> None:
+        self._both, self._amounts, self._present = both, amounts, present
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._both.counter, name)
+
+    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
+        asked = [SumsBy(tuple(each), self._amounts, self._present) for each in sets]
+        return self._both.sums(asked, unit)
+
+
 class CountedLists(ABC):
     """Counts of the columns that are derived from one list of a table, such as `first(x)`."""
 
@@ -182,13 +298,15 @@ class CountedLists(ABC):
     def lists(self, name: str, unit: PrivacyUnit) -> Iterator[EncodedLists]:
         """Yield the list that all columns are derived from."""
 
-    def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        cells = [self.schema.cell_keys(each) for each in sets]
+    def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        cells = [self.schema.cell_keys(cell_names(each)) for each in sets]
         found = [np.zeros(keys.size, np.int64) for keys in cells]
         self.counted = 0
         for lists in self._all(unit):
             self.counted += len(lists)
             for each, keys, counts in zip(sets, cells, found, strict=True):
+                if isinstance(each, SumsBy):
+                    raise SchemaError("A table of lists has no amounts to add up.")
                 if each:
                     _add(counts, keys.pack(self._derived(each, lists)).astype(np.int64))
                 else:
@@ -254,6 +372,16 @@ class ListCounter(CountedLists):
         yield [replace(self._lists, codes=codes) for codes in columns]
 
 
+def _cell_codes(attribute: Attribute, steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the codes of a column that was read in steps (see `Rows.with_amounts`)."""
+    domain = attribute.domain
+    if not isinstance(domain, BinnedNumber):
+        return steps
+    codes = np.searchsorted(domain.first_steps[1:], steps.astype(np.int64), side="right")
+    codes[steps == domain.number.size] = domain.size  # missing
+    return codes
+
+
 def _weighted(
     rows: Rows, names: Sequence[str]
 ) -> Iterator[tuple[list[npt.NDArray[Any]], Counts | None]]:
@@ -289,7 +417,11 @@ def _counted_by_source(
 
 def _add(counts: Counts, cells: npt.NDArray[np.int64], weights: Counts | None = None) -> None:
     if weights is not None:
-        np.add.at(counts, cells, weights)
+        most = float(np.abs(weights).max(initial=0)) * len(weights)
+        if most < _EXACT and 4 * len(cells) >= len(counts):
+            counts += np.bincount(cells, weights, len(counts)).astype(np.int64)
+        else:
+            np.add.at(counts, cells, weights)
     elif 4 * len(cells) >= len(counts):
         counts += np.bincount(cells, minlength=len(counts))
     else:
@@ -301,6 +433,7 @@ def _add(counts: Counts, cells: npt.NDArray[np.int64], weights: Counts | None = 
 
 Keys = npt.NDArray[np.uint64]
 
+_EXACT = 2.0**53  # up to here sums of whole numbers are exact as floats
 _WAITING = 1 << 22  # the least number of collected keys before they are merged
 
 

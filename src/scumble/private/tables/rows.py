@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -112,6 +114,21 @@ class Rows:
         rows._person, rows._row_limit = (person, most), row_limit
         rows.outside_columns, rows.outside_counts = self.outside_columns, self.outside_counts
         rows._remarks = self._remarks
+        return rows
+
+    def with_amounts(self, names: Iterable[str]) -> Rows:
+        """Return these rows with the codes of the amounts of these columns, where their own codes
+        are those of bins.
+        """
+        schema = self.schema
+        for name in names:
+            attribute = schema[name]
+            if attribute.number is not None and attribute.domain != attribute.number:
+                schema = schema.replace(replace(attribute, domain=attribute.number, hierarchy=None))
+        if schema is self.schema:
+            return self
+        rows = copy(self)
+        rows.schema = schema
         return rows
 
     def remark(self, sentence: str) -> None:

@@ -49,8 +49,9 @@ _NOTHING = Estimate(0.0, Exact(), "no row can satisfy the condition")
 _CACHED = 256  # questions about one group of an average
 
 
-def cut_query(query: Query, engine: Sandbox) -> CutQuery | None:
-    """Return the questions of a question that cuts bins; None if it cuts none.
+def cut_query(query: Query, engine: Sandbox, measured: Amount | None = None) -> CutQuery | None:
+    """Return the questions of a question that cuts bins; None if it cuts none. `measured` is its
+    amount, if its sums were measured.
 
     The engine must have checked the question.
     """
@@ -62,7 +63,11 @@ def cut_query(query: Query, engine: Sandbox) -> CutQuery | None:
     found = [(clause, versions.condition(clause)) for clause in clauses]
     plain = [clause for clause, condition in found if not condition.cut]
     cut = [condition for _, condition in found if condition.cut]
-    amount = None if query.argument is None else versions.amount(query.argument, own)
+    amount = measured
+    if query.argument is not None:
+        own_cut = any({*each.possible.attributes} & {*query.argument.attributes} for each in cut)
+        if amount is None or own_cut:
+            amount = versions.amount(query.argument, own)
     if not cut and (amount is None or not amount.cut):
         return None
     return CutQuery(query, engine, tuple(plain), tuple(cut), amount)
@@ -170,6 +175,8 @@ class CutQuery:
         `end` is the least or largest amount. Rows that only possibly satisfy the conditions count
         where this makes the sum smaller or larger. None if the limit is 0.
         """
+        if self.amount is not None and self.amount.ends is not None:
+            return self._measured_limit(self.amount.mean, self.amount.ends, centre, lower=lower)
         low, high = self.limits[end.sql]
         sign = 1 if low >= centre else -1 if high <= centre else 0
         if centre:
@@ -187,11 +194,37 @@ class CutQuery:
         names = tuple(sorted({*sure.attributes, *end.attributes}))
         return replace(query, argument=Expression(mixed, names), clauses=self._clauses(sure=False))
 
+    def _measured_limit(
+        self, amount: Expression, ends: tuple[float, float], centre: float, *, lower: bool
+    ) -> Query:
+        """Return `limit_of` for an amount whose sums were measured; `ends` are its limits.
+
+        A row adds an amount x from `low` to `high`, or nothing. The least that it can add, min(x,
+        0), is concave in x, and so not below the straight line between its values at both ends.
+        With the sum of x and the number of rows that line is known; and max(x, 0) is not above it.
+        """
+        end = f"(({amount.sql}) - {sql_value(centre)})"
+        low, high = (sql_value(each - centre) for each in ends)
+        sure = joined([condition.sure for condition in self.cut])
+        signs, far, near = (f"{low} >= 0", f"{high} <= 0"), low, f"({high} - {end})"
+        if not lower:
+            signs, far, near = (f"{high} <= 0", f"{low} >= 0"), high, f"({end} - {low})"
+        mixed = (
+            f"CASE WHEN {sure.sql} THEN {end} WHEN {signs[0]} THEN 0 WHEN {signs[1]} THEN {end} "
+            f"ELSE {near} * ({far} / ({high} - {low})) END"
+        )
+        names = tuple(sorted({*sure.attributes, *amount.attributes}))
+        clauses = self._clauses(sure=False)
+        argument = Expression(mixed, names)
+        return replace(self.query, aggregate="sum", argument=argument, clauses=clauses)
+
     @cached_property
     def limits(self) -> dict[str, tuple[float, float]]:
         """The range of the least and of the largest amount, by their SQL."""
         if self.amount is None:
             return {}
+        if self.amount.ends is not None:
+            return {self.amount.mean.sql: self.amount.ends}
         ends = list(dict.fromkeys((self.amount.least, self.amount.largest)))
         names = ends[0].attributes
         if (cells := self.engine.schema.size(names)) > _MOST_CELLS:

@@ -97,7 +97,8 @@ class Estimator:
         return self._cut(query)
 
     def _cut(self, query: Query) -> CutQuery | None:
-        return cut_query(query, self.sandbox)
+        amount = measurements.measured_amount(self.evidence, self.sandbox, query)
+        return cut_query(query, self.sandbox, amount)
 
     def _is_coarse(self, query: Query) -> bool:
         """Return whether an expression names a column whose values are bins, months or years."""

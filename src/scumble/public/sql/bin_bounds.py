@@ -59,12 +59,16 @@ class Condition:
 
 @dataclass(frozen=True)
 class Amount:
-    """The versions of an amount, where the conditions on its own columns may hold."""
+    """The versions of an amount, where the conditions on its own columns may hold.
+
+    An amount whose sums were measured is exact, and `ends` has its limits.
+    """
 
     least: Expression
     mean: Expression
     largest: Expression
     cut: bool = True
+    ends: tuple[float, float] | None = None
 
     @classmethod
     def exact(cls, amount: Expression) -> Amount:

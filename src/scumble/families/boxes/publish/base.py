@@ -6,20 +6,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from scumble.families.boxes.design.box_tree import FILE, BoxNodes, BoxTree, column_names
-from scumble.model.designs.boxes import Boxes
+from scumble.model.designs.boxes import Boxes, BoxSums
 from scumble.model.errors import ParameterError, large
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours
 from scumble.model.schema.schema import Schema
@@ -27,13 +29,13 @@ from scumble.private.mechanism import Layout, create
 from scumble.private.mechanism_metadata import LINE, Claim, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
-from scumble.private.summaries.base import AttributeSummary
+from scumble.private.summaries.sums import SumSummary
 
 MOST_CELLS = 10**8
 _SMALLEST_SHARE = 1 << 12  # no measurement gets less than this part of ε
 
 
-class RegionSummary(AttributeSummary):
+class RegionSummary(SumSummary):
     """Counts boxes: intervals of the codes of each attribute, in the order of its domain."""
 
     most_attributes: ClassVar[int] = 4
@@ -68,13 +70,40 @@ class RegionSummary(AttributeSummary):
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """Return the published boxes with their noisy counts, and the laws of the noise."""
 
-    def layout(self, schema: Schema) -> Layout:
+    def cell_layout(self, schema: Schema) -> Layout:
         return {FILE: column_names(self.names)}
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         tree, design = self.grow(table)
         tree.write(folder, self.names)
         return Measurements(FILE, self.names, design, table.public_rows(self.unit))
+
+    def measure_like(
+        self, counted: Measurements, folder: Path, table: PrivateTable, place: Path
+    ) -> Measurements:
+        """Measure the published boxes. Boxes of one law are disjoint, and the laws share the budget
+        as those of the counts do.
+        """
+        design = cast(BoxTree, counted.design)
+        tree = BoxNodes.read(pq.read_table(folder / counted.file), self.names)
+        weights = [Fraction(1) / _spread_of(law) for law in design.laws]
+        laws = self._noise_of([weight / sum(weights) for weight in weights])
+        own = [np.flatnonzero(tree.law == number) for number in range(len(laws))]
+        sums = BoxSums(self.shape(table.schema), tuple(tree.boxes.take(nodes) for nodes in own))
+        noisy = np.zeros(len(tree.law), np.int64)
+        measured = table.counts(self.names, self.unit).noisy(laws, sums)
+        for nodes, numbers in zip(own, measured, strict=True):
+            noisy[nodes] = numbers
+        replace(tree, noisy=noisy).write(place, self.names)
+        return Measurements(FILE, self.names, BoxTree(laws))
+
+    def _noise_of(self, shares: Sequence[Fraction]) -> tuple[NoiseLaw, ...]:
+        """Return the noise of disjoint sums that get these shares of the promise."""
+        if not self.gaussian:
+            return self.laplace([self.cell_promise.epsilon * share for share in shares])
+        square = Fraction(self.unit.squared_sensitivity(nonnegative_gram=True))
+        rhos = [self.cell_promise.rho * share for share in shares]
+        return tuple(DiscreteGaussian(square / (2 * rho)) for rho in rhos)
 
     def cautions(self, schema: Schema) -> tuple[str, ...]:
         """Boxes are made of neighbouring values, which mean nothing where there is no order; two
@@ -121,6 +150,11 @@ class RegionSummary(AttributeSummary):
     ) -> int | None:
         owner = type(self).__name__
         return None if value is None else whole(owner, parameter, value, least=least, most=most)
+
+
+def _spread_of(law: NoiseLaw) -> Fraction:
+    """Return what the budget of a law is inversely proportional to."""
+    return law.scale if isinstance(law, DiscreteLaplace) else law.parameter
 
 
 # Levels of boxes from the whole domain down, as regular trees cut them.

@@ -74,8 +74,8 @@ class Dawa(RegionSummary):
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """Return the measured tree over buckets."""
         counts = table.counts(self.names, self.unit)
-        chosen = self.promise.epsilon * _FOR_BUCKETS
-        left = self.promise.epsilon - chosen
+        chosen = self.cell_promise.epsilon * _FOR_BUCKETS
+        left = self.cell_promise.epsilon - chosen
         codes = counts.size - table.schema[self.names[0]].missing  # a missing value stands alone
         last = noisy_partition(counts, epsilon=chosen, price=self._price(codes), codes=codes)
         last = np.concatenate([last, np.arange(codes, counts.size)])
@@ -90,8 +90,8 @@ class Dawa(RegionSummary):
         """Return the cost of a bucket beside its distances: the noise of a count, and about the
         mean advantage of the least noisy among all lengths that compete with it.
         """
-        scale = 2 * self.unit.sensitivity / float(self.promise.epsilon * _FOR_BUCKETS)
-        noise = self.unit.sensitivity / float(self.promise.epsilon * (1 - _FOR_BUCKETS))
+        scale = 2 * self.unit.sensitivity / float(self.cell_promise.epsilon * _FOR_BUCKETS)
+        noise = self.unit.sensitivity / float(self.cell_promise.epsilon * (1 - _FOR_BUCKETS))
         return ceil(scale * (log(codes.bit_length()) + 0.7) + noise)
 
 

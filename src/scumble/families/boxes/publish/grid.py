@@ -75,9 +75,9 @@ class Grid(RegionSummary):
             sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
             return counts.noisy(self.laplace(epsilons), sums)
 
-        left = self.promise.epsilon * (1 - _FOR_SIZE)
+        left = self.cell_promise.epsilon * (1 - _FOR_SIZE)
         blocks = self.blocks(table.schema)
-        [rows] = measure([self.promise.epsilon * _FOR_SIZE], [top(Boxes.whole(shape))])
+        [rows] = measure([self.cell_promise.epsilon * _FOR_SIZE], [top(Boxes.whole(shape))])
         coarse = self._refine(blocks, np.repeat(rows, len(blocks)), 1)
         if not self.adaptive:
             [noisy] = measure([left], [coarse])
@@ -94,7 +94,7 @@ class Grid(RegionSummary):
         axes = len(boxes.low)
         fine = float((1 - _FOR_SIZE) * (1 - _FOR_SHAPE) * (1 - _FOR_COARSE))
         share = fine / _FINE if level == 2 else 1 / _COARSE
-        per_row = float(self.promise.epsilon) / self.unit.sensitivity * share
+        per_row = float(self.cell_promise.epsilon) / self.unit.sensitivity * share
         pieces = (np.maximum(noisy, 0) * per_row) ** (2 / (axes + 2))
         if level == 1 and self.adaptive:  # a sixteenth of the boxes, but not too few
             pieces = np.maximum(pieces / 16 ** (1 / axes), _FEWEST ** (1 / axes))

@@ -88,7 +88,7 @@ class KdTree(RegionSummary):
         cuts = self._cuts(shape)
         counts = table.counts(self.names, self.unit)
         levels = halve(self._cut(counts, self.blocks(table.schema), cuts), self.height)
-        left = self.promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
+        left = self.cell_promise.epsilon * (1 - _FOR_CUTS if cuts else 1)
         shares = level_shares([count_touched(shape, level) for level in range(len(levels))], 1 / 3)
         laws = self.laplace([left * share for share in shares])
         sums = BoxSums(shape, tuple(boxes for boxes, _ in levels))
@@ -108,7 +108,7 @@ class KdTree(RegionSummary):
         levels = [top(blocks)]
         axes = [axis for axis, size in enumerate(shape) if size > 1]
         choose = median_cuts if self.split == "median" else mean_cuts
-        share = self.promise.epsilon * _FOR_CUTS / max(cuts * len(axes), 1)
+        share = self.cell_promise.epsilon * _FOR_CUTS / max(cuts * len(axes), 1)
         for _ in range(cuts):
             pieces, _ = levels[-1]
             origin = np.arange(len(pieces))

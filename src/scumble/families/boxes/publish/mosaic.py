@@ -77,11 +77,11 @@ class Mosaic(RegionSummary):
         """Return the blocks after halving, their patches, and the ε that is left for counts."""
         shape = tuple(int(high.max()) + 1 for high in blocks.high)
         pieces = 1 << max(sum(size > 1 for size in shape), 1)  # of a box that is halved
-        part = self.promise.epsilon * _FOR_SHAPE[len(shape) > 1]
+        part = self.cell_promise.epsilon * _FOR_SHAPE[len(shape) > 1]
         rule = split_rule(part, pieces, self.unit)
         leaves = split_boxes(counts, shape, rule, blocks)
         [seen] = counts.noisy(self.laplace([part]), BoxSums(shape, (leaves,)))
-        left = self.promise.epsilon - part - rule.loss(self.unit)
+        left = self.cell_promise.epsilon - part - rule.loss(self.unit)
         return leaves, self.patches(leaves, seen, left), left
 
     def patches(self, leaves: Boxes, seen: npt.NDArray[Any], left: Fraction) -> Level:

@@ -45,11 +45,11 @@ class PrivTree(RegionSummary):
     def grow(self, table: PrivateTable) -> tuple[BoxNodes, BoxTree]:
         """Return the measured leaves."""
         shape = self.shape(table.schema)
-        half = self.promise.epsilon / 2
+        half = self.cell_promise.epsilon / 2
         rule = split_rule(half, self._pieces(shape), self.unit)
         counts = table.counts(self.names, self.unit)
         leaves = split_boxes(counts, shape, rule, self.blocks(table.schema))
-        laws = self.laplace([self.promise.epsilon - rule.loss(self.unit)])
+        laws = self.laplace([self.cell_promise.epsilon - rule.loss(self.unit)])
         [noisy] = counts.noisy(laws, BoxSums(shape, (leaves,)))
         return BoxNodes.of_leaves(leaves, noisy), BoxTree(laws)
 

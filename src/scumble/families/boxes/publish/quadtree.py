@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from scumble.families.boxes.design.box_tree import BoxNodes, BoxTree
 from scumble.families.boxes.publish.base import (
@@ -15,7 +14,7 @@ from scumble.families.boxes.publish.base import (
     regular,
 )
 from scumble.model.designs.boxes import BoxSums
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import NoiseLaw
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import WithDelta
 
@@ -68,13 +67,6 @@ class Quadtree(WithDelta, RegionSummary):
         noisy = table.counts(self.names, self.unit).noisy(laws, sums)
         return BoxNodes.of_levels(levels, noisy, sums.boxes), BoxTree(laws, self.prune)
 
-    def _laws(
-        self, shape: tuple[int, ...], levels: Sequence[Level]
-    ) -> tuple[DiscreteLaplace | DiscreteGaussian, ...]:
+    def _laws(self, shape: tuple[int, ...], levels: Sequence[Level]) -> tuple[NoiseLaw, ...]:
         taken = [count_touched(shape, level) for level in range(len(levels))]
-        if self.gaussian:
-            square = Fraction(self.unit.squared_sensitivity(nonnegative_gram=True))
-            rhos = [self.promise.rho * share for share in level_shares(taken, 1 / 2)]
-            return tuple(DiscreteGaussian(square / (2 * rho)) for rho in rhos)
-        shares = level_shares(taken, 1 / 3)
-        return self.laplace([self.promise.epsilon * share for share in shares])
+        return self._noise_of(level_shares(taken, 1 / 2 if self.gaussian else 1 / 3))

@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scumble.families.histogram.design import Cells
+from scumble.model.designs.axis import IdentityAxis
+from scumble.model.designs.kronecker import Product
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace
@@ -33,6 +35,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.impossible import possible_clauses
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
+from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.readings import LinearReading, NoisyTotal
 from scumble.public.estimation.rows.grouped_counts import (
     AMOUNT,
@@ -128,6 +131,16 @@ class CellsReader:
         never = schema.impossible_cells(evidence.columns)
         cells = schema.size(evidence.columns) - (0 if never is None else int(never.sum()))
         self._noisy = NoisyCells(self._design.noise, cells, excess)
+
+    @staticmethod
+    def linear(evidence: Measurements, schema: Schema, engine: Sandbox) -> ProductReader:
+        """Return a reader of weighted sums of cells: their noise is that of a product of axes."""
+        design = cast(Cells, evidence.design)
+        axes = tuple(IdentityAxis(schema[name].size) for name in evidence.columns)
+        product = Product(tuple((name,) for name in evidence.columns), axes, (design.noise,))
+        table = engine.rows(f"SELECT {quoted(design.count)} FROM view")
+        numbers = table.column(0).to_numpy()
+        return ProductReader.of_numbers(product, schema, numbers, evidence.rows)
 
     def _sum_counts(self, engine: Sandbox) -> float:
         """Return the sum of all noisy counts."""

@@ -11,19 +11,20 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism_metadata import SMALL_DELTA, Claim, ComparisonPreset, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import WithDelta
+from scumble.private.summaries.sums import SumSummary
 from scumble.private.summaries.workload_matrix import (
     AskedCount,
     Forecast,
@@ -41,7 +42,7 @@ _NORM_BITS = 20  # bits of the largest noise scale that the norms of a strategy 
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Workload(WithDelta):
+class Workload(WithDelta, SumSummary):
     """Publishes noisy sums of cells, chosen so that given counts have the least error together.
 
     `queries` is a list of SQL counts, or the `pathlib.Path` of a file of them, one a line or with
@@ -101,7 +102,7 @@ class Workload(WithDelta):
         """The root mean square over the questions of the workload."""
         return self.forecast(schema).rmse
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow.parquet as pq
 
         plan = self._plan(table.schema)
@@ -116,6 +117,11 @@ class Workload(WithDelta):
 
     def _more_limits(self) -> tuple[str, ...]:
         return ("The questions of the workload are published with it.",)
+
+    def _part(self, share: Fraction, unit: PrivacyUnit) -> Self:
+        part = super()._part(share, unit)
+        part._planned = None
+        return part
 
     def _plan(self, schema: Schema) -> _Plan:
         questions = self.questions(schema)
@@ -188,7 +194,7 @@ def _choose_law(
 ) -> DiscreteLaplace | DiscreteGaussian:
     """Return the least noise that keeps the promise."""
     absolute, squares = norms
-    person, promise = release.unit, release.promise
+    person, promise = release.unit, release.cell_promise
     if not release.gaussian:
         return DiscreteLaplace(Fraction(person.sensitivity * absolute) / promise.epsilon)
     return DiscreteGaussian(

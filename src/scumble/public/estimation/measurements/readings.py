@@ -155,6 +155,9 @@ class LinearReading:
         return Limit(low.value, NoisyTotal(low)), Limit(high.value, NoisyTotal(high))
 
 
+_EMPTY = LinearReading(0.0, 0.0)  # of no cells
+
+
 @dataclass(frozen=True)
 class KnownTotal:
     """The number of all `rows`, which is known, and its reading `whole` without that knowledge.
@@ -259,7 +262,8 @@ class NoisyAverage(FiellerRatio):
     """The law of the ratio of two readings, of amounts between `least` and `most`.
 
     `covariance` is that of the errors of `total` and `count`. `centred` is the reading of
-    total - value * count, if it was read.
+    total - ratio * count at the ratio of their values, if it was read. `apart` is a part of the
+    total with noise of its own, as sums of amounts that were measured beside the counts.
     """
 
     total: LinearReading
@@ -268,10 +272,11 @@ class NoisyAverage(FiellerRatio):
     least: float
     most: float
     centred: LinearReading | None = None
+    apart: LinearReading = _EMPTY
 
     @property
     def parts(self) -> tuple[float, float]:
-        return self.total.value, self.count.value
+        return self.total.value + self.apart.value, self.count.value
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -283,22 +288,25 @@ class NoisyAverage(FiellerRatio):
 
     def variance(self, ratio: float) -> float:
         own = self.total.variance + ratio * ratio * self.count.variance
-        return max(own - 2 * ratio * self.covariance, 0.0)
+        return max(own - 2 * ratio * self.covariance, 0.0) + self.apart.variance
 
     def half_width(self, ratio: float, level: float) -> float:
         # Σ κ (a - r b)⁴ is the fourth power of a norm: it is at most that of the sum of norms, of
         # the coefficients at some ratio and of what the distance from it adds.
-        near, known = (self.total, 0.0) if self.centred is None else (self.centred, self.value)
+        near, known = self.total, 0.0
+        if self.centred is not None:
+            near = self.centred
+            known = self.total.value / self.count.value if self.count.value else math.nan
         away = abs(ratio - known)
         norms = near.fourth**0.25 + away * self.count.fourth**0.25
-        largest = near.largest + away * self.count.largest
-        return noise_half_width(self.variance(ratio), norms**4, largest, level)
+        largest = max(near.largest + away * self.count.largest, self.apart.largest)
+        fourth = norms**4 + self.apart.fourth
+        return noise_half_width(self.variance(ratio), fourth, largest, level)
 
 
 # Readings of all groups of a GROUP BY.
 
 Codes = npt.NDArray[np.intp]
-_EMPTY = LinearReading(0.0, 0.0)  # of no cells
 
 
 @dataclass(frozen=True)
@@ -374,6 +382,30 @@ class Readings:
         found: Floats = self.numbers[0]
         return found
 
+    def times(self, factor: float) -> Readings:
+        """Return the readings of `factor` times the sums."""
+        powers = np.array([factor, factor**2, factor**4, abs(factor)])[:, None]
+        low, high = self.low and self.low.times(factor), self.high and self.high.times(factor)
+        low, high = (low, high) if factor >= 0 else (high, low)
+        return replace(self, numbers=self.numbers * powers, low=low, high=high)
+
+    def plus(self, other: Readings, *, apart: bool) -> Readings:
+        """Return the readings of the sums of both, whose noise is independent (`apart`) or not: the
+        standard error of a sum is at most the sum of standard errors. Limits are left out.
+        """
+        one, two = self.numbers, other.numbers
+        values, largest = one[0] + two[0], np.maximum(one[3], two[3])
+        if apart:
+            variances, fourths = one[1] + two[1], one[2] + two[2]
+        else:
+            variances = (np.sqrt(one[1]) + np.sqrt(two[1])) ** 2
+            fourths, largest = (one[2] ** 0.25 + two[2] ** 0.25) ** 4, one[3] + two[3]
+        pairs = zip(
+            self.notes or [()] * len(values), other.notes or [()] * len(values), strict=True
+        )
+        notes = [tuple(dict.fromkeys((*first, *second))) for first, second in pairs]
+        return Readings(np.stack([values, variances, fourths, largest]), notes)
+
     @cached_property
     def _rows(self) -> list[tuple[float, float, float, float]]:
         return list(zip(*self.numbers.tolist(), strict=True))
@@ -400,13 +432,14 @@ class AverageReadings:
     """Readings of the total and the count of every group, and the covariances of their errors.
 
     `centred` are readings of the total minus the count times the ratio of their values; where the
-    count is 0, of the total.
+    count is 0, of the total. `apart` are parts of the total with noise of their own, if there are.
     """
 
     totals: Readings
     counts: Readings
     covariances: Floats
     centred: Readings
+    apart: Readings | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[AverageReadings]) -> AverageReadings:
@@ -422,7 +455,8 @@ class AverageReadings:
         """Return the law of the ratio of one group, which is between `least` and `most`."""
         total, count = self.totals.at(group), self.counts.at(group)
         covariance = float(self.covariances[group])
-        return NoisyAverage(total, count, covariance, least, most, self.centred.at(group))
+        apart = _EMPTY if self.apart is None else self.apart.at(group)
+        return NoisyAverage(total, count, covariance, least, most, self.centred.at(group), apart)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,492 @@
+"""Answers from sums of amounts that were measured beside the counts.
+
+With y the sum of (amount - centre) and x the count of a cell, SUM is y + centre · x and AVG is
+centre + y / x. The noise of y and that of x are independent. Each has the reader of its design, so
+that conditions and groups are those of the counts.
+
+Where a question cuts a piece whose inside was not measured, the rows of the piece add between the
+least and the largest weight times what they add in all, as no amount less the lower limit is
+negative.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from scumble.model import stored
+from scumble.model.errors import QueryError, ReleaseError, ScumbleError
+from scumble.model.evidence.evidence import Evidence, MeasuredSum, Measurements
+from scumble.model.long_work import told
+from scumble.model.query import Expression, Query, quoted
+from scumble.model.schema.schema import Schema
+from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
+from scumble.public.estimation.measurements.readers import reader_kind, reader_of
+from scumble.public.estimation.measurements.readings import (
+    AverageReadings,
+    AverageWeights,
+    GroupedAxes,
+    GroupReader,
+    LinearReading,
+    NoisyTotal,
+    OneByOne,
+    PieceReader,
+    QuestionReader,
+    Reader,
+    Readings,
+    Weights,
+    WeightTensor,
+    joined,
+)
+from scumble.public.estimation.measurements.weighed import (
+    Key,
+    TotalsReader,
+    WeighedQuestion,
+    amount_limits,
+)
+from scumble.public.sandbox import Sandbox
+from scumble.public.sql.bin_bounds import Amount
+from scumble.public.sql.bounding import NotBoundedError
+from scumble.public.sql.linear_amounts import LinearTree, free_of
+
+SUMMED = "sum of amounts and count, each a {}"
+AVERAGED = "ratio of a sum of amounts and a count, each a {}; Fieller interval"
+NOTHING = "no cell satisfies the condition, or their estimated number is zero"
+AMOUNT_OF = "scumble amount of "
+_ALL = GroupedAxes((), ())
+
+
+class AskedSum(NamedTuple):
+    """The column whose measured sum answers a question, and the name that its amount has there."""
+
+    column: str
+    name: str
+
+
+def sum_asked(evidence: Evidence, query: Query) -> AskedSum | None:
+    """Return the column whose measured sum answers a question; None if the counts do.
+
+    `QueryError` for a question about a column of which there are sums only that they do not answer.
+    """
+    measured = set(evidence.sum_columns)
+    for column in measured:
+        if (name := AMOUNT_OF + column) in query.attributes:
+            return AskedSum(column, name)
+    if not measured or measured.isdisjoint(query.attributes):
+        return None
+    hidden = measured.difference(evidence.columns)
+    inside = [name for name in query.groups if name in hidden]
+    inside += [
+        name
+        for clause in query.clauses
+        for name in sorted(hidden.intersection(clause.attributes))
+        if not _is_presence(clause, name)
+    ]
+    if inside:
+        raise _refusal(evidence, inside[0])
+    argument, wanted = query.argument, hidden.intersection(query.attributes)
+    asked = set() if argument is None else measured.intersection(argument.attributes)
+    for name in (wanted or asked) if len(wanted or asked) == 1 else ():
+        if argument is None or _is_linear(argument, name):
+            return AskedSum(name, name)
+    if wanted:
+        raise _refusal(evidence, sorted(wanted)[0])
+    return None
+
+
+def _is_linear(argument: Expression, column: str) -> bool:
+    try:
+        return bool(LinearTree(argument, column).form)
+    except NotBoundedError:
+        return False
+
+
+def _is_presence(clause: Expression, column: str) -> bool:
+    """Return whether a condition on a column asks only whether there is an amount."""
+    try:
+        return bool(LinearTree(clause, column).condition)
+    except NotBoundedError:
+        return False
+
+
+def _refusal(evidence: Evidence, name: str) -> QueryError:
+    return QueryError(
+        f"Of '{name}' this release has sums alone: it answers SUM and AVG of '{name}' times and "
+        f"plus what does not depend on it, by {', '.join(evidence.columns)}. For conditions on "
+        f"'{name}', publish with '{name}' among the attributes as well."
+    )
+
+
+def measured_amount(evidence: Evidence, engine: Sandbox, query: Query) -> Amount | None:
+    """Return the amount of a question that a measured sum answers, for conditions that cut bins;
+    None for other questions.
+    """
+    asked, argument = sum_asked(evidence, query), query.argument
+    if asked is None or argument is None or not isinstance(evidence, Measurements):
+        return None
+    schema, column = engine.schema, asked.column
+    if loose := [name for name in argument.attributes if name != column and schema[name].coarse]:
+        raise QueryError(
+            f"'{loose[0]}' is published in bins, and what is added up depends on it. Put the "
+            "condition on it into WHERE or FILTER."
+        )
+    [amounts] = [each.amounts for each in evidence.sums if each.amounts.column == column]
+    tree = LinearTree(argument, column)
+    rest, factor = (free_of(argument, sql, column) for sql in tree.form[:2])
+    names = [name for name in schema.names if name in rest.attributes]
+    add, times = engine.evaluate([rest, factor], names)
+    ends = [add + times * float(end) for end in (amounts.low, amounts.high)]
+    limits = (float(np.minimum(*ends).min()), float(np.maximum(*ends).max()))
+    # A name of its own tells the amount from the bins of the column, on which weights may depend.
+    sql = tree.text(tree.root, {column: quoted(AMOUNT_OF + column)})
+    others = free_of(argument, sql, column).attributes
+    alone = column not in argument.attributes
+    amount = Expression(sql, others if alone else (*others, AMOUNT_OF + column), argument.start)
+    return Amount(amount, amount, amount, cut=False, ends=limits)
+
+
+@dataclass(frozen=True)
+class SumReaders:
+    """The readers of the sums of a column, and of the counts of the rows that have an amount."""
+
+    measured: MeasuredSum
+    total: Reader
+    count: Reader
+    every: Reader  # of the counts of all rows
+
+    @classmethod
+    def of(cls, evidence: Measurements, schema: Schema, engine: Sandbox, column: str) -> SumReaders:
+        """Return the readers, which are made for the first question and kept in `engine`."""
+        if (kept := f"sums of {column}") not in engine.derived:
+            [measured] = [each for each in evidence.sums if each.amounts.column == column]
+            cells = schema.select([name for name in schema.names if name in evidence.columns])
+            total = _reader(measured.total, cells, engine.of_file(cells, measured.total.file))
+            known = reader_of(evidence, schema, engine)
+            every = count = (
+                _reader(evidence, schema, engine) if isinstance(known, QuestionReader) else known
+            )
+            if measured.present is not None:
+                place = engine.of_file(cells, measured.present.file)
+                count = _reader(measured.present, cells, place)
+            engine.derived[kept] = cls(measured, total, count, every)
+        found: SumReaders = engine.derived[kept]
+        return found
+
+    @cached_property
+    def mean(self) -> float:
+        """The average of all amounts, about."""
+        every = Weights(())
+        total, count = self.total.read(every), self.count.read(every)
+        amounts = self.measured.amounts
+        found = float(amounts.middle)
+        if count.value > 0:
+            found += float(amounts.step) * total.value / count.value
+        return min(max(found, float(amounts.low)), float(amounts.high))
+
+
+def _reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
+    kind = reader_kind(evidence.design.kind)
+    try:
+        found: Reader = getattr(kind, "linear", kind)(evidence, schema, engine)
+    except stored.MALFORMED as error:
+        if isinstance(error, ScumbleError):
+            raise
+        raise ReleaseError(stored.DAMAGED) from error
+    return found
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """A question as weights: `rest` + `factor` times the amount, in the cells of a condition.
+    `absent` are the weights of the rows without an amount, None if they are all 0.
+    """
+
+    condition: Weights
+    rest: WeightTensor
+    factor: WeightTensor
+    absent: Weights | None = None
+
+    def fixed(self, schema: Schema, codes: dict[str, int]) -> _Weighed:
+        absent = None if self.absent is None else self.absent.fixed(schema, codes)
+        return replace(self, condition=self.condition.fixed(schema, codes), absent=absent)
+
+
+@dataclass(frozen=True)
+class SumQuestion(WeighedQuestion):
+    """A SUM or AVG of an expression that is linear in a column whose sums were measured; or a count
+    of the rows that have an amount.
+    """
+
+    asked: AskedSum = field(kw_only=True)
+    readers: SumReaders = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls, evidence: Measurements, schema: Schema, query: Query, engine: Sandbox, asked: AskedSum
+    ) -> Self:
+        readers = SumReaders.of(evidence, schema, engine, asked.column)
+        return cls(schema, query, engine, asked=asked, readers=readers)
+
+    @property
+    def column(self) -> str:
+        return self.asked.column
+
+    def answers(self) -> Iterator[tuple[Key, Estimate]]:
+        """Yield every group that is possible under the condition, with its estimate."""
+        asked = self._weighed()
+        grouping = self._grouping() if self.query.groups else _ALL
+        groups = np.flatnonzero(self._there(asked, grouping)).tolist()
+        if not self.query.groups:
+            groups = [0]
+        average = self.query.aggregate == "mean"
+        estimates = self._averages if average else self._totals
+        keys = self.schema.cell_values(grouping.names, groups) if self.query.groups else [()]
+        return zip(told(keys), estimates(asked, grouping, groups), strict=True)
+
+    def _there(self, asked: _Weighed, grouping: GroupedAxes) -> Any:
+        """Return whether a row can be in each group."""
+        found = grouping.largest(asked.condition) > 0
+        return found if asked.absent is None else found | (grouping.largest(asked.absent) > 0)
+
+    # The question as weights.
+
+    def _weighed(self) -> _Weighed:
+        """Return the weights. An average over rows without an amount is refused."""
+        argument, missing = self.query.argument, self.readers.measured.amounts.missing
+        factors: tuple[Expression, ...] = ()
+        if argument is not None and argument.factors and self.query.aggregate == "sum":
+            amount = self.asked.name
+            factors = tuple(each for each in argument.factors if amount not in each.attributes)
+            own = [each for each in argument.factors if amount in each.attributes]
+            argument = own[0] if own else Expression("1", ())
+        parts = [self._number(each) for each in factors]
+        without = list(parts)
+        for clause in self.query.clauses:
+            if not self._hides(clause):
+                parts.append(truth := self._truth(clause))
+                without.append(truth)
+                continue
+            here, gone = LinearTree(clause, self.column).condition
+            parts.append(self._truth(free_of(clause, here, self.column)))
+            without.append(self._truth(free_of(clause, gone, self.column)))
+        rest, factor = WeightTensor((), np.array(1.0)), WeightTensor((), np.array(0.0))
+        if argument is not None:
+            name = self.asked.name
+            form = LinearTree(argument, name).form
+            rest, factor, none = (self._tensor(free_of(argument, sql, name)) for sql in form)
+            if self.query.aggregate == "sum":
+                without.append(none)
+        absent = joined(self.schema, without)
+        if not missing or not absent.largest():
+            return _Weighed(joined(self.schema, parts), rest, factor)
+        if self.query.aggregate == "mean":
+            raise QueryError(
+                f"This average is over rows without '{self.column}' as well. Ask for that of the "
+                f"rows that have one, by WHERE {self.column} IS NOT NULL, or for SUM and COUNT."
+            )
+        return _Weighed(joined(self.schema, parts), rest, factor, absent)
+
+    def _hides(self, clause: Expression) -> bool:
+        return self.column in clause.attributes and self.column not in self._cells
+
+    @property
+    def _cells(self) -> tuple[str, ...]:
+        return self.readers.measured.total.columns
+
+    def _tensor(self, argument: Expression) -> WeightTensor:
+        """Return a number over the attributes that it names, where the conditions on them hold."""
+        names = self._ordered(argument)
+        own = [
+            each
+            for each in self.query.clauses
+            if set(each.attributes) <= set(names) and not self._hides(each)
+        ]
+        *_, amounts = self.engine.evaluate([*own, argument], names)
+        return WeightTensor(names, amounts.astype(np.float64).reshape(self._shape(names)))
+
+    def _plus(self, asked: _Weighed, amount: float) -> WeightTensor:
+        """Return the expression where the amount is this."""
+        named = {*asked.rest.names, *asked.factor.names}
+        names = tuple(name for name in self.schema.names if name in named)
+        rest, factor = (
+            part.values.reshape([self.schema[n].size if n in part.names else 1 for n in names])
+            for part in (asked.rest, asked.factor)
+        )
+        return WeightTensor(names, np.broadcast_to(rest + amount * factor, self._shape(names)))
+
+    def _of_amounts(self, asked: _Weighed) -> Weights:
+        """Return the weights of the sums of amounts."""
+        step = float(self.readers.measured.amounts.step)
+        factor = WeightTensor(asked.factor.names, asked.factor.values * step)
+        return joined(self.schema, [*asked.condition.parts, factor])
+
+    def _of_counts(self, asked: _Weighed, amount: float) -> Weights:
+        """Return the weights of the counts if every amount is this."""
+        return joined(self.schema, [*asked.condition.parts, self._plus(asked, amount)])
+
+    # Sums.
+
+    def _totals(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        readings = self._readings(asked, grouping)
+        there = self._there(asked, grouping)
+        for group in groups:
+            yield self._total(readings.at(group) if there[group] else None, asked, grouping, group)
+
+    def _readings(self, asked: _Weighed, grouping: GroupedAxes) -> Readings:
+        """Return the readings of the sums of all groups, with their limits."""
+        amounts = self.readers.measured.amounts
+        totals, counts = self._of_amounts(asked), self._of_counts(asked, float(amounts.middle))
+        found = _by_group(self.schema, self.readers.total, totals, grouping)
+        plain = _by_group(self.schema, self.readers.count, counts, grouping)
+        both = found.plus(plain, apart=True)
+        if asked.absent is not None:
+            return self._with_absent(both, asked.absent, grouping)
+        if found.low is None and plain.low is None:
+            return both
+        # The steps from the lower limit, of which no row has fewer than 0, and what they start at.
+        steps = _by_group(self.schema, self.readers.count, totals, grouping).times(amounts.centre)
+        least = self._of_counts(asked, float(amounts.low))
+        starts = _by_group(self.schema, self.readers.count, least, grouping)
+        low, high = (
+            one.plus(two.plus(three, apart=False), apart=True)
+            for one, two, three in zip(*map(_ends, (found, steps, starts)), strict=True)
+        )
+        return replace(both, low=low, high=high)
+
+    def _with_absent(self, readings: Readings, absent: Weights, grouping: GroupedAxes) -> Readings:
+        """Add the rows without an amount: all rows less those that have one."""
+        every, some = (
+            _by_group(self.schema, reader, absent, grouping)
+            for reader in (self.readers.every, self.readers.count)
+        )
+        if every.low is not None or some.low is not None:
+            raise QueryError(
+                f"This counts rows without '{self.column}' as well, and cuts boxes: ask about "
+                f"those that have one, by WHERE {self.column} IS NOT NULL."
+            )
+        there = readings.plus(some.times(-1.0), apart=not readings.numbers[1].any())
+        return there.plus(every, apart=True)
+
+    def _total(
+        self, reading: LinearReading | None, asked: _Weighed, grouping: GroupedAxes, group: int
+    ) -> Estimate:
+        if reading is None:
+            return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
+        law: Law = NoisyTotal(reading) if reading.variance else Exact()
+        if reading.low is not None:
+            low, high = reading.limits
+            least = 0.0 if self.query.aggregate == "count" else -math.inf
+            spread = lambda: self._spread(self._at(asked, grouping, group), 0.0)  # noqa: E731
+            law = Bounded(law, low, high, least, spread=spread)
+        method = SUMMED.format(self.readers.count.method)
+        if self.query.aggregate == "count":
+            method = self.readers.count.method
+        return Estimate(reading.value, law, method, (*self.query.notes, *reading.notes))
+
+    def _at(self, asked: _Weighed, grouping: GroupedAxes, group: int) -> _Weighed:
+        """Return the weights of one group."""
+        places = np.unravel_index(group, grouping.shape) if grouping.names else ()
+        codes = {name: int(at) for name, at in zip(grouping.names, places, strict=True)}
+        return asked.fixed(self.schema, codes)
+
+    def _spread(self, asked: _Weighed, centre: float) -> float:
+        """Return the variance around an even spread within pieces, by the model of the counts."""
+        reader = self.readers.count
+        if not isinstance(reader, PieceReader):
+            return math.nan
+        rest = WeightTensor(asked.rest.names, asked.rest.values - centre)
+        return reader.spread(self._of_counts(replace(asked, rest=rest), self.readers.mean))
+
+    # Averages.
+
+    def _averages(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        amounts = self.readers.measured.amounts
+        average = self._average_readings(asked, grouping)
+        ends = [self._plus(asked, float(end)) for end in (amounts.low, amounts.high)]
+        least, most = (WeightTensor(ends[0].names, f(*(e.values for e in ends))) for f in _EXTREMES)
+        limits = [
+            (low, high)
+            for (low, _), (_, high) in zip(
+                amount_limits(self.schema, asked.condition, least, grouping),
+                amount_limits(self.schema, asked.condition, most, grouping),
+                strict=True,
+            )
+        ]
+        for group in groups:
+            yield self._average(average, limits[group], asked, grouping, group)
+
+    def _average_readings(self, asked: _Weighed, grouping: GroupedAxes) -> AverageReadings:
+        schema, reader = self.schema, self.readers.count
+        middle = float(self.readers.measured.amounts.middle)
+        amount = self._plus(asked, middle)
+        apart = _by_group(schema, self.readers.total, self._of_amounts(asked), grouping)
+        if (amount.values == amount.values.flat[0]).all():
+            ratio = float(amount.values.flat[0])
+            counts = _by_group(schema, reader, asked.condition, grouping)
+            covariances = ratio * counts.numbers[1]
+            totals, centred = counts.times(ratio), counts.times(0.0)
+            return AverageReadings(totals, counts, covariances, centred, apart)
+        weighted = self._of_counts(asked, middle)
+        weights = AverageWeights(asked.condition, amount, weighted)
+        readers: GroupReader = OneByOne(schema, reader)
+        if grouping.names and isinstance(reader, GroupReader):
+            readers = reader
+        return replace(readers.averages(weights, grouping), apart=apart)
+
+    def _average(
+        self,
+        average: AverageReadings,
+        limits: tuple[float, float],
+        asked: _Weighed,
+        grouping: GroupedAxes,
+        group: int,
+    ) -> Estimate:
+        law = average.law(group, *limits)
+        if not law.count.value or limits[0] > limits[1]:
+            notes = (*self.query.notes, NOTHING)
+            return Estimate(math.nan, Unknown(), "average of no rows", notes)
+        said = dict.fromkeys((*law.apart.notes, *law.total.notes, *law.count.notes))
+        method = AVERAGED.format(self.readers.count.method)
+        found = law.estimate(method, (*self.query.notes, *said))
+        if law.few or (law.apart.low is None and law.count.low is None):
+            return found
+        one = self._at(asked, grouping, group)
+
+        def centred(centre: float, lower: bool) -> Limit:
+            rest = WeightTensor(one.rest.names, one.rest.values - centre)
+            return self._readings(replace(one, rest=rest), _ALL).at(0).limits[0 if lower else 1]
+
+        spread: Callable[[], float] = lambda: (  # noqa: E731
+            self._spread(one, law.value) / law.count.value**2
+        )
+        return replace(found, law=BoundedAverage(law, centred, *law.limits, law.value, spread))
+
+
+_EXTREMES: tuple[Any, Any] = (np.minimum, np.maximum)
+
+
+def _ends(readings: Readings) -> tuple[Readings, Readings]:
+    """Return the limits of readings; those that have none are their own."""
+    return readings.low or readings, readings.high or readings
+
+
+def _by_group(schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes) -> Readings:
+    """Return the readings of all groups; without groups, that of all cells."""
+    if not grouping.names:
+        found = reader.read(weights) if weights.largest() else LinearReading(0.0, 0.0)
+        return Readings.of([found])
+    some = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
+    if some is not None:
+        return some
+    readers = reader if isinstance(reader, GroupReader) else OneByOne(schema, reader)
+    return readers.by_group(weights, grouping)
