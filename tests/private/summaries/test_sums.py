@@ -292,8 +292,8 @@ LAWS = ["SELECT SUM(pay) FROM t WHERE a = 0", "SELECT AVG(pay) FROM t WHERE a = 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("name", ["histogram", "hierarchy", "marginals, gaussian", "quadtree"])
 def test_intervals_hold(name: str, missing: bool) -> None:
-    """Releases are independent, the questions of one are not: each is counted by itself. A true
-    coverage of 90 % where 95 % is stated would fail with a probability of 0.4.
+    """Releases are independent, the questions of one are not: each question is counted by itself.
+    It fails by chance once in a million (see `covered.FALSE_ALARM`).
     """
     table, schema = _people(60, missing=missing, amounts=40), _schema(missing=missing, amounts=40)
     name, _, gaussian = name.partition(", ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -107,9 +108,9 @@ class SumSummary(AttributeSummary):
             sums.append(MeasuredSum(amounts, *found))
         return replace(counted, sums=tuple(sums))
 
+    @abstractmethod
     def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         """Measure the cells at the cost of `cell_promise`: counts, or sums of amounts."""
-        raise NotImplementedError
 
     def measure_like(
         self, counted: Measurements, folder: Path, table: PrivateTable, place: Path
