@@ -18,6 +18,7 @@ from scumble.families.marginals.publish import TableSummary
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.privacy.accounting import BudgetAccount, Neighbours, PrivacyUnit
 from scumble.model.schema.amounts import Amounts
+from scumble.model.schema.numbers import UnlimitedNumber
 from scumble.private.mechanism import Summary
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
@@ -390,12 +391,14 @@ def test_an_average_that_was_not_measured_says_how() -> None:
         ({"sums": ["sex"]}, "has no amounts to add up"),
         ({"sums": ["nobody"]}, "no attribute 'nobody'"),
         ({"sums": ["id"]}, "is an identifier"),
+        ({"sums": ["fee"]}, "'fee' needs its limits"),
     ],
 )
 def test_bad_parameters(given: dict, sentence: str) -> None:
     extra = [
         sc.Attribute("sex", "quasi", sc.Category(("f", "m"))),
         sc.Attribute("id", "identifier"),
+        sc.Attribute("fee", "quasi", UnlimitedNumber()),
     ]
     schema = sc.Schema([*_schema(), *extra], sc.Unit())
     with pytest.raises((sc.ParameterError, sc.SchemaError), match=sentence):

@@ -39,6 +39,8 @@ class Amounts:
     def of(cls, schema: Schema, name: str) -> Amounts:
         """Return the amounts of a column; SchemaError if it has no amounts."""
         attribute = schema[name]
+        if attribute.limits_needed:
+            raise SchemaError(attribute.how_to_limit())
         number: IntegerRange | Number | None = attribute.number
         if number is None and isinstance(attribute.domain, IntegerRange):
             number = attribute.domain

@@ -25,6 +25,7 @@ from scumble.model.errors import (
 )
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.schema import Schema
+from scumble.model.schema.toml import ROLES
 from scumble.private.database.questions.amounts import Amounts
 from scumble.private.database.space import Box, Boxes, Space
 from scumble.private.database.state import DatabaseState
@@ -171,7 +172,11 @@ def load_schema(schema: Schema | str | Path) -> Schema:
 
 
 def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema:
-    """Return the schema of the attributes that questions may name, in the order of the schema."""
+    """Return the schema of the attributes that questions may name, in the order of the schema.
+
+    Numbers have amounts there and no bins: the database holds the rows, so that sums, averages and
+    conditions use the amounts themselves.
+    """
     if isinstance(attributes, str):
         raise ParameterError.of("Database", "attributes", "a list of names", attributes)
     if schema.unit is not None and schema.unit.person is not None:
@@ -187,7 +192,8 @@ def queryable_schema(schema: Schema, attributes: Sequence[str] | None) -> Schema
             raise ParameterError.of("Database", "attributes", allowed, name)
         _ = schema[name].size  # raises SchemaError, with advice, for lists
     bases = {base.name for name in wanted if (base := schema.derived_from(name)) is not None}
-    return schema.select([name for name in schema.names if name in wanted or name in bases])
+    named = schema.select([name for name in schema.names if name in wanted or name in bases])
+    return named.with_amounts(ROLES)
 
 
 def _names(schema: Schema) -> list[str]:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, quoted
 from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.numbers import Number, exact
 from scumble.private.database.questions.decomposition import Truth
 from scumble.private.database.space import Box, Space
 from scumble.private.database.state import COUNT
@@ -231,12 +232,19 @@ class Evaluated:
 
 
 def column(space: Space, axis: int) -> Integers | None:
-    """Return the values of a column of whole numbers by code, 0 for a missing one."""
+    """Return the values of a column of whole numbers, or of amounts in steps, by code; 0 for a
+    missing one.
+    """
     attribute = space.attributes[axis]
     domain = attribute.domain
-    if not isinstance(domain, IntegerRange) or attribute.size > MOST_CELLS:
+    if not isinstance(domain, IntegerRange | Number) or attribute.size > MOST_CELLS:
         return None
-    values = np.arange(attribute.size, dtype=np.int64) + domain.low
+    first = Fraction(domain.low)
+    if isinstance(domain, Number):
+        first = exact(domain.low) / exact(domain.step)
+    if first.denominator > 1:  # 0.5, 1.5, ...: whole steps apart, but no whole steps
+        return None
+    values = np.arange(attribute.size, dtype=np.int64) + first.numerator
     if attribute.missing:
         values[-1] = 0
     return values if values.any() else None
@@ -290,7 +298,7 @@ def _columns(
     known = values[tuple(slice(space.sizes[i] - space.attributes[i].missing) for i in axes)]
     if any(each is None for each in own) or np.count_nonzero(known) < np.count_nonzero(values):
         return (), False
-    if not _small(values) or _degree_above_two(known):
+    if _degree_above_two(known):
         return (), False
     halves = [Fraction(size - 1, 2) for size in known.shape]
     constant, slopes, found = _slope(known, []), [Fraction(0)] * len(axes), list[ColumnSum]()
