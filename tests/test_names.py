@@ -50,6 +50,7 @@ def test_public_names() -> None:
         "Table",
         "__version__",
         "classic",
+        "combine",
         "connect",
         "counts",
         "lists",

@@ -52,6 +52,7 @@ _HOME = {
     "Unit": "scumble.model.schema.unit",
     "__version__": "scumble._version",
     "classic": "scumble.classic:*",
+    "combine": "scumble.public.combined",
     "connect": "scumble.server.client",
     "counts": "scumble.counts:*",
     "lists": "scumble.lists:*",

@@ -72,6 +72,7 @@ from scumble.private.publish import publish_linked as publish_linked
 from scumble.private.publish_options import PublishOptions as PublishOptions
 from scumble.private.publish_options import Table as Table
 from scumble.private.recommend import recommend as recommend
+from scumble.public.combined import combine as combine
 from scumble.public.estimate import ALL as ALL
 from scumble.public.estimate import Estimate as Estimate
 from scumble.public.estimate import Estimates as Estimates
@@ -146,6 +147,7 @@ __all__ = [
     "Workload",
     "__version__",
     "classic",
+    "combine",
     "connect",
     "counts",
     "lists",

@@ -40,6 +40,7 @@ from scumble.public.estimation.measurements.readings import (
     Weights,
     WeightTensor,
     joined,
+    read_average,
 )
 from scumble.public.estimation.measurements.sums import SumQuestion, sum_asked
 from scumble.public.estimation.measurements.sums import measured_amount as measured_amount
@@ -157,12 +158,9 @@ class MeasuredQuestion(WeighedQuestion):
         """Return the estimate of the average of `amount` over the rows under a condition."""
         if amount is None or not condition.largest():
             return self._unknown()
-        weighted = joined(self.schema, [*condition.parts, amount])
-        total, count, covariance = self.reader.pair(weighted, condition)
-        if not count.value:
-            return self._unknown()
-        deviation = WeightTensor(amount.names, amount.values - total.value / count.value)
-        centred = self.reader.read(joined(self.schema, [*condition.parts, deviation]))
+        total, count, covariance, centred = read_average(
+            self.schema, self.reader, condition, amount
+        )
         [limits] = amount_limits(self.schema, condition, amount, GroupedAxes((), ()))
         law = NoisyAverage(total, count, covariance, *limits, centred)
         return self._average(law, lambda: condition, amount)

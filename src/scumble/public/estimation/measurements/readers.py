@@ -33,14 +33,32 @@ def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader
     """Return the reader of a release. It is made for the first question and kept in `engine`."""
     if "reader" not in engine.derived:
         make = reader_kind(evidence.design.kind)
-        try:
-            engine.derived["reader"] = make(evidence, schema, engine)
-        except stored.MALFORMED as error:
-            if isinstance(error, ScumbleError):
-                raise
-            raise ReleaseError(stored.DAMAGED) from error
+        engine.derived["reader"] = _made(make, evidence, schema, engine)
     found: Reader | QuestionReader = engine.derived["reader"]
     return found
+
+
+def linear_reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
+    """Return a reader of weighted sums of cells, also of a design that answers whole questions."""
+    kind = reader_kind(evidence.design.kind)
+    found: Reader = _made(getattr(kind, "linear", kind), evidence, schema, engine)
+    return found
+
+
+def is_fixed(design: str) -> bool:
+    """Return whether designs of this kind are read by fixed weights of all numbers, which do not
+    depend on the data.
+    """
+    return design in _SHARED or hasattr(reader_kind(design), "linear")
+
+
+def _made(make: Any, evidence: Measurements, schema: Schema, engine: Sandbox) -> Any:
+    try:
+        return make(evidence, schema, engine)
+    except stored.MALFORMED as error:
+        if isinstance(error, ScumbleError):
+            raise
+        raise ReleaseError(stored.DAMAGED) from error
 
 
 def reader_with(evidence: Evidence, schema: Schema, engine: Sandbox, verb: str) -> Any:

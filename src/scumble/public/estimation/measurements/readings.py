@@ -481,6 +481,40 @@ class GroupReader(Protocol):
         ...
 
 
+@runtime_checkable
+class SharingReader(Protocol):
+    """A reader of several releases, whose shares depend on what is read."""
+
+    def fixed(self, weights: Weights, *others: Weights) -> Reader:
+        """Return a reader with the shares that are best for `weights`, also for `others`."""
+        ...
+
+
+AverageReading = tuple[LinearReading, LinearReading, float, LinearReading]
+
+
+def read_average(
+    schema: Schema, reader: Reader, within: Weights, amount: WeightTensor
+) -> AverageReading:
+    """Return readings of the total and the count of the cells `within`, the covariance of their
+    errors, and the reading of the total less the count times the ratio of their values.
+
+    All are read with the same shares of releases: those that are best for the total of what the
+    amounts differ from their middle by, so that the noise has no part in their choice.
+    """
+
+    def times(values: Floats) -> Weights:
+        return joined(schema, [*within.parts, WeightTensor(amount.names, values)])
+
+    weighted = times(amount.values)
+    if isinstance(reader, SharingReader):
+        differing = amount.values - amount.values.mean()
+        reader = reader.fixed(times(differing) if differing.any() else within, within, weighted)
+    total, count, covariance = reader.pair(weighted, within)
+    ratio = total.value / count.value if count.value else 0.0
+    return total, count, covariance, reader.read(times(amount.values - ratio))
+
+
 @dataclass(frozen=True)
 class OneByOne:
     """Any reader as a `GroupReader`: it reads one group after the other."""
@@ -494,7 +528,7 @@ class OneByOne:
 
     def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         found = [
-            self._average(within, average.amount)
+            read_average(self.schema, self.reader, within, average.amount)
             if within.largest()
             else (_EMPTY, _EMPTY, 0.0, _EMPTY)
             for within in self._fixed(average.condition, grouping)
@@ -503,18 +537,6 @@ class OneByOne:
         return AverageReadings(
             Readings.of(totals), Readings.of(counts), np.array(covariances), Readings.of(centred)
         )
-
-    def _average(
-        self, within: Weights, amount: WeightTensor
-    ) -> tuple[LinearReading, LinearReading, float, LinearReading]:
-        weighted = self._times(within, amount.values, amount)
-        total, count, covariance = self.reader.pair(weighted, within)
-        ratio = total.value / count.value if count.value else 0.0
-        centred = self.reader.read(self._times(within, amount.values - ratio, amount))
-        return total, count, covariance, centred
-
-    def _times(self, condition: Weights, values: Floats, amount: WeightTensor) -> Weights:
-        return joined(self.schema, [*condition.parts, WeightTensor(amount.names, values)])
 
     def _fixed(self, weights: Weights, grouping: GroupedAxes) -> Iterator[Weights]:
         for codes in np.ndindex(*grouping.shape):

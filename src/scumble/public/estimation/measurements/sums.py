@@ -19,15 +19,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from scumble.model import stored
-from scumble.model.errors import QueryError, ReleaseError, ScumbleError
+from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, MeasuredSum, Measurements
 from scumble.model.long_work import told
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
-from scumble.public.estimation.measurements.readers import reader_kind, reader_of
+from scumble.public.estimation.measurements.readers import linear_reader, reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
@@ -166,14 +165,16 @@ class SumReaders:
         if (kept := f"sums of {column}") not in engine.derived:
             [measured] = [each for each in evidence.sums if each.amounts.column == column]
             cells = schema.select([name for name in schema.names if name in evidence.columns])
-            total = _reader(measured.total, cells, engine.of_file(cells, measured.total.file))
+            total = linear_reader(measured.total, cells, engine.of_file(cells, measured.total.file))
             known = reader_of(evidence, schema, engine)
             every = count = (
-                _reader(evidence, schema, engine) if isinstance(known, QuestionReader) else known
+                linear_reader(evidence, schema, engine)
+                if isinstance(known, QuestionReader)
+                else known
             )
             if measured.present is not None:
                 place = engine.of_file(cells, measured.present.file)
-                count = _reader(measured.present, cells, place)
+                count = linear_reader(measured.present, cells, place)
             engine.derived[kept] = cls(measured, total, count, every)
         found: SumReaders = engine.derived[kept]
         return found
@@ -188,17 +189,6 @@ class SumReaders:
         if count.value > 0:
             found += float(amounts.step) * total.value / count.value
         return min(max(found, float(amounts.low)), float(amounts.high))
-
-
-def _reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
-    kind = reader_kind(evidence.design.kind)
-    try:
-        found: Reader = getattr(kind, "linear", kind)(evidence, schema, engine)
-    except stored.MALFORMED as error:
-        if isinstance(error, ScumbleError):
-            raise
-        raise ReleaseError(stored.DAMAGED) from error
-    return found
 
 
 @dataclass(frozen=True)
