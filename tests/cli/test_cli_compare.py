@@ -27,7 +27,16 @@ def words(place: Path, tmp_path: Path) -> list[str]:
     """A table, its schema and the owner's questions."""
     (tmp_path / "mine.sql").write_text(QUESTIONS)
     table, schema = str(place / "people.parquet"), str(place / "people.toml")
-    return ["compare", table, "-s", schema, "-w", str(tmp_path / "mine.sql"), "--repeats", "2"]
+    return [
+        "compare",
+        table,
+        "-s",
+        schema,
+        "--queries",
+        str(tmp_path / "mine.sql"),
+        "--repeats",
+        "2",
+    ]
 
 
 def test_from_a_table_to_a_page(words: list[str], tmp_path: Path) -> None:
@@ -79,9 +88,9 @@ def test_stopped_and_resumed(
     ]
     whole = json.loads(page.with_suffix(".json").read_text("utf-8"))["runs"]
     assert whole[:3] == kept
-    other = run(*arguments[:-2], "-o", page, "--resume", "-w", "prefixes:age")
+    other = run(*arguments[:-2], "-o", page, "--resume", "--queries", "prefixes:age")
     assert other.code == 2
-    assert "another table, schema or workload" in other.err
+    assert "about other questions" in other.err
     seeded = run(*arguments, "--resume", "--seed", "3")
     assert seeded.code == 2
     assert "made with --seed 0, not 3" in seeded.err
@@ -175,7 +184,10 @@ REFUSALS = [
     (["-m", "uniform", "-e", "1", "-o", "c.txt"], "ends in .html"),
     (["-m", "uniform", "-e", "1", "-o", "c.html", "--measure", "worst"], "measure"),
     (["-m", "uniform", "-e", "1", "-o", "c.html", "--resume"], "to go on with"),
-    (["-m", "uniform", "-e", "1", "-o", "c.html", "-w", "no.sql"], "'no.sql' does not exist"),
+    (
+        ["-m", "uniform", "-e", "1", "-o", "c.html", "--queries", "no.sql"],
+        "'no.sql' does not exist",
+    ),
     (["-m", "uniform", "-e", "1", "-o", "c.html", "--setting", "aroma"], "METHOD:PARAMETER"),
     (["-m", "anatomy", "--setting", "anatomy:l=99", "-o", "c.html"], "Nothing was compared"),
 ]
@@ -225,13 +237,13 @@ def test_the_folder_of_the_page_is_made_before_anything_else(
 def test_fewer_questions_than_wanted(words: list[str], tmp_path: Path) -> None:
     page = tmp_path / "c.html"
     asked = [*words, "-m", "uniform", "-e", "1", "--repeats", "1", "-o", page]
-    done = run(*asked, "-w", "breakdowns:floor=0.3", "--questions", "500")
+    done = run(*asked, "--queries", "breakdowns:floor=0.3", "--questions", "500")
     assert done.code == 0, done.err
     assert "asked for 500, found " in done.err
     assert "asked for 500, found " in page.read_text("utf-8")
-    done = run(*asked, "--force", "-w", "breakdowns:floor=0.99")
+    done = run(*asked, "--force", "--queries", "breakdowns:floor=0.99")
     assert done.code == 2
-    assert "--workload breakdowns:floor=0.099" in done.err
+    assert "--queries breakdowns:floor=0.099" in done.err
 
 
 def test_a_table_without_rows(words: list[str], place: Path, tmp_path: Path) -> None:

@@ -66,7 +66,16 @@ def test_twins_mean_the_same():
     for _, option in options():
         for flag in option.opts:
             kinds[flag].add(option.metavar)
-    for flag in ("--number", "--relax", "--part", "--workload", "--level", "--key", "--force"):
+    for flag in (
+        "--number",
+        "--relax",
+        "--part",
+        "--workload",
+        "--queries",
+        "--level",
+        "--key",
+        "--force",
+    ):
         assert len(kinds[flag] - {"ROWS"}) <= 1, (flag, kinds[flag])
 
 

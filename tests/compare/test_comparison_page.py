@@ -144,7 +144,7 @@ def test_the_page_says_how_to_publish(results: Results) -> None:
 
 def test_a_method_is_left_out_once(results: Results) -> None:
     assert len(results.left_out) == 3
-    named = "the questions name 5: a, b, c, d, e. Ask about fewer with --workload."
+    named = "the questions name 5: a, b, c, d, e. Ask about fewer with --queries."
     assert results.refusals() == {
         "mosaic": f"It takes at most four columns; {named}",
         "dawa": f"It takes at most one column; {named}",

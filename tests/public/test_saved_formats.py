@@ -193,7 +193,7 @@ def ledger_facts(ledger: sc.Ledger) -> dict[str, Any]:
             "totals": {
                 str(part): [str(total.epsilon), str(total.rho)] for part, total in losses.items()
             },
-            "history": ledger.history(),
+            "history": [each.to_dict() for each in ledger.charges],
             "seal": ledger.seal,
         }
     )
@@ -542,11 +542,11 @@ def test_ledger_charges_a_further_release(tmp_path: Path) -> None:
     ledger = sc.Ledger.open(unpacked("ledgers", "limited", tmp_path))
     schema = sc.Schema.load(FIXTURES / "data" / "people.toml").with_unit()
     people = FIXTURES / "data" / "people.csv"
-    before, seal = len(ledger.history()), ledger.seal
+    before, seal = len(ledger.charges), ledger.seal
     little = sc.Histogram(["ward"], epsilon=0.01, neighbours="replace")
     sc.publish(people, schema, little, ledger=ledger)
     much = sc.Histogram(["ward"], epsilon=50, neighbours="replace")
     with pytest.raises(sc.PromiseError, match="left of the limit"):
         sc.publish(people, schema, much, ledger=ledger)
-    assert len(ledger.history()) == before + 1
+    assert len(ledger.charges) == before + 1
     assert ledger.verify(seal) == []

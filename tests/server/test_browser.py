@@ -118,7 +118,7 @@ def test_every_page_opens_without_a_problem(open_page, server, subtests, role, w
     """Those of the table of pages, loaded afresh in each form; where a role may not, the page says
     so in one sentence under a heading, with a way back.
     """
-    draft = server[2].workshop.new_draft("census").number
+    draft = server[2].publishing.new_draft("census").number
     viewport = {"width": width, "height": 900}
     page = open_page(role, refused=403, viewport=viewport, color_scheme=scheme)
     asked = "/data/people?sql=SELECT%20COUNT(*)%20FROM%20t"  # its cost is asked on load

@@ -28,7 +28,7 @@ from scumble.server.catalogue import Catalogue
 from scumble.server.config import DatasetSettings, Limits, SourceSettings
 from scumble.server.publishing import drafts as drafted
 from scumble.server.publishing import jobs, tasks
-from scumble.server.publishing import service as workshop
+from scumble.server.publishing import service as publishing
 from scumble.server.service import Service
 from tests.support.servers import Browser, Front, make_settings
 
@@ -48,7 +48,7 @@ def worked_here(monkeypatch):
         given = json.loads(json.dumps(arguments))
         return json.loads(json.dumps(tasks.TASKS[task](job.report, **given)))
 
-    monkeypatch.setattr(workshop, "in_process", work)
+    monkeypatch.setattr(publishing, "in_process", work)
 
 
 @pytest.fixture(scope="module")
@@ -171,15 +171,15 @@ def test_a_database_is_made_and_grows_and_both_are_there_after_a_restart(owned):
 
 def sent(service, table):
     """Send a table as Parquet; return its source."""
-    part, complete = service.workshop.new_upload("table.parquet")
+    part, complete = service.publishing.new_upload("table.parquet")
     pq.write_table(table, part, compression="zstd")
-    return workshop.UPLOAD + complete().number
+    return publishing.UPLOAD + complete().number
 
 
 def test_no_table_is_read_in_the_process_of_the_server(tmp_path, monkeypatch):
     """Rows are read by a process with limits, and mapped as codes, now and after a restart."""
     settings = replace(make_settings(tmp_path), datasets=())
-    shop = workshop.PublishingService(settings, Catalogue())
+    shop = publishing.PublishingService(settings, Catalogue())
     table, schema = census(300, seed=5)
     service = Service(settings)
     service.open()
@@ -191,12 +191,12 @@ def test_no_table_is_read_in_the_process_of_the_server(tmp_path, monkeypatch):
     # P(noise of a count is not 0) = 2 / (e^20 + 1) < 1e-8
     recipe = {"kind": "database", "epsilon": 100, "noise": 0.05, "attributes": ["age", "sex"]}
     try:
-        job = service.workshop.make("apart", sent(service, table), schema.dumps(), recipe)
+        job = service.publishing.make("apart", sent(service, table), schema.dumps(), recipe)
         wait_for(job)
         assert job.state == "done", job.problem
         made = service.catalogue.get("apart")
         more = census(200, seed=6)[0]
-        job = service.workshop.append(made, sent(service, more), None)
+        job = service.publishing.append(made, sent(service, more), None)
         wait_for(job)
         assert job.state == "done", job.problem
         assert made.database.answer("SELECT COUNT(*) FROM t").value == 500
@@ -220,7 +220,7 @@ def test_a_small_file_of_many_rows_ends_at_the_memory_of_a_job(tmp_path):
         one = census(1)[0]
         many = one.take(pa.array(np.zeros(20_000_000, np.int8)))
         for table, state in ((one, "done"), (many, "failed")):
-            job = service.workshop.append(people, sent(service, table), None)
+            job = service.publishing.append(people, sent(service, table), None)
             wait_for(job)
             assert job.state == state, job.problem
         assert "needs more than 300 MB of memory (limits.job_memory)" in job.problem
@@ -237,7 +237,7 @@ def test_rows_take_no_more_of_the_disk_than_is_left(tmp_path):
     try:
         people = service.catalogue.get("people")
         many = census(1)[0].take(pa.array(np.zeros(20_000, np.int8)))
-        job = service.workshop.append(people, sent(service, many), None)
+        job = service.publishing.append(people, sent(service, many), None)
         wait_for(job)
         assert (job.state, "more of the disk than is left" in job.problem) == ("failed", True)
         assert not list((settings.folder / "tables").iterdir())
@@ -277,7 +277,7 @@ def test_what_is_sent_is_private_and_limited(owned):
 
 
 def test_all_tables_together_and_the_free_disk_are_limited(owned, monkeypatch):
-    shop = owned.service.workshop
+    shop = owned.service.publishing
     known, settings = shop.free_bytes(), shop.settings
     size = len(owned.csv.read_bytes())
     upload(owned)
@@ -338,7 +338,7 @@ def test_a_table_that_is_in_use_is_not_deleted(owned, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_work_that_needs_too_much_memory_fails_in_a_sentence(owned, monkeypatch):
     monkeypatch.setattr(jobs, "_RUN", _WITH.format("bytearray(1 << 30)"))
-    monkeypatch.setattr(owned.service.workshop.jobs, "_memory", 500.0)
+    monkeypatch.setattr(owned.service.publishing.jobs, "_memory", 500.0)
     begun = owned.call("owner", "POST", "schemas", json={"source": "more"})
     assert "more than 500 MB" in finished(owned, begun, "failed")["problem"]
 
@@ -378,8 +378,8 @@ def test_what_was_being_made_when_the_server_was_killed(tmp_path, caplog):
     half = DatasetSettings("half", database=folder / "half", source=str(kept))
     records = [DatasetSettings("whole", "Whole", release=folder / "whole"), half]
     made = {"format": 1, "datasets": [], "batches": {}}
-    made["making"] = [workshop._written(each) for each in records]
-    (settings.folder / workshop._MADE).write_text(json.dumps(made))
+    made["making"] = [publishing._written(each) for each in records]
+    (settings.folder / publishing._MADE).write_text(json.dumps(made))
     for _ in range(2):
         service = Service(settings)
         try:
@@ -537,7 +537,7 @@ def test_the_page_asks_what_one_row_stands_for(owned):
     assert "A live database protects one row" in browser.post(f"{draft}/check", **fields).text
     browser.post(f"{draft}/answers", **ANSWERS)
     assert "Every row is another person." in browser.post(f"{draft}/check", **fields).text
-    text = owned.service.workshop.draft(draft.rpartition("/")[2]).schema.dumps()
+    text = owned.service.publishing.draft(draft.rpartition("/")[2]).schema.dumps()
     page = browser.post(f"{draft}/schema", toml=text.replace('unit = "row"\n', ""))
     assert "checked> One" not in page.text
     refused = browser.post(f"{draft}/check", **fields)
@@ -608,7 +608,7 @@ def test_the_page_names_each_column_that_is_left_out(owned):
     page = done(browser, draft)
     assert "&#39;day&#39; (identifier): Left out, as no value tells whether the day" in page.text
     assert "&#39;empty&#39; (identifier): No value to learn from" in page.text
-    schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
+    schema = owned.service.publishing.draft(draft.rpartition("/")[2]).schema
     assert schema["cost"].spelling.decimal == ","
     assert "checked> One" not in page.text  # nothing is assumed of a table
     assert 'name="low-2" value=""' in page.text  # amounts of money need limits
@@ -618,7 +618,7 @@ def test_the_page_names_each_column_that_is_left_out(owned):
     assert "Say the lowest and the highest amount of &#39;cost&#39; that matter" in page.text
     page = browser.post(f"{draft}/answers", **answers, **{"low-2": "0", "high-2": "1,000"})
     assert 'name="high-2" value="1000"' in page.text
-    schema = owned.service.workshop.draft(draft.rpartition("/")[2]).schema
+    schema = owned.service.publishing.draft(draft.rpartition("/")[2]).schema
     assert schema["cost"].spelling is not None
     assert schema["cost"].domain == Number(0, 1000, 0.01)
     assert "why columns are left out" in page.text
@@ -652,7 +652,7 @@ def test_a_job_can_be_cancelled(owned, monkeypatch):
     body = {"name": "never", "source": "more", "method": "uniform", "parameters": {"epsilon": 1}}
     begun = make(owned, **body)
     number = begun.json()["job"]
-    while owned.service.workshop.jobs.get(number).process is None:
+    while owned.service.publishing.jobs.get(number).process is None:
         time.sleep(0.01)
     waiting = owned.call("owner", "POST", "schemas", json={"source": "more"})  # one at a time
     for each in (waiting.json()["job"], number):
@@ -686,18 +686,18 @@ def test_a_batch_that_was_noted_and_not_appended_is_left_out(tmp_path):
     settings = make_settings(tmp_path)
     made = {"format": 1, "datasets": [], "batches": {"people": [["nothing.parquet"]]}}
     settings.folder.mkdir(mode=0o700)
-    (settings.folder / workshop._MADE).write_text(json.dumps(made))
+    (settings.folder / publishing._MADE).write_text(json.dumps(made))
     service = Service(settings)
     try:
         service.open()
         people = service.catalogue.get("people")
         assert people.status(None).batches == 1
         table, _ = census(50, seed=8)
-        part, complete = service.workshop.new_upload("more.csv")
+        part, complete = service.publishing.new_upload("more.csv")
         csv.write_csv(table, part)
-        source = workshop.UPLOAD + complete().number
+        source = publishing.UPLOAD + complete().number
         for _ in range(2):  # the second time the key is known
-            job = service.workshop.append(people, source, "once")
+            job = service.publishing.append(people, source, "once")
             wait_for(job)
             assert (job.state, job.result["batch"]) == ("done", 2)
         assert len(list((settings.folder / "tables").iterdir())) == 1
@@ -728,13 +728,13 @@ def test_a_name_is_given_once(tmp_path, monkeypatch):
     settings = make_settings(tmp_path)
     service = Service(replace(settings, sources=(SourceSettings("more", "more.parquet"),)))
     monkeypatch.setattr(jobs, "_RUN", "import sys, time; sys.stdin.readline(); time.sleep(600)")
-    shop, schema = service.workshop, census(1)[1].dumps()
+    shop, schema = service.publishing, census(1)[1].dumps()
     recipe = {"kind": "database", "epsilon": 1, "noise": 9, "attributes": None}
     try:
         one, other = (shop.new_draft("more") for _ in range(2))
         shop.make("new", "more", schema, recipe, draft=one)
         for name in ("new", "rows"):  # `rows` is in the configuration, and not served here
-            with pytest.raises(workshop.Problem) as found:
+            with pytest.raises(publishing.Problem) as found:
                 shop.make(name, "more", schema, recipe, draft=other)
             assert found.value.status == 409
     finally:
@@ -777,8 +777,8 @@ def test_the_log_of_a_defect_has_no_message(owned, caplog, monkeypatch):
     def fail(*_, **__):
         raise ValueError(secret)
 
-    monkeypatch.setattr(workshop.PublishingService, "drafts", fail)
-    monkeypatch.setattr(workshop, "in_process", fail)
+    monkeypatch.setattr(publishing.PublishingService, "drafts", fail)
+    monkeypatch.setattr(publishing, "in_process", fail)
     with caplog.at_level("INFO", logger="scumble.server"):
         assert owned.call("owner", "GET", "sources").status_code == 500
         begun = owned.call("owner", "POST", "schemas", json={"source": "more"})

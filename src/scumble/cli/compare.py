@@ -35,7 +35,7 @@ def compare(
     source: Source = None,
     epsilon: Epsilons = None,
     setting: Setting = None,
-    workload: Workload = "breakdowns",
+    queries: Queries = "breakdowns",
     questions: Questions = None,
     repeats: Repeats = 3,
     measure: Measure = "relative",
@@ -80,14 +80,14 @@ def compare(
         return
     _refuse_lists(basket, order)
     known = _table(source, schema, table, outside, private_preview, (rows, seed))
-    asked = (workload, _count(questions), seed)
+    asked = (queries, _count(questions), seed)
     comparison = _comparison(known, asked, (names, losses, neighbours, settings), repeats)
     subject = "a synthetic stand-in" if private_preview else Path(str(source)).name
     results = _results(comparison, output, subject, preview=private_preview, resume=resume)
     results.about |= {
         "source": None if private_preview else source,
         "schema": str(schema),
-        "file": workload if Path(workload).is_file() else None,
+        "file": queries if Path(queries).is_file() else None,
         "reading": _reading(table, outside),
     }
     if fewer(results):
@@ -249,10 +249,10 @@ def _comparison(
     from scumble.compare.questions import questions
     from scumble.compare.settings import Settings
 
-    workload, count, seed = asked
+    queries, count, seed = asked
     names, losses, neighbours, settings = made
     with bars.working("Computing the true answers"):
-        chosen = questions(workload, table, count, seed)
+        chosen = questions(queries, table, count, seed)
         choices = Settings(table, chosen, neighbours).choices(names, losses, settings)
         return Comparison(table, chosen, choices, repeats, seed=seed)
 
@@ -277,8 +277,8 @@ def _results(
         )
     if found.about.get("table") != blank.about["table"]:
         raise ParameterError(
-            f"{output.with_suffix('.json')} is about another table, schema or workload. Begin anew "
-            "with --force, or choose another name."
+            f"{output.with_suffix('.json')} is about other questions, or another table or schema. "
+            "Begin anew with --force, or choose another name."
         )
     return found
 
@@ -409,12 +409,11 @@ Setting = Annotated[
         help="Settings of one method in place of those for --epsilon, as aroma:k=5,20; repeatable.",
     ),
 ]
-Workload = Annotated[
+Queries = Annotated[
     str,
     typer.Option(
-        "--workload",
-        "-w",
-        metavar="FILE|NAME",
+        "--queries",
+        metavar="FILE",
         help="Your questions as a file of SQL; or a generator: breakdowns, conjunctions, "
         "selections, marginals, ranges, prefixes:COLUMN, intervals:COLUMN; with options as "
         "conjunctions:ways=3,floor=0.001, marginals:ways=2, ranges:volume=0.1,centres=data.",

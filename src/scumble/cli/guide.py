@@ -310,7 +310,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GuideAnswers:
     """What was answered so far.
 
     `columns` is the schema that follows, with columns for which no values could be proposed.
@@ -343,20 +343,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Planned:
+class AcceptedPlan:
     """The answers, what is published by them, and where to."""
 
-    asked: Asked
+    asked: GuideAnswers
     advice: Advice
     output: Path
 
 
-def _ask_all(case: Case, questions: Questions) -> Planned | None:
+def _ask_all(case: Case, questions: Questions) -> AcceptedPlan | None:
     """Ask until a plan is accepted; return None if the owner stops."""
     from scumble.private.recommend import CARE_LEVELS, TYPICAL_ROWS, recommend
 
     given, start = case.given, case.start
-    steps: dict[str, Callable[[Asked, Questions], Asked]] = {}
+    steps: dict[str, Callable[[GuideAnswers, Questions], GuideAnswers]] = {}
     if given.schema is None or start.unit is None:
         steps["unit"] = partial(_ask_unit, case)
     if given.schema is None:
@@ -366,7 +366,7 @@ def _ask_all(case: Case, questions: Questions) -> Planned | None:
         f"{_NUMBERS[len(steps) + 1]} questions, and then a release, a folder to hand on.\n"
         "Press Enter for the answer in brackets; Ctrl-C ends, and leaves nothing behind."
     )
-    asked, counted, todo = Asked(start), None, list(steps)
+    asked, counted, todo = GuideAnswers(start), None, list(steps)
     while True:
         for step in todo:
             asked = steps[step](asked, questions)
@@ -382,7 +382,7 @@ def _ask_all(case: Case, questions: Questions) -> Planned | None:
         if answer == STOP:
             return None
         if isinstance(answer, Path):
-            return Planned(asked, advice, answer)
+            return AcceptedPlan(asked, advice, answer)
         # The column that names people is not published: a new unit may change the others.
         todo = [each for each in steps if each == answer or (answer, each) == ("unit", "columns")]
 
@@ -395,7 +395,7 @@ def _infer(given: Guided, **known: Any) -> Schema:
         return Schema.infer(given.source, table=given.table, progress=progress, **known)
 
 
-def _with_columns(case: Case, asked: Asked) -> Asked:
+def _with_columns(case: Case, asked: GuideAnswers) -> GuideAnswers:
     """Return the answers with the schema that follows from them."""
 
     def names(word: str) -> list[str]:
@@ -429,7 +429,7 @@ def _limited(attribute: Attribute, low: float, high: float) -> Attribute:
     return replace(attribute, domain=Number(low, high, domain.step), note="")
 
 
-def _ask_unit(case: Case, asked: Asked, questions: Questions) -> Asked:
+def _ask_unit(case: Case, asked: GuideAnswers, questions: Questions) -> GuideAnswers:
     """Ask what one row stands for. Who is protected is never assumed."""
     from scumble.model.schema.unit import Unit
 
@@ -509,7 +509,7 @@ def _agrees_to_one_row(column: str, questions: Questions) -> bool:
     return questions.agree("Is every row another person nevertheless")
 
 
-def _ask_columns(case: Case, asked: Asked, questions: Questions) -> Asked:
+def _ask_columns(case: Case, asked: GuideAnswers, questions: Questions) -> GuideAnswers:
     """Ask for the roles and types of the columns, and whether their values may be shown."""
     questions.head("Which columns are secret, and which are not to be published?")
     _tell_columns(case, asked)
@@ -519,20 +519,20 @@ def _ask_columns(case: Case, asked: Asked, questions: Questions) -> Asked:
         sure = set(found) <= set(asked.declared)
         read = partial(_read_columns, case, asked, found)
         answer = questions.read("Your answer", "yes" if sure else "unsure", read)
-        if not isinstance(answer, Asked):
+        if not isinstance(answer, GuideAnswers):
             answered = replace(asked, declared=found if answer == "yes" else ())
         else:
             answered = _with_columns(case, answer)
         if not answered.proposed.published:
             _tell("No column is left to publish: choose again.")
-        elif isinstance(answer, Asked):
+        elif isinstance(answer, GuideAnswers):
             asked = answered
             _tell_columns(case, asked)
         else:
             return answered
 
 
-def _tell_columns(case: Case, asked: Asked) -> None:
+def _tell_columns(case: Case, asked: GuideAnswers) -> None:
     """Print what is proposed for each column."""
     columns = asked.columns
     rows = [("column", "role", "values")]
@@ -549,7 +549,7 @@ def _tell_columns(case: Case, asked: Asked) -> None:
         )
 
 
-def _tell_choices(asked: Asked) -> None:
+def _tell_choices(asked: GuideAnswers) -> None:
     """Print what can be answered about the columns."""
     _tell(
         "A secret column says what others must not learn about a person. A known one says what "
@@ -568,7 +568,9 @@ def _tell_choices(asked: Asked) -> None:
     _tell_table([*words, ("changes", changes)])
 
 
-def _read_columns(case: Case, asked: Asked, found: Sequence[str], text: str) -> str | Asked:
+def _read_columns(
+    case: Case, asked: GuideAnswers, found: Sequence[str], text: str
+) -> str | GuideAnswers:
     """Return "yes", "unsure", or the answers with the changes that `text` makes."""
     word = text.lower()
     if word in ("y", "yes"):
@@ -714,14 +716,14 @@ def _uses(schema: Schema) -> dict[str, str]:
     return {name: text for name, text in USES.items() if name != "live" or not several}
 
 
-def _ask_use(asked: Asked, questions: Questions) -> Asked:
+def _ask_use(asked: GuideAnswers, questions: Questions) -> GuideAnswers:
     uses = _uses(asked.schema)
     before = asked.use if asked.use in uses else "questions"
     questions.head("What will others do with it?")
     return replace(asked, use=cast("Use", questions.choose(uses, before, promise=False)))
 
 
-def _ask_care(asked: Asked, questions: Questions) -> Asked:
+def _ask_care(asked: GuideAnswers, questions: Questions) -> GuideAnswers:
     from scumble.private.recommend import CARE_LEVELS
 
     questions.head("How careful should it be with each person?")
@@ -857,7 +859,7 @@ def _nothing_half_made(*places: Path) -> Iterator[None]:
 
 
 def _make_release(
-    given: Guided, asked: Asked, advice: Advice, output: Path, file: Path
+    given: Guided, asked: GuideAnswers, advice: Advice, output: Path, file: Path
 ) -> Sequence[Finding]:
     """Publish, and save the release, its schema and its certificate. Return what is refuted."""
     from scumble.audit.report import Certified, page, write_owner_only

@@ -96,7 +96,7 @@ Types = Annotated[
     typer.Option(
         "--type",
         metavar="COLUMN=TYPE",
-        help="A column is a category, integer, binned, boolean, date, set or sequence, as "
+        help="A column is a category, integer, number, binned, boolean, date, set or sequence, as "
         "zip=category; or in a spelling, as admitted=%d/%m/%Y, cost=decimal_comma or "
         "cost=decimal_point; repeatable, or as A=category,B=integer.",
     ),

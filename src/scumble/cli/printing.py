@@ -274,7 +274,7 @@ def _made_by(release: Release) -> str:
     given = ", ".join(
         f"{name} = {_plain(name, value)}"
         for name, value in manifest.parameters.items()
-        if value is not None
+        if value is not None and value != []
     )
     warning = " NOT PRIVATE: made with a fixed seed." if manifest.seeded else ""
     return f"{manifest.mechanism} ({given}){warning}"

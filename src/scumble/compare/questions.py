@@ -49,12 +49,12 @@ def questions(given: str, table: TrueTable, count: int | None, seed: int) -> Que
             found = generator(table, count, seed, options)
             return replace(found, name=f"{name}: {found.name}")
         except FloorError as error:
-            smaller = f"--workload {name}:floor={options['floor'] / 10:g}"
+            smaller = f"--queries {name}:floor={options['floor'] / 10:g}"
             raise ParameterError(f"{str(error).rstrip('.')}, as {smaller}.") from None
     if not Path(given).is_file():
         why = "is a folder" if Path(given).is_dir() else "does not exist"
         raise ParameterError(
-            f"The file '{given}' {why}. --workload takes a file of SQL, or one of "
+            f"The file '{given}' {why}. --queries takes a file of SQL, or one of "
             f"{', '.join(GENERATORS)}."
         )
     return workloads.from_sql(Path(given), table.schema)
@@ -123,7 +123,7 @@ def _options(given: str, text: str, known: Mapping[str, Any]) -> Options:
             found[name] = type(known[name])(value)
         except (KeyError, ValueError):
             allowed = ", ".join(f"{each}={value}" for each, value in known.items())
-            raise ParameterError.of("compare", "workload", f"NAME:{allowed}", given) from None
+            raise ParameterError.of("compare", "queries", f"NAME:{allowed}", given) from None
     return found
 
 
@@ -140,7 +140,7 @@ def _several(name: str, count: int | None) -> int:
 
 def _column(name: str, options: Options) -> str:
     if not options["column"]:
-        raise ParameterError(f"Say of which column: --workload {name}:COLUMN.")
+        raise ParameterError(f"Say of which column: --queries {name}:COLUMN.")
     return str(options["column"])
 
 

@@ -171,7 +171,7 @@ def _check_columns(choice: Choice) -> None:
         takes = {1: "one column", 2: "two columns", 4: "four columns"}.get(most, f"{most} columns")
         raise ParameterError(
             f"It takes at most {takes}; the questions name {len(names)}: "
-            f"{', '.join(names)}. Ask about fewer with --workload."
+            f"{', '.join(names)}. Ask about fewer with --queries."
         )
 
 

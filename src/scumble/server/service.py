@@ -66,7 +66,7 @@ class Service:
         self.settings = settings
         self.limits = settings.limits
         self.catalogue = Catalogue()
-        self.workshop = PublishingService(settings, self.catalogue)
+        self.publishing = PublishingService(settings, self.catalogue)
         self.tokens = TokenStore(settings.folder)
         self.sessions = Sessions(self.tokens)
         self.uses = UseLimits(self.limits)
@@ -84,13 +84,13 @@ class Service:
 
     def open(self) -> None:
         """Open all data sets: of the configuration, and made by owners."""
-        self.workshop.open_all()
+        self.publishing.open_all()
         self.ready = True
 
     def close(self) -> None:
         """End the threads, and close all data sets: what was charged is on the disk."""
         self.ready = False
-        self.workshop.close()
+        self.publishing.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self.catalogue.close()
 

@@ -143,6 +143,7 @@ COMPOSITE = st.sampled_from(
         "SELECT sex, COUNT(*), AVG(age + 2) FROM t GROUP BY ROLLUP (sex) ORDER BY 2 LIMIT 2",
         "SELECT COUNT(*) FILTER (WHERE age < 2) - COUNT(*) FILTER (WHERE sex = 'f') FROM t",
         "SELECT MEDIAN(age), COUNT(*) FROM t WHERE sex = 'm'",
+        "SELECT sex, MEDIAN(age) AS m FROM t WHERE age < 5 GROUP BY sex",
         "SELECT VAR_POP(age) FROM t WHERE age < 4",
         "SELECT sex, SUM(age * age) AS s FROM t WHERE age <> 3 GROUP BY sex",
         "SELECT AVG((age - 2) * (age - 3)) FROM t WHERE age < 4",

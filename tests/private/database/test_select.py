@@ -72,7 +72,9 @@ def test_all_or_nothing(tmp_path: Path) -> None:
         for high in (2, 3, 4):
             db.answer(count(0, high, "f"))
         before = given(tmp_path / "db")
-        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+        with pytest.raises(
+            sc.PromiseError, match="a sum, an average, a quantile or a share cannot"
+        ):
             db.answer(BOTH)
         assert db.preview(BOTH).status == "refused"
         assert len(given(tmp_path / "db")) == len(before)

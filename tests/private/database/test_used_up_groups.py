@@ -1,4 +1,4 @@
-"""A GROUP BY of sums and averages where some groups are used up: the others are answered."""
+"""GROUP BY with sums, averages and quantiles where some groups are used up: others are answered."""
 
 from __future__ import annotations
 
@@ -67,16 +67,24 @@ def test_the_other_groups_are_answered_and_charged(tmp_path: Path) -> None:
 def test_it_is_refused_where_no_group_is_left_or_nothing_may_differ(tmp_path: Path) -> None:
     with database(tmp_path / "db") as db:
         use_up(db)
-        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+        with pytest.raises(
+            sc.PromiseError, match="a sum, an average, a quantile or a share cannot"
+        ):
             db.ask(BY_SEX, options=sc.AskOptions(relax="refuse"))
-        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+        with pytest.raises(
+            sc.PromiseError, match="a sum, an average, a quantile or a share cannot"
+        ):
             db.ask(f"{BY_SEX.split(' GROUP')[0]} WHERE sex = 'f' GROUP BY sex")
         use_up(db, "m")
-        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+        with pytest.raises(
+            sc.PromiseError, match="a sum, an average, a quantile or a share cannot"
+        ):
             db.ask(BY_SEX)
     with database(tmp_path / "strict", relax=0) as db:
         use_up(db)
-        with pytest.raises(sc.PromiseError, match="a sum or an average cannot"):
+        with pytest.raises(
+            sc.PromiseError, match="a sum, an average, a quantile or a share cannot"
+        ):
             db.ask(BY_SEX)
 
 
@@ -98,6 +106,41 @@ def test_a_group_gets_all_its_sums_or_none(tmp_path: Path) -> None:
             assert not math.isnan(men[name].value)
         of_women = [n for n in given(tmp_path / "db")[before:] if n.box.tolist()[1] == [0, 0]]
         assert [number.kind for number in of_women] == ["count"]
+
+
+def test_quantiles_of_the_other_groups(tmp_path: Path) -> None:
+    """Two ages of women are used up: all counts of women by age are left out and not charged."""
+    by_sex = "SELECT sex, MEDIAN(age) AS m, QUANTILE_DISC(age, 0.25) AS low FROM t GROUP BY sex"
+    with database(tmp_path / "db") as db, database(tmp_path / "other") as other:
+        for high in range(2, 2 + LIMIT):
+            db.ask(count(1, high, "f"))
+        before = len(given(tmp_path / "db"))
+        cost = db.preview(by_sex)
+        assert (cost.status, cost.charged, cost.unanswered) == ("relaxed", AGES, 2)
+        first = db.ask(by_sex)
+        assert (first.status, first.charged) == ("relaxed", AGES)
+        women, men = first.estimate["f"], first.estimate["m"]
+        for name in ("m", "low"):
+            assert (women[name].reason, women[name].method) == ("not answered", NO_SUM)
+            assert women[name].interval() == (-math.inf, math.inf)
+            assert men[name].status_label == "answered"
+        new = given(tmp_path / "db")[before:]
+        assert {number.box.tolist()[1] == [1, 1] for number in new} == {True}
+        again = db.ask(by_sex)
+        assert (again.charged, again.estimate["m"]["m"].value) == (0, men["m"].value)
+        assert again.estimate["m"]["m"].status == "repeated"
+        alone = db.ask("SELECT MEDIAN(age) FROM t WHERE sex = 'm'")
+        assert (alone.charged, alone.estimate.value) == (0, men["m"].value)
+        for place in range(LIMIT):
+            other.ask(f"SELECT SUM(age + {place}) FROM t WHERE sex = 'm'")
+        shares = "SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () FROM t GROUP BY sex"
+        with pytest.raises(sc.PromiseError, match="a quantile or a share cannot"):
+            other.ask(shares)  # that of the women needs the men, too
+        other.ask(by_sex.replace("age", "age // 2"))
+        mixed = other.ask(f"{by_sex.replace('GROUP', 'WHERE age > 1 GROUP')} ORDER BY m").estimate
+        assert [mixed[sex]["m"].reason for sex in SEXES] == ["", "not answered"]
+    assert most_popular(tmp_path / "db") == LIMIT
+    assert most_popular(tmp_path / "other") == LIMIT
 
 
 def test_groups_of_expressions_and_totals(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def test_a_file_that_changes_between_the_passes(jobs: int, tmp_path, monkeypatch
             ledger=ledger,
             options=sc.PublishOptions(jobs=jobs),
         )
-    assert [each["state"] for each in ledger.history()] == ["begun"], "noise may have been drawn"
+    assert [each.state for each in ledger.charges] == ["begun"], "noise may have been drawn"
 
 
 def test_an_attempt_with_other_noise_is_not_accepted(shared, tmp_path, monkeypatch) -> None:

@@ -409,7 +409,7 @@ class TestFaults:
                 ledger=ledger,
                 options=sc.PublishOptions(engine=engine),
             )
-        assert [each["state"] for each in ledger.history()] == ["begun"]
+        assert [each.state for each in ledger.charges] == ["begun"]
 
     def test_an_attempt_with_other_noise_is_not_accepted(
         self, engine, tmp_path, monkeypatch

@@ -79,8 +79,8 @@ def assert_nothing_but_the_charge(place: Path) -> None:
     assert wait(lambda: not list(place.glob("scumble-staging-*")), 60)
     assert not (place / "release").exists()
     assert sc.open(place / "first").answer("SELECT COUNT(*) FROM t").value > 0
-    history = sc.Ledger.open(place / "ledger").history()
-    assert [each["state"] for each in history] == ["made", "begun"]
+    charges = sc.Ledger.open(place / "ledger").charges
+    assert [each.state for each in charges] == ["made", "begun"]
 
 
 def wait(condition, seconds: float) -> bool:
@@ -142,8 +142,8 @@ def test_a_busy_cluster_is_waited_for(cluster, tmp_path) -> None:
     with driving(tmp_path, cluster, "6", "busy") as driver:
         assert driver.wait(180) == 0, (tmp_path / "errors").read_text()
     assert sc.open(tmp_path / "release").evidence.rows == 400
-    history = sc.Ledger.open(tmp_path / "ledger").history()
-    assert [each["state"] for each in history] == ["made", "made"]
+    charges = sc.Ledger.open(tmp_path / "ledger").charges
+    assert [each.state for each in charges] == ["made", "made"]
 
 
 def test_java_without_memory_ends(tmp_path) -> None:

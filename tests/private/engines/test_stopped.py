@@ -67,5 +67,5 @@ def test_a_driver_that_is_stopped(number: signal.Signals, threads: bool, tmp_pat
         assert not list(tmp_path.glob("scumble-*"))
     assert not (tmp_path / "release").exists()
     assert sc.open(tmp_path / "first").evidence.rows == 400, "what was committed before stays"
-    history = sc.Ledger.open(tmp_path / "ledger").history()
-    assert [each["state"] for each in history] == ["made", "begun"]
+    charges = sc.Ledger.open(tmp_path / "ledger").charges
+    assert [each.state for each in charges] == ["made", "begun"]

@@ -169,7 +169,7 @@ def fields(ledger: Ledger, delta: float | None = None) -> dict[str, Any]:
         "ledger": str(ledger.folder),
         "terms": ledger.terms.to_dict(),
         "total": ledger.statement(delta).to_dict(),
-        "releases": ledger.history(),
+        "releases": [each.to_dict() for each in ledger.charges],
     }
 
 

@@ -39,7 +39,7 @@ RATIO = "ratio of a noisy sum and a noisy count"
 SHARE = "share of noisy counts in their total"
 BEFORE = "no count was given out yet: what the size of the table says"
 PARTLY = "no count was given out yet about some batches: what their size says, and noisy counts"
-NO_SUM = "the promise is used up here, and sums and averages are not relaxed"
+NO_SUM = "the promise is used up here, and only counts are relaxed"
 NOTHING = "no value satisfies the condition"
 ALL = "the number of rows, which is not hidden"
 OTHER = "relaxed: value and limits are for the condition that was answered, not the one asked"
@@ -93,8 +93,7 @@ class EstimateBuilder:
         answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate:
         if question.strict and any(piece["status"] == "relaxed" for piece in pieces):
-            notes = question.query.notes
-            return DatabaseEstimate(math.nan, Unknown(), NO_SUM, notes, status="relaxed", numbers=0)
+            return _not_answered(question.query.notes)
         by_number = _by_number(group, pieces)
         # The condition of an average is that of its count, which comes last.
         fields = self._status_fields(pieces, answers, by_number[-1])
@@ -139,7 +138,9 @@ class EstimateBuilder:
         parts: Sequence[tuple[float, Sequence[Piece]]],
         answers: Mapping[int, PastAnswer],
     ) -> DatabaseEstimate:
-        """Return Σ weight · count, given the pieces of each count."""
+        """Return Σ weight · count, given the pieces of each count, which are not relaxed."""
+        if any(piece["status"] == "relaxed" for _, pieces in parts for piece in pieces):
+            return _not_answered()
         value, weights = self._weighted(parts, answers)
         law = self._law(weights, 1, _common_scale(weights.values()))
         every = [piece for _, pieces in parts for piece in pieces]
@@ -375,6 +376,11 @@ class EstimateBuilder:
             found += f"{sign}{times.removeprefix('1 × ')}({box})"
         more = f" and {len(terms) - _TERMS} more" if len(terms) > _TERMS else ""
         return f"{MADE_OF} {found.removeprefix(' + ')}{more}"
+
+
+def _not_answered(notes: tuple[str, ...] = ()) -> DatabaseEstimate:
+    """Return the estimate of a group for which the promise is used up."""
+    return DatabaseEstimate(math.nan, Unknown(), NO_SUM, notes, status="relaxed", numbers=0)
 
 
 def _joint_status(*parts: Mapping[str, Any]) -> str:

@@ -48,8 +48,9 @@ class AnswerPlan:
         """Return the pieces of every group of all questions, for all batches.
 
         The questions are answered together or not at all: a piece that cannot be answered raises
-        `PromiseError`. If they are `grouped`, a group whose sums and averages cannot all be
-        answered gets none of them, and is not charged, as long as another group gets its own.
+        `PromiseError`. If they are `grouped`, a group whose sums, averages and quantiles cannot
+        all be answered gets none of them, and is not charged, as long as another group gets its
+        own.
         """
         snapshot = self.snapshot
         snapshot.batches[0].batch.quota(self.options.analyst)  # reject unknown analysts first
@@ -92,13 +93,13 @@ class AnswerPlan:
 
 Piece = dict[str, Any]
 HasRoom = Callable[[Boxes, int], bool]  # of a tracker
-Asked = int | tuple[int, str]  # a number of a question, or one of those that it is made of
+NumberName = int | tuple[int, str]  # a number of a question, or one of those that it is made of
 # The condition of a question, its grouping attributes, and their values.
 GroupName = tuple[tuple[Expression, ...], tuple[str, ...], tuple[Any, ...]]
 
 NO_SUMS = (
-    "{} is used up for this part of {}: a sum or an average cannot be answered any more. "
-    "Ask for a count, or for another part."
+    "{} is used up for this part of {}: a sum, an average, a quantile or a share cannot be "
+    "answered any more. Ask for a count, or for another part."
 )
 REFUSED = "{} is used up for this part of {}, and relaxation is off."
 _MOST_PARTS = 20_000  # of the boxes of a question that are looked at to find room, in a second
@@ -139,8 +140,8 @@ class BatchPlan:
     _places: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _relaxed_pieces: dict[bytes, Piece] = field(default_factory=dict)  # by box
     _layers: list[int] = field(default_factory=list)  # of the first new answers: see `_layer`
-    _asked: list[Asked] = field(default_factory=list)  # the number that each new answer is for
-    _answers: dict[Asked, int] = field(default_factory=dict)  # how many are for each number
+    _asked: list[NumberName] = field(default_factory=list)  # the number that each new answer is for
+    _answers: dict[NumberName, int] = field(default_factory=dict)  # how many are for each number
     _numbers: int = 0  # of all questions so far
     _parts: Iterator[int] = field(default_factory=lambda: iter(range(_MOST_PARTS)))
     _boxes: Accepted = field(init=False)  # of the new answers
@@ -351,7 +352,7 @@ class BatchPlan:
         known = self.snapshot.past
         return past if all(number < known for number, _ in past["terms"]) else None
 
-    def admits(self, box: Box, number: Asked | None = None) -> bool:
+    def admits(self, box: Box, number: NumberName | None = None) -> bool:
         """Whether one more answer for a box fits within ε, together with those planned.
 
         The box is disjoint from those of the number of a question that it is for, if any.
@@ -361,7 +362,7 @@ class BatchPlan:
         known = (self._batch.tracker, self._batch.quota(self.options.analyst))
         return all(self._fits(box, tracker.has_room, number) for tracker in known if tracker)
 
-    def _fits(self, box: Box, has_room: HasRoom, number: Asked | None = None) -> bool:
+    def _fits(self, box: Box, has_room: HasRoom, number: NumberName | None = None) -> bool:
         """Whether each point of a box has room for one more answer and those planned about it."""
         others = len(self._answers) - (number in self._answers)
         if has_room(box[np.newaxis], 1 + others):
@@ -421,7 +422,7 @@ class BatchPlan:
             return self._past
         return np.concatenate([self._past, self._boxes.boxes[self._counts]])
 
-    def _buy(self, kind: str, box: Box, number: Asked) -> int:
+    def _buy(self, kind: str, box: Box, number: NumberName) -> int:
         at, answer = len(self.new), self.first + len(self.new)
         self._asked.append(number)
         self._answers[number] = self._answers.get(number, 0) + 1
@@ -529,12 +530,13 @@ class _NoRoomError(Exception):
 
 
 def _name(question: Question, group: Group) -> GroupName:
-    return question.query.clauses, question.query.groups, group.key
+    names = question.query.groups
+    return question.query.clauses, names, group.key[: len(names)]  # without the number of a part
 
 
 def _may_be_omitted(question: Question) -> bool:
-    """Whether groups of a question can go without their number: no other is computed from it."""
-    return question.strict and not question.exactly
+    """Whether groups of a question can go without their numbers: no other group needs them."""
+    return question.strict and (question.by_number or not question.exactly)
 
 
 def _by_part(summand: Summand, parts: Boxes, asked: Boxes) -> dict[bytes, Boxes]:

@@ -92,13 +92,13 @@ class Submitted:
 
     request: Request
     plan: AnswerPlan | None = None
-    drawn: Drawn | None = None
+    drawn: DrawnAnswers | None = None
     refusal: ScumbleError | None = None
     last: bool = True
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnAnswers:
     """What a plan comes to: nothing of it is given to anybody before `text` is in the journal.
 
     `payload` and `text` are those of its entry, empty if the plan needs none.
@@ -190,14 +190,16 @@ class Session:
         except ScumbleError as refusal:  # unless its key has an answer
             return Submitted(request, refusal=refusal)
 
-    def _drawn(self, plan: AnswerPlan, request: Request, groups: Sequence[dict[str, Any]]) -> Drawn:
+    def _drawn(
+        self, plan: AnswerPlan, request: Request, groups: Sequence[dict[str, Any]]
+    ) -> DrawnAnswers:
         """Count what a plan asks for, and add noise."""
         new = self._new_answers(plan, request)
         outcome = self._outcome_of(plan.snapshot, groups, new, len(new))
         payload: dict[str, Any] = {}
         if plan.changes:
             payload = self._payload(request, groups, new)
-        return Drawn(groups, new, outcome, payload, salted_text(payload) if payload else "")
+        return DrawnAnswers(groups, new, outcome, payload, salted_text(payload) if payload else "")
 
     def _payload(
         self,
@@ -359,7 +361,7 @@ class Session:
             drawn = self._drawn(plan, request, groups)
         return self._written(turn, request, drawn) if writes else drawn.outcome
 
-    def _written(self, turn: Turn, request: Request, drawn: Drawn) -> Outcome:
+    def _written(self, turn: Turn, request: Request, drawn: DrawnAnswers) -> Outcome:
         """Write an answer and learn it; return its outcome."""
         kind, payload = ANSWER, drawn.payload
         if not payload:  # nothing is new

@@ -115,7 +115,7 @@ class Ledger:
 
     @property
     def charges(self) -> list[Charge]:
-        """All charges, also those that are not counted, in order."""
+        """What each release promises, costs here, and its state; also of those not counted."""
         with Journal.open(self.folder) as journal, journal.turn() as turn:
             return charges_of(turn.new_entries())  # their chain is checked
 
@@ -134,10 +134,6 @@ class Ledger:
             sum(each.counted for each in found),
             sum(each.uncounted for each in found),
         )
-
-    def history(self) -> list[dict[str, Any]]:
-        """Return one dictionary for each release: its promise, its cost here and its state."""
-        return [each.to_dict() for each in self.charges]
 
     def verify(self, seal: str | None = None) -> list[str]:
         """Return what is wrong with the ledger, in sentences; none if it is intact."""

@@ -207,7 +207,7 @@ async def receive_table(service: Service, request: Request, name: str) -> Draft:
     """
     if int(request.headers.get("content-length", "0")[:18] or 0) > service.limits.upload:
         raise _too_large(service)
-    part, complete = service.workshop.new_upload(name)
+    part, complete = service.publishing.new_upload(name)
     draft = None
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -240,7 +240,7 @@ async def _receive(service: Service, request: Request, out: BinaryIO) -> int:
             raise _too_large(service)
         if size > checked:  # others may send tables, too
             checked = size + _ROOM_EVERY
-            if await asyncio.to_thread(service.workshop.free_bytes) < len(chunk):
+            if await asyncio.to_thread(service.publishing.free_bytes) < len(chunk):
                 raise Problem(413, _NO_ROOM)
         await asyncio.to_thread(out.write, chunk)
 

@@ -57,7 +57,8 @@ def stop_dataset(service: Service, call: Call) -> Result:
 def sources(service: Service, call: Call) -> Result:
     configured = [{"source": each.name, "title": each.title} for each in service.settings.sources]
     sent = [
-        {"source": UPLOAD + each.number, "title": each.title} for each in service.workshop.drafts()
+        {"source": UPLOAD + each.number, "title": each.title}
+        for each in service.publishing.drafts()
     ]
     return Result({"sources": [*configured, *sent]})
 
@@ -68,23 +69,23 @@ def upload(service: Service, call: Call) -> Result:
 
 
 def delete_upload(service: Service, call: Call) -> Result:
-    draft = service.workshop.draft(call.path["upload"])
-    service.workshop.delete(draft)
+    draft = service.publishing.draft(call.path["upload"])
+    service.publishing.delete(draft)
     return Result({"deleted": UPLOAD + draft.number})
 
 
 def propose(service: Service, call: Call) -> Result:
-    source, workshop = call.body["source"], service.workshop
+    source, publishing = call.body["source"], service.publishing
     known = source.startswith(UPLOAD)
-    draft = workshop.draft(source.removeprefix(UPLOAD)) if known else workshop.new_draft(source)
-    return _begun(workshop.propose(draft))
+    draft = publishing.draft(source.removeprefix(UPLOAD)) if known else publishing.new_draft(source)
+    return _begun(publishing.propose(draft))
 
 
 def create_dataset(service: Service, call: Call) -> Result:
     body = call.body
     recipe = _recipe(call)
     return _begun(
-        service.workshop.make(
+        service.publishing.make(
             body["name"],
             body["source"],
             body["schema"],
@@ -113,19 +114,19 @@ def append(service: Service, call: Call) -> Result:
     if not isinstance(call.data, LiveDataset):
         raise Problem(409, "Rows are added to databases; a release is published once.")
     body = call.body
-    return _begun(service.workshop.append(call.data, body["source"], body.get("key")))
+    return _begun(service.publishing.append(call.data, body["source"], body.get("key")))
 
 
 def list_jobs(service: Service, call: Call) -> Result:
-    return Result({"jobs": [each.public() for each in service.workshop.jobs.all()]})
+    return Result({"jobs": [each.public() for each in service.publishing.jobs.all()]})
 
 
 def get_job(service: Service, call: Call) -> Result:
-    return Result(service.workshop.jobs.get(call.path["job"]).public())
+    return Result(service.publishing.jobs.get(call.path["job"]).public())
 
 
 def cancel_job(service: Service, call: Call) -> Result:
-    return Result(service.workshop.jobs.cancel(call.path["job"]).public())
+    return Result(service.publishing.jobs.cancel(call.path["job"]).public())
 
 
 def owner_ledger(service: Service, call: Call) -> Result:
@@ -133,7 +134,7 @@ def owner_ledger(service: Service, call: Call) -> Result:
         raise Problem(409, "No ledger is configured: [server] ledger names its folder.")
     ledger = Ledger.open(service.settings.ledger)
     if call.user.datasets is not None:  # of other data sets it sees nothing, and no total of all
-        known = service.workshop.charges()
+        known = service.publishing.charges()
         own = {known.get(name) for name in call.user.datasets}
         return Result({"charges": [e.to_dict() for e in ledger.charges if e.number in own]})
     return Result(

@@ -53,8 +53,8 @@ _FIRST_QUESTIONS = "Answer the five questions first."
 def start(service: Service, call: Call) -> Result:
     """The tables that something can be made of, and the drafts."""
     drafts = [
-        {"draft": each, "job": service.workshop.jobs.of(each.number)}
-        for each in service.workshop.drafts()
+        {"draft": each, "job": service.publishing.jobs.of(each.number)}
+        for each in service.publishing.drafts()
     ]
     return render(
         "publish.html",
@@ -67,22 +67,22 @@ def start(service: Service, call: Call) -> Result:
 
 def begin(service: Service, call: Call) -> Result:
     """Begin with a table of the configuration."""
-    draft = service.workshop.new_draft(str(call.body.get("source", "")))
+    draft = service.publishing.new_draft(str(call.body.get("source", "")))
     if draft.schema is None:
-        service.workshop.propose(draft)
+        service.publishing.propose(draft)
     return redirect(f"/publish/{draft.number}")
 
 
 def upload(service: Service, call: Call) -> Result:
     """Begin with a table that was sent; the script of the page follows the address."""
     draft = call.body["draft"]
-    service.workshop.propose(draft)
+    service.publishing.propose(draft)
     return Result("", 200, headers={"X-Location": f"/publish/{draft.number}"})
 
 
 def delete(service: Service, call: Call) -> Result:
     """Delete a draft, with a table that was sent."""
-    service.workshop.delete(_draft(service, call))
+    service.publishing.delete(_draft(service, call))
     return redirect("/publish")
 
 
@@ -99,7 +99,7 @@ def job(service: Service, call: Call) -> Result:
     draft = _draft(service, call)
     if not call.headers["htmx"]:
         return redirect(f"/publish/{draft.number}")
-    found = service.workshop.jobs.of(draft.number)
+    found = service.publishing.jobs.of(draft.number)
     fresh = {} if found is not None and found.running else {"HX-Refresh": "true"}
     part = render("job.html", job=found, draft=draft, csrf=call.headers["csrf"])
     return Result(part.content, part.status, part.media_type, fresh)
@@ -108,9 +108,9 @@ def job(service: Service, call: Call) -> Result:
 def cancel(service: Service, call: Call) -> Result:
     """Cancel the work about a draft."""
     draft = _draft(service, call)
-    found = service.workshop.jobs.of(draft.number)
+    found = service.publishing.jobs.of(draft.number)
     if found is not None:
-        service.workshop.jobs.cancel(found.number)
+        service.publishing.jobs.cancel(found.number)
     return redirect(f"/publish/{draft.number}")
 
 
@@ -122,8 +122,8 @@ def answer(service: Service, call: Call) -> Result:
             raise Problem(409, "There is no schema yet.")
         schema, answers = read_schema(draft.schema, call.body), read_answers(call.body)
         check_name(answers.name)
-        service.workshop.save_schema(draft, schema)
-        service.workshop.save_answers(draft, answers)
+        service.publishing.save_schema(draft, schema)
+        service.publishing.save_answers(draft, answers)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}#method")
@@ -136,7 +136,7 @@ def shares(service: Service, call: Call) -> Result:
     try:
         if draft.schema is None or person not in draft.schema:
             raise Problem(422, "Say which column names the person.")
-        service.workshop.count_shares(draft, person)
+        service.publishing.count_shares(draft, person)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -146,7 +146,7 @@ def save_text(service: Service, call: Call) -> Result:
     """Keep the whole schema as TOML."""
     draft = _draft(service, call)
     try:
-        service.workshop.save_schema(draft, Schema.loads(str(call.body.get("toml", ""))))
+        service.publishing.save_schema(draft, Schema.loads(str(call.body.get("toml", ""))))
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -163,7 +163,7 @@ def compare(service: Service, call: Call) -> Result:
             most = f"at most {_MOST_COMPARED} settings in all"
             raise Problem(422, f"Choose methods and numbers for ε: at least one of each, {most}.")
         table = bool(call.body.get("table"))
-        service.workshop.compare(draft, methods, epsilons, preview=not table)
+        service.publishing.compare(draft, methods, epsilons, preview=not table)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -186,14 +186,14 @@ def make(service: Service, call: Call) -> Result:
         text = draft.schema_file.read_text("utf-8")
         source, recipe = UPLOAD + draft.number, plan["recipe"]
         about = {"title": plan["title"], "description": plan["description"]}
-        service.workshop.make(plan["name"], source, text, recipe, draft=draft, **about)
+        service.publishing.make(plan["name"], source, text, recipe, draft=draft, **about)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
 
 
 def _draft(service: Service, call: Call) -> Draft:
-    return service.workshop.draft(call.path["draft"])
+    return service.publishing.draft(call.path["draft"])
 
 
 def _page(
@@ -210,7 +210,7 @@ def _page(
         advice, problem = None, problem or error
     shown = None if problem is None else problem_of(problem, owner=True)
     asked = {} if schema is None else filled_in(schema, answers, draft)
-    job = service.workshop.jobs.of(draft.number)
+    job = service.publishing.jobs.of(draft.number)
     return render(
         "draft.html",
         200 if shown is None else shown.status,
@@ -252,7 +252,7 @@ def _advice(service: Service, draft: Draft) -> Advice:
     """Return the recommendation for the answers of a draft; raises `Problem` without them."""
     if draft.schema is None or draft.answers is None:
         raise Problem(409, _FIRST_QUESTIONS)
-    return advise(draft.schema, draft.answers, service.workshop.neighbours)
+    return advise(draft.schema, draft.answers, service.publishing.neighbours)
 
 
 # --- comparison and plan --------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         "unit": (schema.unit or Unit()).describe(),
         "promise": promise,
         "outlook": outlook,
-        "bill": service.workshop.bill(schema, recipe),
+        "bill": service.publishing.bill(schema, recipe),
         "form": {name: form[name] for name in _FIELDS if name in form},
     }
 

@@ -273,7 +273,7 @@ def not_recommended(advice: Advice) -> dict[str, list[Method]]:
 
 
 def recipe_of(found: Recommendation) -> dict[str, Any]:
-    """Return what the workshop makes of a recommendation."""
+    """Return what the publishing service makes of a recommendation."""
     if found.method == DATABASE:
         return {"kind": "database", "attributes": None, **found.parameters}
     return {"kind": "release", "method": found.method, "parameters": dict(found.parameters)}

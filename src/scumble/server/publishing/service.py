@@ -1,4 +1,4 @@
-"""The workshop of owners: tables, schemas proposed for them, and what is made of them.
+"""What owners publish on a server: tables, schemas proposed for them, and what is made of them.
 
 A draft is a table with its schema and its comparisons, in a private folder of the server. What is
 made of it, a release or a database, is served at once, and again when the server starts.

@@ -174,7 +174,7 @@ class Compiler:
         parts = with_parts(groups, found.summands)
         if parts is None:
             raise QueryError(TOO_MANY_BOXES)
-        return replace(found, groups=parts, exactly=True)
+        return replace(found, groups=parts, exactly=True, by_number=True)
 
     def _refuse_cut_bins(self, query: Query) -> None:
         """Raise `QueryError` if the answer depends on where in a bin or period rows are.

@@ -50,7 +50,8 @@ class Question:
     `summands` are the numbers that are needed: a count, a sum, or a sum and a count for an average.
     `joint` are conditions that are no boxes, because they name several attributes: they are in the
     summands. With `strict` the boxes are not relaxed but refused, as they are where other numbers
-    are computed from these (`exactly`).
+    are computed from these (`exactly`). With `by_number` groups are in parts by the values of a
+    number, the last of their keys, and what is computed is about one group.
     """
 
     query: Query
@@ -58,6 +59,7 @@ class Question:
     summands: tuple[Summand, ...] = (Summand(),)
     joint: tuple[Expression, ...] = ()
     exactly: bool = False
+    by_number: bool = False
 
     @property
     def nbytes(self) -> int:

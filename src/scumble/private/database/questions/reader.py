@@ -462,6 +462,7 @@ class _Answered:
         if isinstance(estimate, DatabaseEstimate):
             return estimate
         statuses = {p["status"] for group in self.outcome.groups for p in group["pieces"]}
+        statuses.discard("relaxed")
         status = "repeated" if statuses == {"repeated"} else "answered"
         return DatabaseEstimate(
             estimate.value, estimate.law, estimate.method, estimate.notes, status=status, numbers=0

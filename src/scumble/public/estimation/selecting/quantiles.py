@@ -25,7 +25,7 @@ from pyarrow import types
 
 from scumble.model.errors import QueryError
 from scumble.model.query import Expression, Query, quoted
-from scumble.public.estimate import Anywhere, Estimate, Exact
+from scumble.public.estimate import NOT_ANSWERED, Anywhere, Estimate, Exact
 from scumble.public.estimation.bounds import combined
 from scumble.public.estimation.cut_bins import together
 from scumble.public.estimation.selecting.groups import NO_CELL, CountsBy, KeyValues, nothing
@@ -56,6 +56,8 @@ def _between(versions: Sequence[Inversion], key: KeyValues) -> Estimate:
     under an even spread of rows within bins. `versions` are those of `_by_bin`.
     """
     value, low, high = (each.estimate(key) for each in versions)
+    if value.reason == NOT_ANSWERED:
+        return value
     if not math.isnan(value.value):
         value = replace(value, value=_spread_evenly(versions, key))
     return combined(value, low, high)
@@ -192,7 +194,10 @@ class Inversion:
         return among(attribute, np.array(self.numbers) <= value).sql
 
     def estimate(self, key: KeyValues) -> Estimate:
-        number = round(self.number(key)) if self.values else 0
+        rows = self._rows(key) if self.values else None
+        if rows is not None and rows.reason == NOT_ANSWERED:
+            return replace(rows, notes=self.notes)
+        number = 0 if rows is None else round(rows.value)
         if number < 1 and not self._surely_none(key):
             return Estimate(math.nan, Anywhere(self.values[0], self.values[-1]), FEW, self.notes)
         if number < 1:
