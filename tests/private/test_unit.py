@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv
@@ -189,6 +190,16 @@ def test_respondents_with_several_rows_are_people():
     assert proposed["respondent"].role == "identifier"
     assert proposed.unit is not None
     assert proposed.unit.person == "respondent"
+
+
+def test_people_with_very_many_rows_are_people():
+    """A log holds hundreds of rows of a customer; few values with many rows are something else."""
+    rows = np.arange(120_000)
+    table = pa.table({"customer_id": 7 * (rows % 1200), "household": rows % 40, "nr": rows % 30})
+    proposed = sc.Schema.infer(table)
+    assert [each.name for each in proposed.identifiers] == ["customer_id"]
+    assert proposed.unit is not None
+    assert proposed.unit.person == "customer_id"
 
 
 ROW_EACH = UNSTATED.with_unit()

@@ -329,9 +329,14 @@ class GuideAnswers:
 
     @property
     def proposed(self) -> Schema:
-        """The schema of the columns that can be published."""
+        """The schema of the columns that can be published, and of the one that names people.
+
+        Dropped columns are left out: as identifiers they would be looked at for repeats.
+        """
+        person = None if self.unit is None else self.unit.person
         limited = [each.name for each in self.columns if each.limits_needed]
-        left_out = (*self.columns.to_fill_in, *limited)
+        dropped = [name for name, word in self.roles.items() if word == "drop" and name != person]
+        left_out = (*self.columns.to_fill_in, *limited, *dropped)
         kept = [name for name in self.columns.names if name not in left_out]
         return self.columns.select(kept) if left_out else self.columns
 

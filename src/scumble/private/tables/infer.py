@@ -144,7 +144,8 @@ _PEOPLE = re.compile(  # names of columns that name people
     r"(?-i:[a-z]I[Dd]$)"
 )
 _FEWEST_PEOPLE = 20  # distinct values of such a column, ...
-_MOST_ROWS_EACH = 50  # ... and rows for each of them on average, so that they may be people
+_MOST_ROWS_EACH = 50  # ... and rows for each of them on average, so that they may be people, ...
+_MANY_PEOPLE = 1000  # ... or distinct values for which the number of rows does not matter
 _NAMES_PEOPLE = (
     "By its name and its values it tells people apart: taken for an identifier, which is never "
     "published. If it does not, give it a role and a type."
@@ -267,7 +268,8 @@ def _unit(
 def _names_people(name: str, profile: Profile) -> bool:
     """Return whether a column tells people apart, by its name and the number of its values."""
     distinct = len(profile.seen)
-    enough = distinct >= _FEWEST_PEOPLE and distinct * _MOST_ROWS_EACH >= profile.filled
+    few_rows = distinct >= _FEWEST_PEOPLE and distinct * _MOST_ROWS_EACH >= profile.filled
+    enough = few_rows or distinct >= _MANY_PEOPLE
     return _PEOPLE.search(name) is not None and enough
 
 
