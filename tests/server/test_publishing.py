@@ -549,16 +549,36 @@ def test_the_page_asks_what_one_row_stands_for(owned):
 @pytest.mark.usefixtures("worked_here")
 def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
     browser = Browser(owned, "owner")
-    lines = ["who,cost", *(f"p{k // 4},{k % 7}" for k in range(400))]
+    lines = ["who,cost", *(f"p{k // 4},{1300 * (k // 9)}" for k in range(400))]
     name, content = "/publish/upload?name=visits.csv", "\n".join(lines).encode()
     sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
     draft = sent.headers["x-location"]
     assert "25 %" not in done(browser, draft).text  # nothing is told unasked
     assert browser.post(f"{draft}/shares", person="nobody").status_code == 422
-    browser.post(f"{draft}/shares", person="who")
+    filled = {"person": "who", "most_rows": "7", "role-1": "sensitive"}
+    filled |= {"use": "rows", "name": "visits", "low-1": "2", "high-1": "5"}
+    browser.post(f"{draft}/shares", **filled)
     page = done(browser, draft).text
     for told in ("1 row counts: 25 %", "2 rows count: 50 %", "5 rows count: 100 %"):
         assert told in page
+    for kept in (  # what was filled in, and not saved
+        'name="unit" value="person" checked',
+        "<option selected>who</option>",
+        'name="most_rows" type="number" min="1" value="7"',
+        '<option value="sensitive" selected>',
+        'name="low-1" value="2"',
+        'name="high-1" value="5"',
+        'value="rows" required checked',
+        'placeholder="census" value="visits"',
+    ):
+        assert kept in page, kept
+    refused = browser.post(f"{draft}/answers", **{**filled, "unit": "person", "high-1": "many"})
+    assert refused.status_code == 422
+    assert '<option value="sensitive" selected>' in refused.text  # nor lost by a mistake
+    assert 'name="high-1" value="many"' in refused.text
+    right = {**filled, "unit": "person", "care": "balanced", "most_rows": "3"}
+    browser.post(f"{draft}/answers", **right)
+    assert 'min="1" value="3"' in browser.get(draft).text
     browser.post(f"{draft}/delete")
     browser.http.close()
 

@@ -43,6 +43,7 @@ _FIRST = ("uniform", "subset", "marginals", "histogram", "sparse")  # compared u
 _EPSILONS = "0.5, 1, 2"
 _MOST_COMPARED = 60  # settings of one comparison
 _FIELDS = ("kind", "choice", "epsilon", "noise", "attributes")
+_QUESTIONS = "most_rows"  # a field that stands in the form of the questions alone
 _RECOMMENDED = "recommended"
 _FIRST_QUESTIONS = "Answer the five questions first."
 
@@ -136,6 +137,8 @@ def shares(service: Service, call: Call) -> Result:
     try:
         if draft.schema is None or person not in draft.schema:
             raise Problem(422, "Say which column names the person.")
+        # Who counts the rows of a person says that rows are events. The page is loaded again.
+        draft.keep_form({**call.body, "unit": "person"})
         service.publishing.count_shares(draft, person)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
@@ -204,12 +207,15 @@ def _page(
     plan: Mapping[str, Any] | None = None,
 ) -> Result:
     schema, answers = draft.schema, draft.answers
+    columns, published = ((), ()) if schema is None else (tuple(schema), schema.published)
     try:
         advice = None if schema is None or answers is None else _advice(service, draft)
     except ScumbleError as error:
         advice, problem = None, problem or error
     shown = None if problem is None else problem_of(problem, owner=True)
     asked = {} if schema is None else filled_in(schema, answers, draft)
+    kept = {} if _QUESTIONS in call.body else draft.form
+    form = {**dict.fromkeys(_FIELDS, ""), **asked, **kept, **call.body}
     job = service.publishing.jobs.of(draft.number)
     return render(
         "draft.html",
@@ -217,11 +223,11 @@ def _page(
         draft=draft,
         job=job,
         remarks=(job.result or {}).get("remarks", []) if job and job.state == "done" else [],
-        columns=[] if schema is None else list(map(Column.of, schema)),
+        columns=[Column.of(each, place, form) for place, each in enumerate(columns)],
         checks=[] if schema is None else open_checks(schema, draft),
         suggested=_suggested(draft),
-        published=[] if schema is None else [each.name for each in schema.published],
-        hidden=[] if schema is None else [each.name for each in schema.identifiers],
+        published=[each.name for each in published],
+        hidden=[each.name for each in columns if each not in published],
         toml="" if schema is None else schema.dumps(),
         roles=ROLE_WORDS,
         uses=USES,
@@ -237,7 +243,7 @@ def _page(
         made=[name for name in draft.made if service.catalogue.get(name) is not None],
         plan=plan,
         problem=shown,
-        form={**dict.fromkeys(_FIELDS, ""), **asked, **call.body},
+        form=form,
         **shared(service, call),
     )
 

@@ -57,23 +57,28 @@ class Column:
     role: str
     values: str
     from_data: bool
+    declared: bool  # whether the owner has said so, and not yet saved it
     proposed: bool  # whether there are values; without them it cannot be published
     limits: tuple[str, str] | None  # of amounts, empty where the owner has still to write them
 
     @classmethod
-    def of(cls, attribute: Attribute) -> Column:
+    def of(cls, attribute: Attribute, place: int, form: Mapping[str, Any]) -> Column:
+        """Return a column as the form has it where it was filled in, else as the schema has it."""
         proposed = attribute.domain is not None and not attribute.to_fill_in
-        values = _values(attribute) if proposed else ""
         number = attribute.number
-        limits = ("", "") if number is None else (str(number.low), str(number.high))
+        low, high = ("", "") if number is None else (str(number.low), str(number.high))
         amounts = attribute.limits_needed or number is not None
+        role = str(form.get(f"role-{place}", ""))
         return cls(
             attribute.name,
-            attribute.role,
-            values,
+            role if role in ROLE_WORDS else attribute.role,
+            _values(attribute) if proposed else "",
             attribute.from_data,
+            bool(form.get(f"declared-{place}")),
             proposed,
-            limits if amounts else None,
+            (str(form.get(f"low-{place}", low)), str(form.get(f"high-{place}", high)))
+            if amounts
+            else None,
         )
 
     @property
@@ -87,6 +92,8 @@ class Column:
 
 
 def _values(attribute: Attribute) -> str:
+    if attribute.limits_needed or attribute.number is not None:
+        return "amounts or missing," if attribute.missing else "amounts"
     if not isinstance(attribute.domain, Category):
         return attribute.describe()
     values = [str(each) for each in attribute.domain.values]
@@ -97,15 +104,15 @@ def _values(attribute: Attribute) -> str:
 def filled_in(schema: Schema, answers: OwnerAnswers | None, draft: Draft) -> dict[str, str]:
     """Return the fields of the form as they were answered; what was never answered is empty.
 
-    A proposed unit is not chosen before the owner does: who is protected is never assumed.
+    A proposed unit is not chosen before the owner does: who is protected is never assumed. Its
+    column is.
     """
     unit = schema.unit if answers is not None or not draft.proposed else None
-    if answers is None and draft.shares is not None:  # the owner said that rows are events
-        unit = Unit(draft.shares["person"], 5)
+    proposed = "" if schema.unit is None else schema.unit.person or ""
     rows = f"{float(f'{draft.rows:.2g}'):,.0f}" if draft.rows else ""
     found = {
         "unit": "" if unit is None else "row" if unit.person is None else "person",
-        "person": "" if unit is None else unit.person or "",
+        "person": proposed,
         "most_rows": str(5 if unit is None or unit.person is None else unit.most_rows),
         "rows": rows,
     }
@@ -125,12 +132,13 @@ def filled_in(schema: Schema, answers: OwnerAnswers | None, draft: Draft) -> dic
 
 
 def open_checks(schema: Schema, draft: Draft) -> list[str]:
-    """Return what is to be checked yet: nothing about values that were declared, or a unit that was
-    stated.
+    """Return what is to be checked yet: nothing about values that were declared, limits that the
+    page asks for, or a unit that was stated.
     """
     if not draft.proposed:
         return schema.checks()
     done = [f"'{each.name}' (" for each in schema.published if not each.from_data]
+    done += [f"'{each.name}' (" for each in schema if each.limits_needed]
     done += ["unit: "] if draft.answers is not None else []
     return [each for each in draft.checks if not each.startswith(tuple(done))]
 

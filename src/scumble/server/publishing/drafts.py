@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +84,22 @@ class Draft:
         return (
             json.loads(self.shares_file.read_text("utf-8")) if self.shares_file.exists() else None
         )
+
+    @property
+    def form_file(self) -> Path:
+        return self.folder / "form.json"
+
+    @property
+    def form(self) -> dict[str, str]:
+        """What the owner filled in and has not saved; kept while the page is loaded again."""
+        found: dict[str, str] = {}
+        return json.loads(self.form_file.read_text("utf-8")) if self.form_file.exists() else found
+
+    def keep_form(self, form: Mapping[str, Any]) -> None:
+        """Keep what the owner filled in, until the answers or the schema are saved."""
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        fields.pop("csrf", None)
+        write_private(self.form_file, json.dumps(fields))
 
     @property
     def checks_file(self) -> Path:

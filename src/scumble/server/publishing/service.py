@@ -189,6 +189,7 @@ class PublishingService:
 
     def save_schema(self, draft: Draft, schema: Schema) -> None:
         """Keep a schema; comparisons with another one are dropped."""
+        draft.form_file.unlink(missing_ok=True)
         text = schema.dumps()
         if draft.schema_file.exists() and draft.schema_file.read_text("utf-8") == text:
             return
