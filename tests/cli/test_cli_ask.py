@@ -10,8 +10,9 @@ from tests.support.terminal import PEOPLE, run
 
 ASTHMA = "WHERE condition = 'Asthma'"
 
-BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high"]
-KEYS = ["value", "stderr", "low", "high", *BOUNDS, "level", "reason", "method", "notes"]
+BOUNDS = ["bound_low", "bound_high", "noise_low", "noise_high", "typical_low", "typical_high"]
+REST = ["selected_value", "level", "reason", "method", "notes"]
+KEYS = ["value", "stderr", "low", "high", *BOUNDS, *REST]
 
 
 def test_json_of_one_number(place):
@@ -22,6 +23,8 @@ def test_json_of_one_number(place):
     assert row["level"] == 0.95
     assert row["bound_low"] is row["bound_high"] is None
     assert (row["noise_low"], row["noise_high"]) == (row["low"], row["high"])
+    assert (row["typical_low"], row["typical_high"]) == (row["low"], row["high"])
+    assert row["selected_value"] is None
 
 
 def test_json_of_groups(place):
@@ -37,6 +40,7 @@ def test_the_noise_alone_is_shown_where_a_box_is_cut(capsys):
 
     import scumble as sc
     from scumble.cli.printing import show_answer
+    from scumble.public.estimate import TYPICAL
 
     schema = sc.Schema((sc.Attribute("x", "quasi", sc.IntegerRange(0, 63)),))
     mechanism = sc.PrivTree(["x"], epsilon=1, neighbours="replace")
@@ -49,6 +53,9 @@ def test_the_noise_alone_is_shown_where_a_box_is_cut(capsys):
     shown = capsys.readouterr().out
     assert "noise alone" in shown
     assert answer.noise_label(0.95) in shown
+    assert "typical 95 %" in shown
+    assert answer.typical_label(0.95) in shown
+    assert TYPICAL in answer.notes
     show_answer(release.answer("SELECT COUNT(*) FROM t"), 0.95)
     assert "noise alone" not in capsys.readouterr().out
 

@@ -146,6 +146,12 @@ def test_two_levels_of_keys(folder, tmp_path) -> None:
     assert done.code == 0, done.err
     [found] = json.loads(run("release", "top", output, "--length", "2", "--json").out)
     assert (found["query"], found["url"]) == ("rain", "a.org")
-    assert found["noise_low"] <= 298 <= found["noise_high"]
-    assert found["low"] == min(found["noise_low"], found["value"])
-    assert found["high"] is None  # others may have kept another key
+    assert found["alias"] == "people who kept it"
+    assert found["low"] <= 298 <= found["high"]
+    [asked] = json.loads(
+        run("ask", output, "SELECT query, url, COUNT(*) FROM t GROUP BY ALL", "--json").out
+    )
+    assert asked["value"] is None
+    assert asked["reason"] == "only bounds"
+    assert asked["low"] <= 298
+    assert asked["high"] is None  # others may have kept another key

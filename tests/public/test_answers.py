@@ -38,6 +38,9 @@ def test_an_estimate_is_a_number_with_its_error(release: sc.Release) -> None:
         "bound_high",
         "noise_low",
         "noise_high",
+        "typical_low",
+        "typical_high",
+        "selected_value",
     }
     assert set(answer.to_dict()) == {*numbers, "level", "reason", "method", "notes"}
     assert "±" in repr(answer)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from scumble.families.histogram.read.sparse import SparseTotal
 from scumble.public.estimate import Estimate, Estimates
-from scumble.public.estimation.bounds import Bounded
 from scumble.public.estimation.interval_laws import ComplementLaw, Limited, clipped
 from scumble.public.release import Release
 
@@ -129,25 +128,30 @@ def value_without_lost(answer: Estimate) -> float:
 
 @dataclass(frozen=True)
 class KeptKeys:
-    """A release of keys that answers as was recorded: about the people who kept a key. Now this is
-    the noise of an answer about all rows of the table, which may have any number more.
+    """A release of keys that answers as was recorded: about the people who kept a key. Now only
+    `top` is about them: a question in SQL is about all rows of the table, of which there are at
+    least as many.
     """
 
     release: Release
 
     def answer(self, sql: str) -> Any:
-        return self._kept(self.release.answer(sql))
+        asked, query, reader = self.release.ask(sql), self.release.parse(sql), self._reader
+        kept = dict(reader.answer(query, reader.sandbox, kept=True))
+        now = dict(asked) if isinstance(asked, Estimates) else {(): asked}
+        assert now.keys() == kept.keys()
+        for key, each in now.items():
+            assert each.reason == "only bounds"
+            assert each.interval() == (kept[key].interval()[0], math.inf)
+        if isinstance(asked, Estimates):
+            return Estimates(asked.types, [(key, kept[key]) for key in now])
+        return kept[()]
 
     def top(self, k: int) -> Any:
-        return self._kept(self.release.keys.top(k))
+        found = self.release.keys.top(k)
+        assert found.alias == "people who kept it"
+        return found
 
-    def _kept(self, answer: Any) -> Any:
-        if isinstance(answer, Estimates):
-            return Estimates(answer.types, [(key, self._kept(each)) for key, each in answer])
-        assert isinstance(answer.law, Bounded)
-        assert answer.interval() == (min(answer.noise_interval()[0], answer.value), math.inf)
-        notes = [
-            note.removesuffix(", so the table may have any number more") for note in answer.notes
-        ]
-        assert tuple(notes) != answer.notes
-        return replace(answer, law=answer.law.noise, notes=tuple(notes))
+    @property
+    def _reader(self) -> Any:
+        return self.release.keys.reader

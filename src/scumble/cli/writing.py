@@ -115,7 +115,8 @@ def write_answer(
 
 
 def answer_table(answer: Estimate | Estimates | EstimateTable, level: float) -> pa.Table:
-    """Return an answer as a table: the groups, then value, stderr, low, high and level.
+    """Return an answer as a table: the groups, then value, stderr, low, high and level. Where boxes
+    or bins are cut, the typical interval follows, and of chosen groups the shrunk value.
 
     A number that has an alias is named by it. Of several numbers each has columns of its own: n,
     n_stderr, n_low, n_high. Answers of a database have a status, and the condition that was
@@ -134,11 +135,13 @@ def answer_table(answer: Estimate | Estimates | EstimateTable, level: float) -> 
         items, groups = list(answer.items), answer.groups
         rows = list(answer.rows)
         parts = [(name, f"{name}_") for name in items]
+        more = [answer.more(name) for name in items]
     else:
         groups = answer.titles
         rows = [(key, (estimate,)) for key, estimate in answer.rows]
         parts = [(answer.alias or "value", "")]
-    fields = [_named_fields(name, prefix) for name, prefix in parts]
+        more = [(answer.bounded, answer.selected)]
+    fields = [_named_fields(*part, *shown) for part, shown in zip(parts, more, strict=True)]
     taken = {name for names in fields for name in names} | {"level"}
     found: dict[str, Any] = {}
     titles = [f"group {name}" if name in taken else name for name in groups]
@@ -146,7 +149,7 @@ def answer_table(answer: Estimate | Estimates | EstimateTable, level: float) -> 
     for place, (name, kind) in enumerate(answer.frame_types(titles)):
         found[name] = pa.array([key[place] for key in keys], kind)
     for place, names in enumerate(fields):
-        cells = [_cells(row[place], level) for _, row in rows]
+        cells = [_cells(row[place], level, *more[place]) for _, row in rows]
         for column, name in enumerate(names):
             found[name] = pa.array([each[column] for each in cells], pa.float64())
     found["level"] = pa.array([level] * len(rows), pa.float64())
@@ -155,14 +158,20 @@ def answer_table(answer: Estimate | Estimates | EstimateTable, level: float) -> 
     return pa.table(found)
 
 
-def _named_fields(name: str, prefix: str) -> tuple[str, str, str, str]:
-    return name, f"{prefix}stderr", f"{prefix}low", f"{prefix}high"
+def _named_fields(name: str, prefix: str, bounded: bool, selected: bool) -> list[str]:
+    typical = ["typical_low", "typical_high"] if bounded else []
+    others = ["stderr", "low", "high", *typical, *(["selected_value"] if selected else [])]
+    return [name, *(f"{prefix}{each}" for each in others)]
 
 
-def _cells(estimate: Estimate, level: float) -> list[float | None]:
-    """Return value, standard error and limits; what is not finite is left empty."""
-    numbers = (float(estimate.value), float(estimate.stderr), *estimate.interval(level))
-    return [float(each) if math.isfinite(each) else None for each in numbers]
+def _cells(estimate: Estimate, level: float, bounded: bool, selected: bool) -> list[float | None]:
+    """Return value, standard error and limits, and what else is shown of the answer; what is not
+    finite is left empty.
+    """
+    numbers = [float(estimate.value), float(estimate.stderr), *estimate.interval(level)]
+    numbers += estimate.typical_interval(level) if bounded else ()
+    found = [float(each) if math.isfinite(each) else None for each in numbers]
+    return [*found, estimate.selected_value] if selected else found
 
 
 def _statuses(estimates: list[Estimate], prefix: str) -> dict[str, list[str]]:

@@ -31,9 +31,14 @@ NO_ROWS = "no rows"
 FEW_PEOPLE = "too few people"
 UNDEFINED = "undefined"
 NOT_ANSWERED = "not answered"
+ONLY_BOUNDS = "only bounds"
 _NUMBERS = ("value", "stderr", "low", "high")
-_BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high")
-_FIELDS = (*_NUMBERS, *_BOUNDS, "level", "reason", "method", "notes")
+_BOUNDS = ("bound_low", "bound_high", "noise_low", "noise_high", "typical_low", "typical_high")
+_FIELDS = (*_NUMBERS, *_BOUNDS, "selected_value", "level", "reason", "method", "notes")
+TYPICAL = (
+    "typical intervals assume that rows are spread within boxes and bins as they usually are; the "
+    "other intervals do not assume it"
+)
 _MOST_LINES = 60
 
 
@@ -167,7 +172,9 @@ class Estimate(Frames):
     """A number with its error: `estimate.value`, `estimate.stderr`, `estimate.interval(0.95)`.
 
     `method` says how it was computed, and `notes` what should be known about it. `alias` is the
-    name that the question gave it by AS. `float`, `round` and `format` take the value alone. Two
+    name that the question gave it by AS. `selected_value` is for a group that was chosen because
+    its value is large or small: the value less what is expected to be noise, which the choice made
+    more extreme; None for all others. `float`, `round` and `format` take the value alone. Two
     estimates are equal if they are the same answer, with the same law; their values are not
     compared, nor with a number, because the difference may be noise.
     """
@@ -177,6 +184,7 @@ class Estimate(Frames):
     method: str
     notes: tuple[str, ...] = ()
     alias: str = field(default="", kw_only=True, compare=False)
+    selected_value: float | None = field(default=None, kw_only=True, compare=False)
 
     @property
     def stderr(self) -> float:
@@ -208,10 +216,14 @@ class Estimate(Frames):
     def typical_interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return an interval by a model of how rows are usually spread within pieces.
 
-        It is shorter than `interval` and is not guaranteed to contain the truth at `level`.
+        It is shorter than `interval` and is not guaranteed to contain the truth at `level`. It ends
+        where `interval` does, or `noise_interval`.
         """
         if is_bounded(self.law):
-            return self.law.typical_interval(self.value, check_level(level))
+            start, end = self.law.typical_interval(self.value, check_level(level))
+            low, high = self.interval(level)
+            noise_low, noise_high = self.noise_interval(level)
+            return max(start, min(low, noise_low)), min(end, max(high, noise_high))
         return self.interval(level)
 
     @property
@@ -223,8 +235,9 @@ class Estimate(Frames):
     def reason(self) -> str:
         """Why there is no value; empty if there is one.
 
-        It is "too few people", "no rows", "undefined", or "not answered" by a database. `value` is
-        NaN then, and None in dictionaries and frames.
+        It is "too few people", "no rows", "undefined", "only bounds" where nothing but a limit on
+        one side is known, or "not answered" by a database. `value` is NaN then, and None in
+        dictionaries and frames.
         """
         if not math.isnan(self.value):
             return ""
@@ -232,6 +245,11 @@ class Estimate(Frames):
             return self.status_label
         if isinstance(self.law, Undefined):
             return UNDEFINED
+        law = self.law
+        while isinstance(law, (Scaled, Shifted)):
+            law = law.law
+        if is_bounded(law) and math.isinf(law.bounds[1] - law.bounds[0]):
+            return ONLY_BOUNDS
         return NO_ROWS if isinstance(self.law, Unknown) else FEW_PEOPLE
 
     @property
@@ -265,7 +283,9 @@ class Estimate(Frames):
         low, high = self.interval(level)
         numbers = dict(zip(_NUMBERS, (self.value, self.stderr, low, high), strict=True))
         bounds = self.bounds or (math.nan, math.nan)
-        numbers |= dict(zip(_BOUNDS, (*bounds, *self.noise_interval(level)), strict=True))
+        others = (*bounds, *self.noise_interval(level), *self.typical_interval(level))
+        numbers |= dict(zip(_BOUNDS, others, strict=True))
+        numbers["selected_value"] = math.nan if self.selected_value is None else self.selected_value
         finite = {key: float(x) if math.isfinite(x) else None for key, x in numbers.items()}
         return {
             **finite,
@@ -380,18 +400,29 @@ class Estimate(Frames):
         if isinstance(self.law, Anywhere) or math.isnan(self.value):
             return f"{value} ({low} to {high})"
         if self.bounds is not None:
-            noise = self.noise_label(LEVEL)
-            return f"{value} (95 %: {low} to {high}{noise and f'; noise alone {noise}'})"
+            noise, typical = self.noise_label(LEVEL), self.typical_label(LEVEL)
+            return (
+                f"{value} (95 %: {low} to {high}{noise and f'; noise alone {noise}'}"
+                f"{typical and f'; typical {typical}'})"
+            )
         error = format_number(self.stderr, self.stderr)
         return f"{value} ± {error} (95 %: {low} to {high})"
 
     def noise_label(self, level: float) -> str:
         """Return the half-width of the interval of the noise alone; empty if that is all."""
         start, end = self.noise_interval(level)
-        if (start, end) == self.interval(level):
+        if (start, end) == self.interval(level) or not math.isfinite(end - start):
             return ""
         half = (end - start) / 2
         return f"± {format_number(half, half)}"
+
+    def typical_label(self, level: float) -> str:
+        """Return the typical interval; empty if it is the whole interval, or unknown."""
+        start, end = self.typical_interval(level)
+        if (start, end) == self.interval(level) or not math.isfinite(end - start):
+            return ""
+        error = (end - start) / 4
+        return f"{format_number(start, error)} to {format_number(end, error)}"
 
     def _repr_html_(self) -> str:
         line, notes = html.escape(self._line()), html_notes(self.notes)
@@ -563,7 +594,7 @@ class Estimates(Grouped):
         records = self.to_dicts(level)
         columns = [
             *self.frame_types(self._columns),
-            *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS)),
+            *((name, pa.float64()) for name in (*_NUMBERS, *_BOUNDS, "selected_value")),
             ("level", pa.float64()),
             ("reason", pa.string()),
             ("method", pa.string()),
@@ -606,7 +637,7 @@ class Estimates(Grouped):
     def header(self, level: float) -> list[str]:
         """Return the column headers of a formatted table: groups, numbers, and status if any."""
         status = any(estimate.status_label for _, estimate in self.rows)
-        numbers = number_headers(level, self.bounded, self.alias)
+        numbers = number_headers(level, self.bounded, self.alias, self.selected)
         names = [*self.headings, *(["counted instead"] if self.relaxed else [])]
         return [*names, *numbers, *(["status"] if status else [])]
 
@@ -615,9 +646,10 @@ class Estimates(Grouped):
     ) -> list[list[str]]:
         """Return some groups with their estimates as cells below `header`."""
         bounded, relaxed, place = self.bounded, self.relaxed, len(self.headings)
+        selected = self.selected
         found = []
         for key, estimate in rows:
-            row = table_row(self.labels(key), estimate, level, bounded)
+            row = table_row(self.labels(key), estimate, level, bounded, selected)
             if relaxed:
                 row.insert(place, estimate.counted_instead or "(as asked)")
             found.append(row)
@@ -652,6 +684,11 @@ class Estimates(Grouped):
         )
 
     @property
+    def selected(self) -> bool:
+        """Whether groups were chosen by their values: the shrunk values have a column then."""
+        return any(estimate.selected_value is not None for _, estimate in self.rows)
+
+    @property
     def notes(self) -> list[str]:
         """The notes on the question and of all groups, each once."""
         of_groups = (note for _, estimate in self.rows for note in estimate.notes)
@@ -666,26 +703,44 @@ class Estimates(Grouped):
         return html_table(*self._cells(), self.text_columns) + html_notes(self.notes)
 
 
-def number_headers(level: float, bounded: bool = False, alias: str = "") -> list[str]:
-    """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone."""
-    noise, limits = ["noise alone"] if bounded else [], f"{100 * level:.6g} %"
-    return [alias or "value", "stderr", f"low {limits}", f"high {limits}", *noise]
+def number_headers(
+    level: float, bounded: bool = False, alias: str = "", selected: bool = False
+) -> list[str]:
+    """Return the headers of the numbers of `table_row`; `bounded` adds the noise alone and the
+    typical interval, and `selected` the shrunk value.
+    """
+    limits, name = f"{100 * level:.6g} %", alias or "value"
+    more = ["noise alone", f"typical {limits}"] if bounded else []
+    shrunk = [f"selected {name}"] if selected else []
+    return [name, *shrunk, "stderr", f"low {limits}", f"high {limits}", *more]
 
 
 def table_row(
-    labels: Sequence[str], estimate: Estimate, level: float, bounded: bool = False
+    labels: Sequence[str],
+    estimate: Estimate,
+    level: float,
+    bounded: bool = False,
+    selected: bool = False,
 ) -> list[str]:
     """Return the labels of a group and its estimate as cells of a table; see `format_number`.
 
-    With `bounded` there is a cell for the half-width of the noise alone.
+    With `bounded` there are cells for the half-width of the noise alone and the typical interval,
+    and with `selected` one for the shrunk value.
     """
     numbers = (estimate.stderr, *estimate.interval(level))
     status = [estimate.status_label] if labels and estimate.status_label else []
-    noise = [estimate.noise_label(level)] if bounded else []
+    more = [estimate.noise_label(level), estimate.typical_label(level)] if bounded else []
+    shrunk = [format_selected(estimate)] if selected else []
     cells = [format_number(number, estimate.stderr) for number in numbers]
     if isinstance(estimate.law, Unknown) and not math.isnan(estimate.value):
         cells = ["no interval", "", ""]
-    return [*labels, format_value(estimate), *cells, *noise, *status]
+    return [*labels, format_value(estimate), *shrunk, *cells, *more, *status]
+
+
+def format_selected(estimate: Estimate) -> str:
+    """Format the shrunk value of a chosen group; empty if there is none."""
+    shrunk = estimate.selected_value
+    return "" if shrunk is None else format_number(shrunk, estimate.stderr)
 
 
 def format_value(estimate: Estimate) -> str:

@@ -29,7 +29,9 @@ from scumble.public.estimate import (
     Unknown,
     drawn_values,
     format_number,
+    format_selected,
     format_value,
+    is_bounded,
 )
 from scumble.public.plot.groups import draw_groups
 
@@ -158,32 +160,60 @@ class EstimateTable(Grouped):
         return [f"group {name}" if name in self.items else name for name in self.groups]
 
     def to_arrow(self, level: float = LEVEL) -> pa.Table:
-        """Return the groups, the columns n, n_stderr, n_low, n_high of an item n, and `level`."""
+        """Return the groups, the columns n, n_stderr, n_low, n_high of an item n, and `level`.
+
+        An item whose answers cut boxes or bins has n_typical_low and n_typical_high too, and one of
+        chosen groups n_selected_value.
+        """
         columns: dict[str, Any] = {}
         keys = [self.frame_values(key) for key, _ in self.rows]
         for place, (name, kind) in enumerate(self.frame_types(self._columns)):
             columns[name] = pa.array([key[place] for key in keys], kind)
         records = self.to_dicts(level)
         for item in self.items:
-            for field in ("value", "stderr", "low", "high"):
+            for field in ("value", "stderr", "low", "high", *self._more_fields(item)):
                 name = item if field == "value" else f"{item}_{field}"
                 columns[name] = pa.array([each[item][field] for each in records], pa.float64())
         columns["level"] = pa.array([self.shown_level(level)] * len(self.rows), pa.float64())
         return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
+    def more(self, item: str) -> tuple[bool, bool]:
+        """Return whether some answers to an item cut boxes or bins, and so have typical intervals,
+        and whether some were chosen by their values, and so have shrunk ones.
+        """
+        place = self.items.index(item)
+        found = [row[place] for _, row in self.rows]
+        return (
+            any(is_bounded(each.law) and each.typical_label(LEVEL) for each in found),
+            any(each.selected_value is not None for each in found),
+        )
+
+    def _more_fields(self, item: str) -> list[str]:
+        bounded, selected = self.more(item)
+        typical = ["typical_low", "typical_high"] if bounded else []
+        return [*typical, *(["selected_value"] if selected else [])]
+
     def header(self, level: float = LEVEL) -> list[str]:
         """Return the column headers of a formatted table."""
         percent = f"{100 * self.shown_level(level):.6g} %"
-        pairs = ([item, f"{item} ({percent})"] for item in self.items)
-        return [*self.headings, *(name for pair in pairs for name in pair)]
+        found = list(self.headings)
+        for item in self.items:
+            bounded, selected = self.more(item)
+            found += [item, *([f"selected {item}"] if selected else []), f"{item} ({percent})"]
+            found += [f"{item} (typical {percent})"] if bounded else []
+        return found
 
     def cells(self, level: float = LEVEL) -> list[list[str]]:
         """Return the rows of a formatted table: groups, then value and interval of every item."""
-        shown = self.shown_level(level)
+        shown, more = self.shown_level(level), [self.more(item) for item in self.items]
         return [
             [
                 *self.labels(key),
-                *(cell for each in row for cell in _item_cells(each, shown)),
+                *(
+                    cell
+                    for each, (bounded, selected) in zip(row, more, strict=True)
+                    for cell in _item_cells(each, shown, bounded=bounded, selected=selected)
+                ),
             ]
             for key, row in self.rows
         ]
@@ -231,13 +261,17 @@ class EstimateTable(Grouped):
         return html_table(*self._shortened(), len(self.headings)) + html_notes(self.notes)
 
 
-def _item_cells(estimate: Estimate, level: float) -> tuple[str, str]:
+def _item_cells(
+    estimate: Estimate, level: float, *, bounded: bool, selected: bool
+) -> tuple[str, ...]:
+    shrunk = (format_selected(estimate),) if selected else ()
+    typical = (estimate.typical_label(level),) if bounded else ()
     if isinstance(estimate.law, Unknown):
-        return format_value(estimate), "" if math.isnan(estimate.value) else "no interval"
+        words = "" if math.isnan(estimate.value) else "no interval"
+        return format_value(estimate), *shrunk, words, *typical
     low, high = (format_number(limit, estimate.stderr) for limit in estimate.interval(level))
-    return format_value(estimate), f"{low} to {high}" + (
-        ", relaxed" if estimate.counted_instead else ""
-    )
+    relaxed = ", relaxed" if estimate.counted_instead else ""
+    return format_value(estimate), *shrunk, f"{low} to {high}{relaxed}", *typical
 
 
 def code_order(schema: Schema, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> list[int]:

@@ -7,7 +7,7 @@ saved or shown does without, and loads it with the first question.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from scumble.model.long_work import part, portion
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate import LEVEL, TYPICAL, Estimate, Estimates, is_bounded
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.estimation.bounds import note_impossible
 from scumble.public.estimation.estimators import Estimator
@@ -139,13 +139,15 @@ class ReleaseAnswers:
         notes = self.manifest.left_out(plan.attributes)
         counts = [item.is_count for item in plan.items]
         if isinstance(found, Estimate):
-            return self._noted(found, notes, counts[0])
+            return self._noted(found, (*_typical([found]), *notes), counts[0])
         if isinstance(found, EstimateTable):
+            found.about += _typical(estimate for _, row in found.rows for estimate in row)
             found.rows = tuple(
                 (key, tuple(self._noted(e, notes, c) for e, c in zip(row, counts, strict=True)))
                 for key, row in found.rows
             )
         else:
+            found.about += _typical(estimate for _, estimate in found.rows)
             found.rows = tuple((key, self._noted(e, notes, counts[0])) for key, e in found.rows)
         return found
 
@@ -162,6 +164,9 @@ class ReleaseAnswers:
         if clamp:
             found = [(key, self._clamped(query, estimate)) for key, estimate in found]
         notes, count = self.manifest.left_out(query.attributes), query.aggregate == "count"
+        about = _typical(estimate for _, estimate in found)
+        if not query.groups:
+            notes = (*about, *notes)
         found = [(key, self._noted(estimate, notes, count)) for key, estimate in found]
         if not query.groups:
             [(_, estimate)] = found
@@ -170,7 +175,7 @@ class ReleaseAnswers:
         order = code_order(schema, query.groups, [key for key, _ in found])
         found = [found[place] for place in order]
         types = [(name, schema[name].arrow_type) for name in query.groups]
-        return Estimates(types, found, query.notes, query.aliases)
+        return Estimates(types, found, (*query.notes, *about), query.aliases)
 
     def _clamped(self, query: Query, estimate: Estimate) -> Estimate:
         if query.aggregate != "count":
@@ -191,3 +196,9 @@ class ReleaseAnswers:
         if notes:
             estimate = replace(estimate, notes=(*estimate.notes, *notes))
         return note_impossible(estimate, *((0.0, self._most_rows) if count else ()))
+
+
+def _typical(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+    """Return the note on what typical intervals assume, if one of the estimates has one."""
+    shown = any(is_bounded(each.law) and each.typical_label(LEVEL) for each in estimates)
+    return (TYPICAL,) if shown else ()

@@ -26,14 +26,15 @@ class TabulatedIntervals:
 
     `levels` has a level and its interval in each row, in ascending order; for another level, the
     interval of the next higher one is used, which holds at least as often. `noise` is the same for
-    the noise alone, and `limits` are the bounds of the estimate; both only where the evidence has
-    bounds.
+    the noise alone, `typical` for typical tables, and `limits` are the bounds of the estimate; all
+    three only where the evidence has bounds.
     """
 
     stderr: float
     levels: tuple[Row, ...]
     noise: tuple[Row, ...] = ()
     limits: tuple[float, float] | None = None
+    typical: tuple[Row, ...] = ()
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
         return _at_least(self.levels, level)
@@ -51,8 +52,8 @@ class TabulatedBounds(TabulatedIntervals):
         return _at_least(self.noise, level)
 
     def typical_interval(self, value: float, level: float) -> tuple[float, float]:
-        """The interval itself: the model of typical tables needs the evidence."""
-        return self.interval(value, level)
+        """Return the interval by a model of typical tables; it is not guaranteed."""
+        return _at_least(self.typical or self.levels, level)
 
 
 def _at_least(table: Sequence[Row], level: float) -> tuple[float, float]:
@@ -68,7 +69,8 @@ def tabulate(estimate: Estimate, levels: Sequence[float]) -> TabulatedIntervals:
     if estimate.bounds is None:
         return TabulatedIntervals(estimate.stderr, rows)
     noise = tuple((level, *estimate.noise_interval(level)) for level in levels)
-    return TabulatedBounds(estimate.stderr, rows, noise, estimate.bounds)
+    typical = tuple((level, *estimate.typical_interval(level)) for level in levels)
+    return TabulatedBounds(estimate.stderr, rows, noise, estimate.bounds, typical)
 
 
 def portable_law(estimate: Estimate) -> Law:

@@ -98,7 +98,8 @@ def _intervals(estimate: Estimate, levels: Sequence[float]) -> dict[str, Any]:
     }
     if law.limits is not None:
         bounds = [_number(limit) for limit in law.limits]
-        found |= {"bounds": bounds, "noise": _numbers(law.noise)}
+        noise, typical = _numbers(law.noise), _numbers(law.typical)
+        found |= {"bounds": bounds, "noise": noise, "typical": typical}
     return found
 
 
@@ -115,7 +116,8 @@ def decode_law(data: Mapping[str, Any]) -> Law:
     if "bounds" not in data:
         return TabulatedIntervals(stderr, levels)
     low, high = map(_from_number, data["bounds"])
-    return TabulatedBounds(stderr, levels, _table(data["noise"]), (low, high))
+    typical = _table(data.get("typical", ()))  # older servers send none
+    return TabulatedBounds(stderr, levels, _table(data["noise"]), (low, high), typical)
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> tuple[tuple[float, float, float], ...]:
@@ -253,13 +255,16 @@ def _estimate(
 def _read_estimate(data: Mapping[str, Any]) -> Estimate:
     value = math.nan if data["value"] is None else float(data["value"])
     law, notes = decode_law(data["law"]), tuple(data["notes"])
+    given = data.get("selected_value")
+    selected = None if given is None else float(given)
     if "status" not in data:
-        return Estimate(value, law, data["method"], notes)
+        return Estimate(value, law, data["method"], notes, selected_value=selected)
     return DatabaseEstimate(
         value,
         law,
         data["method"],
         notes,
+        selected_value=selected,
         status=data["status"],
         answered=data["answered"],
         distance=data["distance"],

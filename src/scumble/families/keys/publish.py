@@ -92,13 +92,13 @@ class Keys(AttributeSummary):
         mechanism with (ε, 0.6 δ), and a key that nobody else drew in a round passes a threshold
         with probability 0.4 δ at most; else it changes no later round. A choice of some keys of a
         person depends on nobody else.
-    Estimate: the noisy count of a published key: of the people who kept the key among theirs. With
-        `person` the table has at least as many rows, and the interval has no upper end: how many
-        keys a person has, and so the chance that a key was kept, is not published.
-        `noise_interval` is for the people who kept the key. Where the same noise decided that the
-        key is published, it holds given that it was. About a key that was not published it has
-        only an upper end, and with weighted sums not even that. Sums over keys have intervals by
-        the union of their parts.
+    Estimate: the noisy count of a published key, where every row is a person with one key. With
+        `person` it is that of the people who kept the key among theirs, which `top` ranks. The
+        table has at least as many rows: how many keys a person has, and so the chance that a key
+        was kept, is not published. Answers in SQL then have a lower end and no value. Where the
+        same noise decided that the key is published, the interval holds given that it was. About a
+        key that was not published it has only an upper end, and with weighted sums not even that.
+        Sums over keys have intervals by the union of their parts.
     Reference: Desfontaines, Voss, Gipson, Differentially private partition selection, PoPETs 2022;
         Swanberg, Desfontaines, Haney, DP-SIPS, PoPETs 2023; Gopi et al., Differentially private set
         union, ICML 2020; Götz et al., Publishing search logs, TKDE 2012; Korolova et al., Releasing

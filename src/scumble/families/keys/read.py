@@ -1,8 +1,9 @@
 """Reader of open keys: counts of published keys, and limits for all others.
 
 Where people keep some of their keys, a count is of those who kept the key. How many keys a person
-has is not published, and so the chance that a key was kept is unknown: the table has at least as
-many rows as the count says, and there is no upper limit.
+has is not published, and so the chance that a key was kept is unknown. A question in SQL is about
+all rows of the table: there are at least as many as people who kept the key, and no estimate and no
+upper limit. `top` ranks keys by the people who kept them, and says so.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.model.parameters import whole
 from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import Estimate, Estimates, Exact, Law, Unknown
+from scumble.public.estimate import Anywhere, Estimate, Estimates, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, Limit
 from scumble.public.estimation.domain_counting import domain_of
 from scumble.public.estimation.interval_laws import WINNERS, Selected
@@ -41,6 +42,8 @@ SUM = "sum of noisy counts of published keys; the interval allows for how they w
 NONE = "no such key was published"
 MEAN = "ratio of sums of noisy counts; the interval is that of the amounts"
 UNSEEN = "keys that were not published may have some people, whose number is limited"
+KEPT = "people who kept it"
+MORE = ", so the table may have any number more rows; only keys.top has these counts"
 UNBOUNDED = "keys that were not published are not counted, and their number has no limit"
 _FOR_UNSEEN = 0.1  # of the probability of a miss, for keys that were not published
 _LITERAL = r"'(?:[^']|'')*'"
@@ -124,18 +127,23 @@ class OpenKeysReader:
         self.design = cast(OpenKeys, evidence.design)
         self._columns = evidence.columns
         self._schema = schema
-        self._engine = engine
+        self.sandbox = engine
         # The attributes of the release; those that are open have the published values here.
         self._open: frozenset[str] = engine.derived.get(OPEN, frozenset())
 
-    def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
-        """Return every published group of the answer with its estimate."""
+    def answer(
+        self, query: Query, engine: Sandbox, *, kept: bool = False
+    ) -> Iterator[tuple[Key, Estimate]]:
+        """Return every published group of the answer with its estimate: about all rows of the
+        table, or with `kept` about the people who kept a key.
+        """
         if self.design.count is None:
             raise QueryError("This release names keys without counts; publish it with counts.")
         level = self._find_level(query.attributes)
         names = self._columns[: level.columns]
         groups, counts, amounts = self._read_rows(query, level, engine)
-        question = KeyQuestion(self.design, level, query, names, self._open, engine)
+        limited = self.design.limited and not kept
+        question = KeyQuestion(self.design, level, query, names, self._open, engine, limited)
         if not query.groups:
             return iter([((), question.estimate(counts, amounts, pinned=True))])
         order = np.lexsort([_number_values(group) for group in reversed(groups)])
@@ -156,8 +164,8 @@ class OpenKeysReader:
         return {}
 
     def top(self, k: int, *, length: int | None = None) -> Estimates:
-        """Return the `k` keys with the largest counts; `length` is the number of columns of the
-        key, by default that of the first level.
+        """Return the `k` keys that the most people kept, as the release counted them; `length` is
+        the number of columns of the key, by default that of the first level.
         """
         whole("top", "k", k, least=1)
         columns = [level.columns for level in self.design.levels]
@@ -165,20 +173,22 @@ class OpenKeysReader:
             allowed = f"one of {', '.join(map(str, columns))}, the numbers of columns of keys"
             raise ParameterError.of("top", "length", allowed, length)
         names = self._columns[: length or columns[0]]
-        rows = list(self.answer(Query("count", groups=tuple(names)), self._engine))
+        rows = list(self.answer(Query("count", groups=tuple(names)), self.sandbox, kept=True))
         rows.sort(key=lambda row: -row[1].value)
         best = [
             (
                 key,
                 replace(
                     estimate,
-                    law=_allow_for_choice(estimate.law, len(rows)),
+                    law=Selected(estimate.law, len(rows)),
                     notes=(*estimate.notes, WINNERS),
                 ),
             )
             for key, estimate in rows[:k]
         ]
-        return Estimates([(name, self._schema[name].arrow_type) for name in names], best)
+        types = [(name, self._schema[name].arrow_type) for name in names]
+        counted = KEPT if self.design.limited else ""
+        return Estimates(types, best, aliases=[*("" for _ in names), counted])
 
     def _find_level(self, names: Sequence[str]) -> KeyLevel:
         """Return the first level that has all these columns."""
@@ -209,7 +219,9 @@ class OpenKeysReader:
 
 @dataclass(frozen=True)
 class KeyQuestion:
-    """One question to the keys of one level, whose columns are `names`."""
+    """One question to the keys of one level, whose columns are `names`; with `limited` about a
+    table of which only the keys that people kept were counted.
+    """
 
     design: OpenKeys
     level: KeyLevel
@@ -217,6 +229,7 @@ class KeyQuestion:
     names: tuple[str, ...]
     open: frozenset[str]
     engine: Sandbox
+    limited: bool
 
     def estimate(
         self, counts: npt.NDArray[np.int64], amounts: Floats, *, pinned: bool, one: bool = False
@@ -240,10 +253,9 @@ class KeyQuestion:
         )
         if not len(counts) and not unseen:
             law = Exact()
-        elif self.design.limited:
-            law = _add_dropped_rows(
-                value, law, (*amounts.tolist(), *((low, high) if unseen else ()))
-            )
+        elif self.limited:
+            possible = (*amounts.tolist(), *((low, high) if unseen else ()))
+            value, law = math.nan, _add_dropped_rows(value, law, possible)
         method = ONE if len(counts) == 1 else SUM if len(counts) else NONE
         return Estimate(value, law, method, (*self._notes, *self._note_unseen(unseen)))
 
@@ -265,7 +277,7 @@ class KeyQuestion:
         most = self.design.keys
         keys = "one key, drawn" if most == 1 else f"up to {most} keys, drawn"
         counted = f"counts people who kept the key: each keeps {keys} at random if there are more"
-        return (*notes, f"{counted}, so the table may have any number more")
+        return (*notes, f"the release {counted}{MORE}" if self.limited else counted)
 
     def _note_unseen(self, unseen: float) -> tuple[str, ...]:
         if not unseen:
@@ -313,22 +325,14 @@ class KeyQuestion:
 
 def _add_dropped_rows(value: float, law: Law, amounts: Sequence[float]) -> Bounded:
     """Return the law of a sum over all rows of the table, given that of the rows that were kept;
-    the others add any number of the `amounts`.
+    the others add any number of the `amounts`. Without limits on both sides there is no estimate.
     """
     low, high = Limit(value, law), Limit(value, law)
     if min(amounts) < 0:
         low = Limit(-math.inf, Exact())
     if max(amounts) > 0:
         high = Limit(math.inf, Exact())
-    return Bounded(law, low, high, spread=lambda: math.inf)
-
-
-def _allow_for_choice(law: Law, many: int) -> Law:
-    """Return the law of one of `many` numbers that was chosen after all were seen."""
-    if not isinstance(law, Bounded):
-        return Selected(law, many)
-    low, high = (replace(end, law=Selected(end.law, many)) for end in (law.low, law.high))
-    return replace(law, noise=Selected(law.noise, many), low=low, high=high)
+    return Bounded(Anywhere(-math.inf, math.inf), low, high)
 
 
 def _find_named(clauses: Sequence[Expression], name: str) -> set[str] | None:

@@ -99,7 +99,7 @@ class Bounded:
     def interval(self, value: float, level: float) -> tuple[float, float]:
         low = max(self.low.lower(level), self.least)
         high = min(self.high.upper(level), self.most)
-        return min(low, value), max(high, value)
+        return (low, high) if math.isnan(value) else (min(low, value), max(high, value))
 
     def noise_interval(self, value: float, level: float) -> tuple[float, float]:
         """Return the interval of the noise alone, under an even spread within pieces."""
@@ -117,7 +117,9 @@ class BoundedAverage:
     `noise` is the law under an even spread. `centred(t, lower)` returns the estimated lower or
     upper limit of Σ (x - t) over the rows that are averaged. The average is t exactly if this sum
     is 0, so the interval holds every t for which 0 is between the lower limit of the one and the
-    upper limit of the other. Amounts are from `least` to `most`, and so is the average.
+    upper limit of the other. Amounts are from `least` to `most`, and so is the average. `spread`
+    returns the variance of the average around an even spread, by a model of typical tables; without
+    it, that of a number between the bounds whose mean is the value.
     """
 
     noise: Law
@@ -125,7 +127,7 @@ class BoundedAverage:
     least: float
     most: float
     value: float
-    spread: Callable[[], float] = lambda: math.nan
+    spread: Callable[[], float] | None = None
 
     @property
     def possible(self) -> tuple[float, float]:
@@ -262,8 +264,8 @@ def combined(
     if lower.value == upper.value == value.value and all(isinstance(law, Exact) for law in laws):
         return value
     low, high = limit_of(lower, lower=True), limit_of(upper, lower=False)
-    below, above = max(value.value - low.value, 0.0), max(high.value - value.value, 0.0)
-    law = Bounded(noise_of(value.law), low, high, least, most, lambda: below * above / 3)
+    below, above = value.value - low.value, high.value - value.value
+    law = Bounded(noise_of(value.law), low, high, least, most, lambda: spread_between(below, above))
     notes = dict.fromkeys((*value.notes, *lower.notes, *upper.notes))
     noiseless = all(isinstance(law, Exact) for law in laws)
     return Estimate(value.value, law, NO_NOISE if noiseless else value.method, tuple(notes))
@@ -335,9 +337,21 @@ def _stderr(noise: float, bounds: tuple[float, float]) -> float:
     return math.sqrt(noise * noise + width * width / 12) if math.isfinite(width) else math.inf
 
 
+def spread_between(below: float, above: float) -> float:
+    """Return the variance of a number that is at most `below` less than its mean and at most
+    `above` more: a third of the largest that is possible, as if it were even between the ends.
+    """
+    return max(below, 0.0) * max(above, 0.0) / 3
+
+
 def _typical(law: Bounded | BoundedAverage, value: float, level: float) -> tuple[float, float]:
     """Add z² times the model's variance to the squared half-width of the noise."""
     low, high = law.noise_interval(value, level)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    half = math.hypot((high - low) / 2, z * math.sqrt(law.spread()))
+    if law.spread is None:
+        least, most = law.bounds
+        variance = spread_between(value - least, most - value)
+    else:
+        variance = law.spread()
+    half = math.hypot((high - low) / 2, z * math.sqrt(variance))
     return value - half, value + half

@@ -16,7 +16,13 @@ from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.numbers import Number
 from scumble.private.database.plan import Relax
 from scumble.private.database.results import Answer, Cost
-from scumble.public.estimate import Estimate, Estimates, format_number, format_value
+from scumble.public.estimate import (
+    Estimate,
+    Estimates,
+    format_number,
+    format_selected,
+    format_value,
+)
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.public.sql.names import sql_name
 from scumble.server.answer_json import AnyEstimate
@@ -171,6 +177,11 @@ class AnswerView:
         return " to ".join(format_number(limit, self.one.stderr) for limit in (low, high))
 
     @property
+    def typical(self) -> str:
+        """The typical interval in words; empty where there is none."""
+        return "" if self.one is None else self.one.typical_label(LEVEL)
+
+    @property
     def drawing(self) -> Markup:
         return Markup("") if self.one is None else interval_drawing(self.one, LEVEL)
 
@@ -248,6 +259,8 @@ def _cell(estimate: Estimate, level: float, scale: Scale | None) -> dict[str, An
     return {
         "value": format_value(estimate),
         "interval": "exactly" if limits[0] == limits[1] else f"{low} to {high}",
+        "typical": estimate.typical_label(level),
+        "selected": format_selected(estimate),
         "status": estimate.status_label,
         "instead": estimate.counted_instead,
         "bar": row_drawing(estimate, level, scale),

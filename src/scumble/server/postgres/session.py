@@ -7,14 +7,14 @@ import logging
 import secrets
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from scumble.model.errors import ParameterError, PromiseError, QueryError, SchemaError, ScumbleError
 from scumble.private.database.plan import Relax
-from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate import Estimate, Estimates, format_selected, is_bounded
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import AnyEstimate
 from scumble.server.catalogue import AskedQuestion, Dataset
@@ -505,6 +505,7 @@ def _explained(error: Exception) -> WireError:
 
 _LEVEL = 0.95
 _NUMBERS = ("value", "stderr", "low", "high")
+_NOTED = 20  # groups whose typical intervals and shrunk values are notes
 
 
 def result_of(answer: AnyEstimate) -> Rows:
@@ -524,7 +525,8 @@ def result_of(answer: AnyEstimate) -> Rows:
             )
             for key, row in answer.rows
         ]
-        return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=answer.notes)
+        notes = [*answer.notes, *_more_notes(answer, level)]
+        return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=notes)
     level = answer.shown_level(_LEVEL) if isinstance(answer, SelectedEstimates) else _LEVEL
     groups = [Column.of(title, kind) for title, kind in answer.frame_types(answer.titles)]
     columns = [Column(name, FLOAT8) for name in (answer.alias or _NUMBERS[0], *_NUMBERS[1:])]
@@ -538,7 +540,30 @@ def result_of(answer: AnyEstimate) -> Rows:
         for key, each in answer.rows
     ]
     shown = [*groups, *columns, Column("status"), Column("answered")]
-    return Rows(shown, rows, notes=answer.notes)
+    return Rows(shown, rows, notes=[*answer.notes, *_more_notes(answer, level)])
+
+
+def _more_notes(answer: Estimates | EstimateTable, level: float) -> Iterator[str]:
+    """Yield typical intervals and shrunk values as notes: statements are described before they are
+    asked, so that columns cannot depend on the answer.
+    """
+    if isinstance(answer, EstimateTable):
+        items = [
+            (name, [row[place] for _, row in answer.rows])
+            for place, name in enumerate(answer.items)
+        ]
+    else:
+        items = [(answer.alias or "value", [each for _, each in answer.rows])]
+    groups = [", ".join(answer.labels(key)) for key, _ in answer.rows]
+    for name, found in items:
+        typical = [is_bounded(each.law) and each.typical_label(level) for each in found]
+        selected = [format_selected(each) for each in found]
+        for words, cells in (("typical", typical), ("selected", selected)):
+            given = [(group, cell) for group, cell in zip(groups, cells, strict=True) if cell]
+            parts = [f"{group}: {cell}" if group else cell for group, cell in given[:_NOTED]]
+            more = [f"and {len(given) - _NOTED} more"] if len(given) > _NOTED else []
+            if parts:
+                yield f"{words} {name}: {'; '.join([*parts, *more])}"
 
 
 def _numbers(estimate: Estimate, level: float) -> tuple[float, ...]:

@@ -15,8 +15,11 @@ import pyarrow as pa
 import pytest
 
 import scumble as sc
-from scumble.public.estimate import Exact
+from scumble.cli.writing import answer_table
+from scumble.public.estimate import TYPICAL, Exact
 from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
+from scumble.server.answer_json import decode_answer, encode_answer
+from scumble.server.postgres.session import result_of
 
 LEVEL = 0.9
 RELEASES = 40
@@ -166,7 +169,7 @@ def test_tables_have_a_column_for_the_noise_alone_where_leaves_are_cut() -> None
         pa.table({"x": values}), SCHEMA, mechanism, options=sc.PublishOptions(seed=2)
     )
     groups = release.answer("SELECT x, COUNT(*) FROM t GROUP BY x")
-    assert groups.header(0.95)[-1] == "noise alone"
+    assert groups.header(0.95)[-2:] == ["noise alone", "typical 95 %"]
     assert "noise alone" in repr(groups)
     assert "noise alone" in groups._repr_html_()
     bounded = [found for _, found in groups if found.bounds is not None]
@@ -175,5 +178,23 @@ def test_tables_have_a_column_for_the_noise_alone_where_leaves_are_cut() -> None
     assert float(bounded[0].noise_label(0.95).removeprefix("± ")) == pytest.approx(half, rel=0.1)
     fields = groups.to_dicts()[0]
     assert (fields["noise_low"], fields["noise_high"]) == groups.rows[0][1].noise_interval()
+    typical = groups.rows[0][1].typical_interval()
+    assert (fields["typical_low"], fields["typical_high"]) == typical
+    assert bounded[0].typical_label(0.95) in repr(groups)
+    assert TYPICAL in groups.notes
+    typical = bounded[0].typical_label(0.95)
+    assert any(
+        note.startswith("typical value: ") and typical in note for note in result_of(groups).notes
+    )
+    csv = answer_table(groups, 0.95)
+    place = groups.rows.index(next(row for row in groups.rows if row[1] is bounded[0]))
+    ends = csv.column("typical_low")[place].as_py(), csv.column("typical_high")[place].as_py()
+    assert ends == bounded[0].typical_interval()
+    sent = decode_answer(encode_answer(groups))
+    assert sent.rows[place][1].typical_interval() == bounded[0].typical_interval()
+    two = release.answer("SELECT x, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY x")
+    assert "n (typical 95 %)" in two.header()
+    assert typical in repr(two)
+    assert "n_typical_low" in two.to_arrow().column_names
     whole = release.answer("SELECT COUNT(*) FROM t")
     assert whole.noise_label(0.95) == ""

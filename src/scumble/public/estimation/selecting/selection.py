@@ -29,6 +29,7 @@ from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
     ALL,
     LEVEL,
+    ONLY_BOUNDS,
     Estimate,
     Estimates,
     Exact,
@@ -51,6 +52,7 @@ from scumble.public.estimation.selecting.groups import (
     nothing,
 )
 from scumble.public.estimation.selecting.quantiles import Inversion, quantiles
+from scumble.public.estimation.selecting.selected_values import SELECTED, selected_values
 from scumble.public.estimation.selecting.shares import (
     counted,
     is_share_of_counts,
@@ -350,7 +352,10 @@ class EstimateRows:
         arrangement = self.plan.arrangement
         rows = self.rows
         if arrangement != UNARRANGED:
-            rows = [rows[place] for place in self._places()]
+            places = self._places()
+            if arrangement.by_estimates and len(places) < len(self.rows):
+                self._shrink()
+            rows = [self.rows[place] for place in places]
         among = len(self.rows) if arrangement.by_estimates else len(rows)
         about = self.plan.notes
         if arrangement.most_frequent:
@@ -361,6 +366,8 @@ class EstimateRows:
                 OTHERS if ranked is None else top_note(ranked, rows, falling=arrangement.falling)
             )
             about = (*about, rivals)
+        if any(e.selected_value is not None for _, estimates in rows for e in estimates):
+            about = (*about, SELECTED)
         types = [
             (key.name, self.types.get(index, pa.null())) for index, key in enumerate(self.plan.keys)
         ]
@@ -375,6 +382,31 @@ class EstimateRows:
         if among > len(rows):
             return SelectedEstimates(types, single, among, about, aliases, groupings)
         return Estimates(types, single, about, aliases, groupings)
+
+    def _shrink(self) -> None:
+        """Give the numbers by which groups are chosen their shrunk values: those of each grouping
+        set are shrunk together.
+        """
+        arrangement = self.plan.arrangement
+        first = arrangement.order if arrangement.most_frequent else arrangement.ranked
+        choosing = f"{arrangement.having or ''} {first}"
+        named = {
+            term
+            for index, term in enumerate(arrangement.terms)
+            if quoted(placeholder("term", index)) in choosing
+        }
+        sets: dict[tuple[bool, ...], list[int]] = {}
+        for place, (key, _) in enumerate(self.rows):
+            sets.setdefault(tuple(part is ALL for part in key), []).append(place)
+        for index, item in enumerate(self.plan.items):
+            if quoted(placeholder("item", index)) not in choosing and item.node not in named:
+                continue
+            for places in sets.values():
+                shrunk = selected_values([self.rows[place][1][index] for place in places])
+                for place, number in zip(places, shrunk, strict=True):
+                    key, row = self.rows[place]
+                    chosen = replace(row[index], selected_value=number)
+                    self.rows[place] = key, (*row[:index], chosen, *row[index + 1 :])
 
     def _ranked(self) -> list[tuple[KeyValues, Estimate]] | None:
         """Return the groups with the estimate of which the first ones are shown; None if they are
@@ -482,5 +514,11 @@ def _label(key: KeyValues) -> str:
 
 
 def _numbers(estimates: Sequence[Estimate]) -> pa.Array:
-    values = [None if math.isnan(each.value) else float(each.value) for each in estimates]
-    return pa.array(values, pa.float64())
+    """Return the numbers by which groups are arranged: values; where only a limit on one side is
+    known, that limit; null where nothing is.
+    """
+    values = [each.value for each in estimates]
+    for place, each in enumerate(estimates):
+        if each.reason == ONLY_BOUNDS:
+            values[place] = next(filter(math.isfinite, each.interval()), math.nan)
+    return pa.array([None if math.isnan(each) else float(each) for each in values], pa.float64())
