@@ -53,3 +53,17 @@ def test_a_missing_column_is_named(place, tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "few.parquet")
     done = run("schema", "check", place / "people.toml", tmp_path / "few.parquet")
     assert (done.code, "has no column 'sex'" in done.err) == (4, True)
+
+
+def test_an_identifier_that_repeats_where_rows_are_people_is_named(tmp_path):
+    text = 'format = 1\nunit = "row"\n[attributes.patient]\nrole = "identifier"\n'
+    text += '[attributes.age]\nrole = "sensitive"\ntype = "integer"\nrange = [0, 9]\n'
+    (tmp_path / "s.toml").write_text(text)
+    for name, patients, repeats in (("one.csv", "abc", False), ("two.csv", "aba", True)):
+        rows = [f"{patient},{age}" for age, patient in enumerate(patients)]
+        (tmp_path / name).write_text("\n".join(["patient,age", *rows, ""]))
+        done = run("schema", "check", tmp_path / "s.toml", tmp_path / name)
+        assert done.code == 0, done.err
+        assert done.out.startswith("Check unit: 'patient' has the same value") == repeats
+        found = run("schema", "check", tmp_path / "s.toml", tmp_path / name, "--json").json
+        assert len(found["checks"]) == repeats

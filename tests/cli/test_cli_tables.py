@@ -5,6 +5,7 @@ import random
 import pytest
 
 from scumble.cli import console, printing
+from tests.support.terminal import run
 
 ALPHABET = "ab ,1[é]ε\\…−:/"
 
@@ -82,3 +83,11 @@ def test_sets_of_attributes_and_their_weights():
     assert printing._plain("workload", sets) == "age × income; owner"
     assert printing._plain("weights", [3.0, 1.5]) == "3, 1.5"
     assert printing._plain("attributes", ["age", "owner"]) == "age × owner"
+
+
+def test_parameters_that_say_nothing_are_not_shown(place, tmp_path):
+    words = ("-s", place / "people.toml", "-a", "sex", "-e", "1", "--neighbours", "replace")
+    run("publish", "histogram", place / "people.parquet", *words, "-o", tmp_path / "sexes")
+    line = run("show", tmp_path / "sexes").out.splitlines()[0]
+    numbers = "epsilon = 1, neighbours = replace, contribution = 1"
+    assert line.endswith(f"sexes: histogram (attributes = sex, {numbers})")

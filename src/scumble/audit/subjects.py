@@ -127,7 +127,7 @@ def of_release(
         not_protected=[*_seen(release), *limits],
         facts={
             "method": manifest.mechanism,
-            "parameters": {n: v for n, v in manifest.parameters.items() if v is not None},
+            "parameters": manifest.given,
             "columns": list(release.evidence.columns),
             "made by": manifest.software,
             "checksums": {name: _checksum(path) for name, path in files.items() if path.exists()},

@@ -271,11 +271,7 @@ def _with_interval(answer: Estimate) -> str:
 
 def _made_by(release: Release) -> str:
     manifest = release.manifest
-    given = ", ".join(
-        f"{name} = {_plain(name, value)}"
-        for name, value in manifest.parameters.items()
-        if value is not None and value != []
-    )
+    given = ", ".join(f"{name} = {_plain(name, value)}" for name, value in manifest.given.items())
     warning = " NOT PRIVATE: made with a fixed seed." if manifest.seeded else ""
     return f"{manifest.mechanism} ({given}){warning}"
 

@@ -141,7 +141,8 @@ def check(
     """Say what to check or correct in a schema, for a table too.
 
     With a table, it says which columns have values outside their domain, as publish would refuse
-    them. The exit code is 3 if the schema is wrong, and 4 if the table does not fit it.
+    them, and whether an identifier repeats where every row is another person. The exit code is 3
+    if the schema is wrong, and 4 if the table does not fit it.
     """
     from scumble.model.schema.schema import Schema
 
@@ -149,12 +150,16 @@ def check(
     found.check_unit()
     to_check, wrong = _to_check(found), []
     if source is not None:
-        from scumble.private.tables.check import check_table
+        from scumble.private.tables.check import check_table, remarks_on_unit
+        from scumble.private.tables.open import open_source
 
         with bars.progress("Reading", options.rows_of(source, table)) as progress:
             wrong = check_table(
                 source, found, table=table, basket=basket, order=order, progress=progress
             )
+        if basket is None:
+            remarks = remarks_on_unit(open_source(source, table=table), found)
+            to_check += [f"unit: {remark}" for remark in remarks]
     if as_json:
         console.print_json({"wrong": wrong, "checks": to_check})
     else:

@@ -193,10 +193,10 @@ class Mechanism(ABC):
 
     def _repr_html_(self) -> str:
         does = " ".join((getdoc(type(self)) or "").partition("\n\n")[0].split())
-        given = {name: value for name, value in self.parameters.items() if value is not None}
         rows = [
             [name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)]
-            for name, value in given.items()
+            for name, value in self.parameters.items()
+            if value is not None and value != []
         ]
         return html_list(type(self).__name__, [does]) + html_table(["parameter", "value"], rows, 1)
 

@@ -42,6 +42,11 @@ class Manifest:
     software: str = f"scumble {__version__}"
     format: int = FORMAT
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The parameters that say something: those that are neither None nor empty lists."""
+        return {name: v for name, v in self.parameters.items() if v is not None and v != []}
+
     def left_out(self, columns: Iterable[str] = ()) -> tuple[str, ...]:
         """Return what answers that name `columns` do not count: notes for each of them.
 
