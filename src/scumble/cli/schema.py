@@ -255,7 +255,7 @@ def close(
     from scumble.model.schema.schema import Schema
     from scumble.private.owner import open_release
 
-    found = open_release(folder).closed(Schema.load(schema), other=other)
+    found = open_release(folder).close_categories(Schema.load(schema), other=other)
     if output is not None:
         found.save(output, force=force)
         console.say(f"Wrote {output}.")

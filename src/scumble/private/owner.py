@@ -48,7 +48,7 @@ from scumble.private.tables.rows import Rows
 from scumble.public.archive import archive
 from scumble.public.archive.load import is_linked, load_any
 from scumble.public.archive.relations import check_can_write
-from scumble.public.close_categories import OTHER, closed
+from scumble.public.close_categories import OTHER, close_categories
 from scumble.public.manifest import FILES, refuse_seeded
 from scumble.public.release import Release
 
@@ -72,12 +72,12 @@ class OwnedRelease(Release):
         if self.temporary and self.update_record is None and written.exists():
             self.update_record = written
 
-    def closed(self, schema: Schema, *, other: str = OTHER) -> Schema:
+    def close_categories(self, schema: Schema, *, other: str = OTHER) -> Schema:
         """Return a schema in which the open categories have the values that this release named.
 
         `other` takes every value that was not named. Every mechanism can use the closed schema.
         """
-        return closed(schema, self.schema, self.evidence, self.folder, other)
+        return close_categories(schema, self.schema, self.evidence, self.folder, other)
 
     def republish(
         self,

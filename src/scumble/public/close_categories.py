@@ -35,7 +35,7 @@ def queryable(schema: Schema, evidence: Evidence, folder: Path) -> Schema:
     return schema
 
 
-def closed(
+def close_categories(
     schema: Schema, released: Schema, evidence: Evidence, folder: Path, other: str = OTHER
 ) -> Schema:
     """Return `schema` with the open categories closed that the release has published.
@@ -56,9 +56,9 @@ def closed(
 
 def _check(schema: Schema, names: Sequence[str], other: str) -> None:
     if not isinstance(schema, Schema):
-        raise ParameterError.of("closed", "schema", "a Schema", schema)
+        raise ParameterError.of("close_categories", "schema", "a Schema", schema)
     if not isinstance(other, str) or not other.strip():
-        raise ParameterError.of("closed", "other", "a text", other)
+        raise ParameterError.of("close_categories", "other", "a text", other)
     if not any(name in schema and schema[name].open for name in names):
         known = f"The release names values of {', '.join(names)}" if names else "It names none"
         raise SchemaError(

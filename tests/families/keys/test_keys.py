@@ -271,7 +271,7 @@ def test_names_without_counts():
     assert pq.read_schema(release.folder / "keys.parquet").names == ["query"]
     with pytest.raises(sc.QueryError, match="without counts"):
         release.answer("SELECT query, COUNT(*) FROM t GROUP BY query")
-    assert "query 1" in release.closed(SCHEMA)["query"].domain.values
+    assert "query 1" in release.close_categories(SCHEMA)["query"].domain.values
 
 
 @pytest.mark.parametrize(("rule", "epsilon"), [("auto", 4), ("korolova", 40)])
@@ -326,7 +326,7 @@ def test_the_front_door_for_unknown_values(tmp_path):
         tmp_path / "ledger", neighbours="add_remove", epsilon=3, delta=1e-3, contribution=6
     )
     keys = sc.publish(rows, SCHEMA, sc.Keys("query", keys=2, **GIVEN), ledger=ledger)
-    closed = keys.closed(SCHEMA)
+    closed = keys.close_categories(SCHEMA)
     values = closed["query"].domain.values
     assert values[-1] == closed["query"].domain.other == "other"
     given = {**GIVEN, "contribution": 6, "epsilon": 2}
@@ -358,7 +358,9 @@ def test_clicks_of_named_pairs(most, clicks):
     assert abs(people["rain", "a.org"].value - 200) < 5
     given.pop("delta")
     counts = sc.Histogram(["query", "url"], contribution=most, **given)
-    release = sc.publish(rows, pairs.closed(SCHEMA), counts, options=sc.PublishOptions(seed=1))
+    release = sc.publish(
+        rows, pairs.close_categories(SCHEMA), counts, options=sc.PublishOptions(seed=1)
+    )
     found = release.answer("SELECT COUNT(*) FROM t WHERE query = 'rain' AND url = 'a.org'")
     assert abs(found.value - clicks) < 5  # of two rows, the first two
     total = release.answer("SELECT COUNT(*) FROM t")
@@ -369,11 +371,11 @@ def test_closing():
     release = sc.publish(
         table(), SCHEMA, sc.Keys("query", keys=1, **GIVEN), options=sc.PublishOptions(seed=3)
     )
-    assert release.closed(SCHEMA, other="query 1")["query"].domain.other == "query 1_2"
+    assert release.close_categories(SCHEMA, other="query 1")["query"].domain.other == "query 1_2"
     with pytest.raises(sc.SchemaError, match="no open category whose values this release names"):
-        release.closed(SCHEMA.select(["who", "url"]))
+        release.close_categories(SCHEMA.select(["who", "url"]))
     with pytest.raises(sc.ParameterError, match="'other' parameter"):
-        release.closed(SCHEMA, other=" ")
+        release.close_categories(SCHEMA, other=" ")
 
 
 def test_a_release_without_keys():
@@ -386,7 +388,7 @@ def test_a_release_without_keys():
     assert len(release.keys.top(3)) == 0
     assert kept(release, "SELECT COUNT(*) FROM t WHERE query = 'a'").value == 0
     with pytest.raises(sc.SchemaError, match="closes nothing"):
-        release.closed(SCHEMA)
+        release.close_categories(SCHEMA)
     empty = sc.publish(
         few.slice(0, 0),
         SCHEMA,

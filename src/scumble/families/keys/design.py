@@ -155,7 +155,7 @@ class OpenKeys(Design):
     def rows_refused(self) -> str:
         return (
             "This release names keys: it has no rows to draw. Close its category with "
-            "`release.closed(schema)` and publish with Synthesis."
+            "`release.close_categories(schema)` and publish with Synthesis."
         )
 
     def to_dict(self) -> dict[str, Any]:
