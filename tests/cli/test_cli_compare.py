@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scumble.cli import compare
 from scumble.compare import runs
 from tests.support.terminal import child_command, run
 
@@ -269,3 +270,14 @@ def test_the_time_is_limited(words: list[str], tmp_path: Path) -> None:
     assert again.code == 0, again.err
     assert "--time" not in again.err
     assert len(json.loads(page.with_suffix(".json").read_text("utf-8"))["points"]) == 4
+
+
+def test_the_time_is_forecast_once_after_some_releases(capsys):
+    """By the median: the first releases load libraries."""
+    ends = [0.0, 20.0, *(20.0 + 0.5 * each for each in range(1, compare._FORECAST_RUNS + 1))]
+    assert compare._say_forecast(ends, 8)
+    assert capsys.readouterr().err == "About 4 more seconds.\n"
+    assert not compare._say_forecast(ends, 0)
+    assert not compare._say_forecast(ends[: compare._FORECAST_RUNS], 8)
+    assert not compare._say_forecast([0.0] * len(ends), 8)
+    assert capsys.readouterr().err == ""

@@ -155,6 +155,12 @@ def test_columns_that_do_not_fit_are_named() -> None:
     best = sc.recommend(wide, rows=10**5, epsilon=1).best
     assert best.parameters["attributes"] == ["age", "region", "ill"]
     assert "x is left out: the tables with 1,048,577 values are too large" in best.reason
+    assert "are too large; write bins in the schema" in best.reason
+    cost = sc.Attribute("cost", "quasi", sc.Number(0, 20_000, 0.01))
+    paid = sc.recommend(sc.Schema((*PEOPLE.attributes, cost)), rows=10**5, epsilon=1).best
+    assert "methods of counts add its sums and averages by sums='cost'" in paid.reason
+    given = {**paid.parameters, "sums": "cost"}
+    assert sc.Histogram(**given).sums == ("cost",)
     assert sc.recommend(items, rows=9, epsilon=1).best.parameters["attributes"] == ["x"]
     lists = sc.Schema.loads(
         'format = 1\n[attributes.items]\nrole = "sensitive"\ntype = "set"\nvalues = ["a", "b"]\n'

@@ -26,7 +26,7 @@ from scumble.families import class_of, load, mechanism_names
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.residuals import Residuals, ResidualSolver, sum_error
 from scumble.model.designs.tree import tree_plan
-from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named
+from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named, setting
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit, rho_for
@@ -41,6 +41,7 @@ from scumble.model.privacy.guarantee import (
     read_epsilon,
     read_share,
 )
+from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.mechanism import Mechanism, create, option_name
@@ -618,9 +619,14 @@ def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str],
     sizes = {attribute.name: attribute.size for attribute in schema.published}
     while len(sizes) > 1 and _pair_cells(list(sizes.values())) > _MOST_CELLS:
         largest = max(sizes, key=lambda name: sizes[name])
-        left_out[largest] = (
-            f"the tables with {sizes.pop(largest):,} values are too large; write bins in the schema"
-        )
+        why = f"the tables with {sizes.pop(largest):,} values are too large"
+        if isinstance(schema[largest].domain, Number):
+            left_out[largest] = (
+                f"{why}; methods of counts add its sums and averages by "
+                f"{setting('sums', largest)}, for half of {named('epsilon')}"
+            )
+        else:
+            left_out[largest] = f"{why}; write bins in the schema"
     if not sizes:
         why = "".join(f" {name}: {reason}." for name, reason in left_out.items())
         raise SchemaError(f"The schema has no column that counts or rows can be made of.{why}")
