@@ -208,7 +208,7 @@ def limits(
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Choose limits for the amounts of a column, for budget.
+    """Choose limits for the amounts of a column, for a part of the budget.
 
     They make the error of sums small: noise grows with them, and amounts beyond them are clamped.
     """

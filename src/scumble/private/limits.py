@@ -1,4 +1,4 @@
-"""Limits of a number for budget: chosen by noisy counts on a public grid of amounts."""
+"""Limits of a number for a part of the budget: chosen by noisy counts on a public grid."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class PrivateLimits:
-    """Limits of a column that were bought for budget, and what they clamp.
+    """Limits of a column that were paid for with a part of the budget, and what they clamp.
 
     `clamped` is the share of the rows with an amount beyond the limits, and an interval for it that
     holds with 95 %, whichever limits the noise led to. `bias` is such an interval for how far the

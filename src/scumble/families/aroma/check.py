@@ -30,7 +30,6 @@ from scumble.families.aroma.design import (
     profile,
     profile_together,
 )
-from scumble.families.aroma.publish.guarantee import least_k
 from scumble.model.evidence.channels import MultisetChannel, PoolLaw
 from scumble.model.evidence.evidence import Evidence, Records
 from scumble.model.privacy.guarantee import Guarantee
@@ -46,18 +45,6 @@ _DRAWS = 200_000
 def channel_exposure(channel: MultisetChannel, _: Schema) -> float:
     """Return the success of the best guess of a value."""
     return pool_exposure(cast(PoolLaw, channel.law))
-
-
-def even_exposure(k: int, values: int) -> float:
-    """Return the success of the best guess from k values with an even pool."""
-    return pool_exposure(PoolLaw((1,) * values, k))
-
-
-def least_even_k(success: float, values: int, largest: int) -> int | None:
-    """Return the least k with an even pool whose exposure is at most `success`; None if it is above
-    `largest`.
-    """
-    return least_k(lambda k: PoolLaw((1,) * values, k), success, largest)
 
 
 def count_shown(release: Release, target: str) -> Floats:

@@ -430,8 +430,8 @@ class Attribute:
         """Say how to get limits that tell nothing of a person."""
         return (
             "Do not take the smallest and the largest amount of the table, which tell of single "
-            f"people. For budget: scumble schema limits TABLE {self.name} --schema FILE "
-            "--epsilon 0.1."
+            "people. To choose them for a part of the budget: scumble schema limits TABLE "
+            f"{self.name} --schema FILE --epsilon 0.1."
         )
 
     def _advice(self, domain: ListDomain) -> str:
