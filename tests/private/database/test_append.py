@@ -126,7 +126,11 @@ def test_what_one_batch_cannot_answer_is_refused_and_charged_nowhere(db, tmp_pat
     db.append(SECOND)
     before = len(given(tmp_path / "db"))
     refused = [
-        ("SELECT SUM(age) FROM t WHERE age = 1", {}, "part of batch 1: a sum or an average"),
+        (
+            "SELECT SUM(age) FROM t WHERE age = 1",
+            {},
+            "part of batch 1: a sum, an average, a quantile",
+        ),
         (count(1, 1), {"relax": "refuse"}, "part of batch 1, and relaxation is off"),
         (count(1, 1), {"max_relaxation_error": 0}, "part of batch 1. A question near it"),
     ]
