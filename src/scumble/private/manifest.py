@@ -75,7 +75,7 @@ def manifest_of(
     shown = replace(_shown(schema, evidence), unit=mechanism.stated_unit(schema))
     worst = limits_of_reading(mechanism, shown, outside, grouped)
     exists = (EXISTS[outside],) if outside in EXISTS else ()
-    fine_print = (*exists, *_impossible(mechanism, schema, outside))
+    fine_print = (*exists, *limits_of_impossible(mechanism, schema, outside))
     promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
     facts = mechanism.report(schema, evidence)
     if sample is not None:
@@ -175,7 +175,7 @@ def limits_of_reading(
     return tuple(limits)
 
 
-def _impossible(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
+def limits_of_impossible(mechanism: Mechanism, schema: Schema, outside: str) -> tuple[str, ...]:
     """Return what is to be said of the impossible combinations of the schema."""
     limits = schema.impossible_limits()
     if limits and outside == "error":

@@ -535,3 +535,74 @@ def test_each_table_has_its_own_bound_on_the_rows_of_a_person(monkeypatch):
     }
     assert most["visits"] <= 3
     assert most["tests"] == 1
+
+
+def _impossible(people, visits):
+    """Return both tables' rows that have an impossible combination of `KNOWN`."""
+    wrong = [row["id"] for row in people.to_pylist() if row["age"] == 0 and row["sex"] == "m"]
+    return wrong, [row for row in visits.to_pylist() if row["ward"] == "eye" and row["days"] == 2]
+
+
+KNOWN = {
+    "people": replace(PEOPLE, impossible=("age = 0 AND sex = 'm'",)),
+    "visits": replace(VISITS, impossible=("ward = 'eye' AND days = 2",)),
+}
+
+
+def _publish_known(tables, outside, columns=("age", "sex")):
+    given = {"epsilon": 5, "delta": 1e-6, "neighbours": "add_remove", "contribution": 3}
+    return sc.publish_linked(
+        dict(zip(("people", "visits"), tables, strict=True)),
+        KNOWN,
+        sc.Synthesis(list(columns), **given),
+        keys={"people": "id", "visits": "person"},
+        options=sc.PublishOptions(seed=1, outside=outside),
+    )
+
+
+def test_rows_that_cannot_be_are_left_out_with_their_own():
+    """Every man of age 0 is left out with his visits, and so is every visit for an eye of 2 days,
+    before anything is counted. The release is that of tables without them.
+    """
+    tables = _tables()
+    people, visits = tables
+    wrong, wrong_visits = _impossible(*tables)
+    assert wrong
+    assert wrong_visits
+    with pytest.raises(DomainError, match=r"Table 'people'.*age = 0 AND sex = 'm'"):
+        _publish_known(tables, "error")
+    found = _publish_known(tables, "drop")
+    of_wrong = pa.compute.is_in(visits["person"], pa.array(wrong))
+    clean_visits = pa.Table.from_pylist(
+        [
+            row
+            for row in visits.filter(pa.compute.invert(of_wrong)).to_pylist()
+            if not (row["ward"] == "eye" and row["days"] == 2)
+        ]
+    )
+    clean = people.filter(pa.compute.invert(pa.compute.is_in(people["id"], pa.array(wrong))))
+    same = _publish_known((clean, clean_visits), "error")
+    for name in ("people", "visits"):
+        sql = f"SELECT age, COUNT(*) FROM {name} GROUP BY age"
+        left, without = (dict(each.ask(sql)) for each in (found, same))
+        assert [e.value for e in left.values()] == [e.value for e in without.values()]
+
+
+@pytest.mark.parametrize("columns", [("age", "sex"), ("age",)])
+def test_linked_answers_and_rows_know_what_cannot_be(columns, tmp_path):
+    """A condition on a column that is not published is checked too."""
+    made = _publish_known(_tables(), "drop", columns)
+    found = load_linked(made.save(tmp_path / "release", insecure=True))
+    asked = ["SELECT COUNT(*) FROM visits WHERE ward = 'eye' AND days = 2"]
+    asked += ["SELECT COUNT(*) FROM people WHERE age = 0 AND sex = 'm'"] if "sex" in columns else []
+    for sql in asked:
+        assert found.ask(sql).interval(0.999999) == (0, 0)
+    rows = found.rows(500, seed=3)
+    visits = rows["visits"].to_pylist()
+    assert not any(row["ward"] == "eye" and row["days"] == 2 for row in visits)
+    if "sex" in columns:
+        people = rows["people"].to_pylist()
+        assert not any(row["age"] == 0 and row["sex"] == "m" for row in people)
+    limits = [limit for each in found.guarantees for limit in each.limits]
+    for schema in KNOWN.values():
+        assert any(schema.impossible[0] in limit for limit in limits)

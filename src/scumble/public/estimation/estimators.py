@@ -17,7 +17,12 @@ from scumble.model.query import ListQuery, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Unknown
 from scumble.public.estimation.cut_bins import cut_query
-from scumble.public.estimation.impossible import impossible_groups, only_possible, with_zeros
+from scumble.public.estimation.impossible import (
+    impossible_groups,
+    only_possible,
+    with_zeros,
+    without_amounts,
+)
 from scumble.public.estimation.measurements import answer as measurements
 from scumble.public.estimation.rows import answer as rows
 from scumble.public.estimation.rows import answer_many as rows_together
@@ -118,7 +123,12 @@ class Estimator:
         return with_zeros(query, rows, never) if never else rows
 
     def _read(self, query: Query) -> Query:
-        """Return a question as it is read: without impossible cells where these have no noise."""
+        """Return a question as it is read: without amounts that only impossible rows have, and
+        without impossible cells where these have no noise.
+        """
+        if not self.schema.impossible or isinstance(query, ListQuery):
+            return query
+        query = without_amounts(query, self.sandbox)
         return only_possible(query, self.sandbox) if self.evidence.exact_zeros else query
 
     def _never(self, query: Query) -> Mapping[tuple[Any, ...], None]:

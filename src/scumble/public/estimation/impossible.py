@@ -42,6 +42,21 @@ def only_possible(query: Query, engine: Sandbox) -> Query:
     return replace(query, clauses=(*query.clauses, *clauses)) if clauses else query
 
 
+def without_amounts(query: Query, engine: Sandbox) -> Query:
+    """Return a sum or an average whose amount is 0 in all rows that there can be as that of 0."""
+    argument = query.argument
+    if argument is None:
+        return query
+    near = _near(argument.attributes, possible_clauses(engine))
+    if not near:
+        return query
+    try:
+        limits = domain_of(engine).limits(argument, (*query.clauses, *near))
+    except QueryError:  # too much to count: answered as if some row could have the values
+        return query
+    return replace(query, argument=Expression("0", ())) if limits == (0, 0) else query
+
+
 def with_zeros(
     query: Query, rows: Rows, never: Mapping[Key, None]
 ) -> Iterator[tuple[Key, Estimate]]:

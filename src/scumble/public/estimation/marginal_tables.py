@@ -33,8 +33,8 @@ def marginal_table(
     """Return the estimates of all cells of the marginal of `names`.
 
     The table has one row for each cell, its values in the columns `names` and the estimate in
-    `count`. With `nonnegative`, tables are fitted without negative cells. With `integers`, they are
-    rounded.
+    `count`: 0 for a cell that no row can be in, by the schema. With `nonnegative`, tables are
+    fitted without negative cells. With `integers`, they are rounded.
     """
     reader: ResidualReader = reader_with(evidence, schema, engine, "marginal")
     chosen = [names] if isinstance(names, str) else list(names)
@@ -49,7 +49,10 @@ def marginal_table(
             f"The marginal of {', '.join(chosen)} has {large(cells)} cells; a table has at most "
             f"{large(MOST_CELLS)}. Name fewer attributes."
         )
-    return _table(schema, chosen, _counts(reader, engine, chosen, nonnegative), integers)
+    counts = _counts(reader, engine, chosen, nonnegative)
+    if (never := schema.impossible_cells(chosen)) is not None:
+        counts = np.where(never, 0.0, counts)
+    return _table(schema, chosen, counts, integers)
 
 
 def _counts(

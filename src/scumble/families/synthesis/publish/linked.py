@@ -37,7 +37,7 @@ from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.ledger.cost import bill_of_linked
 from scumble.private.ledger.ledger import Ledger, open_ledger
-from scumble.private.manifest import EXISTS, limits_of_reading
+from scumble.private.manifest import EXISTS, limits_of_impossible, limits_of_reading
 from scumble.private.mechanism import Mechanism
 from scumble.private.tables.open import open_source
 from scumble.private.tables.persons.limit import identifiers
@@ -87,12 +87,6 @@ def publish_linked(
         name: given_schema if isinstance(given_schema, Schema) else Schema.load(given_schema)
         for name, given_schema in _require_entries("schemas", schemas, sources).items()
     }
-    for name, schema in known.items():
-        if schema.impossible:
-            raise SchemaError(
-                "Several tables are published without impossible combinations. Remove "
-                f"'impossible' from the schema of '{name}'."
-            )
     keys = _require_entries("keys", keys, sources)
     children = _list_columns(sources, known, mechanism) if children is None else children
     _check(sources, known, mechanism, children, keys)
@@ -339,12 +333,14 @@ class _PrivateTables:
 
     def _read(self, name: str, columns: Sequence[str]) -> pa.Table:
         """Return these columns of a table and its key, without the rows that `outside` drops."""
-        source, wanted = self._sources[name], [*columns, self._keys[name]]
+        known, source = self._schemas[name], self._sources[name]
+        columns = _with_compared(known, columns)
+        wanted = [*columns, self._keys[name]]
         source.require(wanted, reveal=self._options.reveal)
         nothing = pa.schema([(column, pa.string()) for column in wanted])
         batches = list(source.batches(wanted)) or [pa.RecordBatch.from_pylist([], nothing)]
         table = pa.Table.from_batches(batches).select(wanted)
-        schema = Schema(tuple(_select_attributes(self._schemas[name], wanted)))
+        schema = Schema(tuple(_select_attributes(known, wanted)), None, known.impossible)
         rows = Rows(
             table,
             schema,
@@ -361,10 +357,11 @@ class _PrivateTables:
         self.remarks[name] = rows.remarks()
         if self._options.outside != "drop" or not rows.outside_columns:
             return table
-        outside = [
-            schema[column].encode(table[column])[1] for column in sorted(rows.outside_columns)
-        ]
-        return table.filter(pa.array(~np.logical_or.reduce(outside)))
+        encoded = {column: schema[column].encode(table[column]) for column in columns}
+        codes = {column: own for column, (own, _) in encoded.items()}
+        impossible = (each.holds(codes) for each in schema.impossible_conditions)
+        outside = [strays for _, strays in encoded.values()]
+        return table.filter(pa.array(~np.logical_or.reduce([*outside, *impossible])))
 
 
 def _read_keys(column: pa.ChunkedArray) -> list[bytes | None]:
@@ -404,19 +401,25 @@ def _make_plans(
     ]
     names = [*mechanism.names, *(attribute.name for attribute in counted)]
     workload: dict[str, Any] = {"workload": mechanism.workload, "weights": mechanism.weights}
-    read = _select_attributes(first, [*mechanism.names, keys[people]])
-    plans = {people: (Synthesis(names, **given, **workload), Schema((*read, *counted), Unit()))}
+    read = _select_attributes(first, [*_with_compared(first, mechanism.names), keys[people]])
+    schema = Schema((*read, *counted), Unit(), first.impossible)
+    plans = {people: (Synthesis(names, **given, **workload), schema)}
     for name, columns in children.items():
         others = [first[column] for column in columns if column not in schemas[name]]
         plan = Synthesis(list(columns), **given, contribution=bounds[name], person=keys[name])
-        plans[name] = (
-            plan,
-            Schema(
-                (*_select_attributes(schemas[name], [*columns, keys[name]]), *others),
-                Unit(keys[name], bounds[name]),
-            ),
-        )
+        own, theirs = schemas[name], {each.name for each in others}
+        read = _select_attributes(own, [*_with_compared(own, columns), keys[name]])
+        of_people = (e.text for e in first.impossible_conditions if theirs.issuperset(e.names))
+        impossible = (*own.impossible, *of_people)
+        unit = Unit(keys[name], bounds[name])
+        plans[name] = plan, Schema((*read, *others), unit, tuple(dict.fromkeys(impossible)))
     return plans
+
+
+def _with_compared(schema: Schema, names: Sequence[str]) -> list[str]:
+    """Return the names, and those of the columns that impossible combinations compare."""
+    compared = (name for each in schema.impossible_conditions for name in each.names)
+    return list(dict.fromkeys((*names, *compared)))
 
 
 def _select_attributes(schema: Schema, names: Sequence[str]) -> list[Attribute]:
@@ -447,5 +450,11 @@ def _state_promise(
         _together(bounds),
         *guarantee.limits,
         *([EXISTS[options.outside]] if options.outside in EXISTS else ()),
+        *(
+            each
+            for plan, own in parts.values()
+            for each in limits_of_impossible(plan, own, options.outside)
+        ),
     )
+    limits = tuple(dict.fromkeys(limits))
     return Guarantees([replace(guarantee, sentence=sentence, limits=limits)])
