@@ -583,6 +583,36 @@ def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
     browser.http.close()
 
 
+@pytest.mark.usefixtures("worked_here")
+def test_a_column_that_is_left_out_can_be_taken_back(owned):
+    """Until then nothing is said of it, and it is taken for nothing that tells people apart."""
+    browser = Browser(owned, "owner")
+    lines = ["age,sex,cost", *(f"{20 + k % 50},{'mf'[k % 2]},{2000 * (k // 9)}" for k in range(400))]
+    name, content = "/publish/upload?name=staff.csv", "\n".join(lines).encode()
+    sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
+    draft = sent.headers["x-location"]
+    done(browser, draft)
+    answers = {"unit": "row", "use": "questions", "care": "own", "name": "left-out"}
+    answers |= {"declared-1": "1", "own_epsilon": "0.02"}
+    dropped = {"role-0": "identifier", "role-2": "identifier"}
+    page = browser.post(f"{draft}/answers", **answers, **dropped).text
+    assert "<dt>May be published</dt><dd><code>sex</code> </dd>" in page
+    browser.post(f"{draft}/make", choice="recommended:0")
+    page = done(browser, draft).text
+    assert "Made of this table" in page
+    assert "the same value in several rows" not in page
+    page = browser.post(f"{draft}/answers", **answers, **{"role-0": "sensitive"}).text
+    assert "<dt>May be published</dt><dd><code>age</code> <code>sex</code> </dd>" in page
+    assert "integer 20 to 69" in page
+    refused = browser.post(f"{draft}/answers", **answers, **{"role-2": "quasi"})
+    assert "Say the lowest and the highest amount of &#39;cost&#39;" in refused.text
+    limits = {"role-2": "quasi", "low-2": "0", "high-2": "90000"}
+    page = browser.post(f"{draft}/answers", **answers, **limits).text
+    assert "<code>age</code> <code>sex</code> <code>cost</code> </dd>" in page
+    browser.post(f"{draft}/delete")
+    browser.http.close()
+
+
 def test_a_release_of_people_says_whom_it_protects(owned):
     """A unit is asked for before any work begins, and stands in what is told of the data set."""
     unstated = owned.schema.replace('unit = "row"\n', "")

@@ -328,7 +328,7 @@ def _say_forecast(ends: list[float], left: int) -> bool:
     if not left or len(ends) <= _FORECAST_RUNS or ends[-1] - ends[0] < _FORECAST_SECONDS:
         return False
     seconds = left * median(after - before for before, after in pairwise(ends))
-    console.say(f"About {max(round(seconds), 1):,} more seconds.")
+    console.say(f"About {_counted(max(round(seconds), 1), 'more second')}.")
     return True
 
 

@@ -277,9 +277,9 @@ def _fewer_columns(
         f"{_round(worst.half_width or 0)}"
     )
     why = (
-        f"with all {len(names)} columns a count of {off}. To keep one, give recommend the columns "
-        f"({named('attributes')}), or move it up in the schema: the sensitive columns are taken, "
-        "and then the first ones"
+        f"with all {len(names)} columns a count of {off}. To keep one, drop others, name the "
+        f"columns to publish ({named('attributes')}), or move it up in the schema: the sensitive "
+        "columns are taken, and then the first ones"
     )
     kept.left_out = {**case.left_out, **dict.fromkeys(names[fewest:], why)}
     best, *others = choose(kept)

@@ -121,7 +121,8 @@ def answer(service: Service, call: Call) -> Result:
     try:
         if draft.schema is None:
             raise Problem(409, "There is no schema yet.")
-        schema, answers = read_schema(draft.schema, call.body), read_answers(call.body)
+        schema = read_schema(draft.schema, call.body, draft.withheld)
+        answers = read_answers(call.body)
         check_name(answers.name)
         service.publishing.save_schema(draft, schema)
         service.publishing.save_answers(draft, answers)
@@ -186,10 +187,9 @@ def make(service: Service, call: Call) -> Result:
     draft = _draft(service, call)
     try:
         plan = _plan(service, draft, call.body)
-        text = draft.schema_file.read_text("utf-8")
         source, recipe = UPLOAD + draft.number, plan["recipe"]
         about = {"title": plan["title"], "description": plan["description"]}
-        service.publishing.make(plan["name"], source, text, recipe, draft=draft, **about)
+        service.publishing.make(plan["name"], source, draft.text, recipe, draft=draft, **about)
     except (ScumbleError, Problem) as error:
         return _page(service, call, draft, problem=error)
     return redirect(f"/publish/{draft.number}")
@@ -208,6 +208,7 @@ def _page(
 ) -> Result:
     schema, answers = draft.schema, draft.answers
     columns, published = ((), ()) if schema is None else (tuple(schema), schema.published)
+    withheld = draft.withheld
     try:
         advice = None if schema is None or answers is None else _advice(service, draft)
     except ScumbleError as error:
@@ -223,7 +224,10 @@ def _page(
         draft=draft,
         job=job,
         remarks=(job.result or {}).get("remarks", []) if job and job.state == "done" else [],
-        columns=[Column.of(each, place, form) for place, each in enumerate(columns)],
+        columns=[
+            Column.of(withheld.get(each.name, each), each.role, place, form)
+            for place, each in enumerate(columns)
+        ],
         checks=[] if schema is None else open_checks(schema, draft),
         suggested=_suggested(draft),
         published=[each.name for each in published],

@@ -62,16 +62,18 @@ class Column:
     limits: tuple[str, str] | None  # of amounts, empty where the owner has still to write them
 
     @classmethod
-    def of(cls, attribute: Attribute, place: int, form: Mapping[str, Any]) -> Column:
-        """Return a column as the form has it where it was filled in, else as the schema has it."""
+    def of(cls, attribute: Attribute, role: str, place: int, form: Mapping[str, Any]) -> Column:
+        """Return a column as the form has it where it was filled in, else as the schema has it: in
+        a role, with the values that it has or had.
+        """
         proposed = attribute.domain is not None and not attribute.to_fill_in
         number = attribute.number
         low, high = ("", "") if number is None else (str(number.low), str(number.high))
         amounts = attribute.limits_needed or number is not None
-        role = str(form.get(f"role-{place}", ""))
+        chosen = str(form.get(f"role-{place}", ""))
         return cls(
             attribute.name,
-            role if role in ROLE_WORDS else attribute.role,
+            chosen if chosen in ROLE_WORDS else role,
             _values(attribute) if proposed else "",
             attribute.from_data,
             bool(form.get(f"declared-{place}")),
@@ -146,8 +148,13 @@ def open_checks(schema: Schema, draft: Draft) -> list[str]:
 # --- what was answered ----------------------------------------------------------------------------
 
 
-def read_schema(schema: Schema, form: Mapping[str, Any]) -> Schema:
-    """Return a schema with the roles, the declared values and the unit of the form."""
+def read_schema(
+    schema: Schema, form: Mapping[str, Any], withheld: Mapping[str, Attribute]
+) -> Schema:
+    """Return a schema with the roles, the declared values and the unit of the form.
+
+    Columns that were `withheld` get their values back in another role than that of an identifier.
+    """
     unit = _read_unit(schema, form)
     roles = {
         each.name: str(form.get(f"role-{place}", each.role)) for place, each in enumerate(schema)
@@ -156,9 +163,11 @@ def read_schema(schema: Schema, form: Mapping[str, Any]) -> Schema:
         roles[unit.person] = "identifier"
     changed = replace(schema, unit=None)
     for name, role in roles.items():
-        if role != schema[name].role:
+        if name in withheld and role != "identifier":
+            changed = changed.replace(withheld[name])
+        if role != changed[name].role:
             changed = changed.with_roles(**{role: [name]})
-    for place, each in enumerate(schema):
+    for place, each in enumerate(changed):
         if roles[each.name] != "identifier" and (each.limits_needed or each.number is not None):
             changed = changed.replace(_limited(changed[each.name], form, place))
     declared = [each.name for place, each in enumerate(schema) if form.get(f"declared-{place}")]

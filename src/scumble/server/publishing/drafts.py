@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from scumble.model import stored
+from scumble.model.errors import ScumbleError
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.recommend import Use
 from scumble.server.problems import Problem
@@ -73,6 +75,32 @@ class Draft:
     def save(self) -> None:
         """Write the draft into its folder."""
         write_private(self.folder / _FILE, json.dumps({**asdict(self), "folder": None}))
+
+    @property
+    def proposal_file(self) -> Path:
+        return self.folder / "proposal.toml"
+
+    @property
+    def withheld(self) -> dict[str, Attribute]:
+        """Columns that the owner left out, by name, as they were proposed."""
+        schema = self.schema
+        if schema is None or not self.proposal_file.exists():
+            return {}
+        proposal = Schema.load(self.proposal_file)
+        names = [each.name for each in schema.identifiers if each.name in proposal]
+        return {name: proposal[name] for name in names if proposal[name].domain is not None}
+
+    @property
+    def text(self) -> str:
+        """The schema to publish with. Columns that the owner left out are not in it: as identifiers
+        they would be looked at for repeats.
+        """
+        schema = self.schema
+        if schema is None:
+            raise ScumbleError("There is no schema yet.")
+        person = None if schema.unit is None else schema.unit.person
+        left_out = self.withheld.keys() - {person}
+        return schema.select(name for name in schema.names if name not in left_out).dumps()
 
     @property
     def shares_file(self) -> Path:

@@ -118,7 +118,9 @@ class PublishingService:
         found, folder = known[source], self._new_folder()
         draft = Draft(folder.name, found.title or source, folder, source=source)
         if found.schema is not None:
-            write_private(draft.schema_file, Schema.load(found.schema).dumps())
+            text = Schema.load(found.schema).dumps()
+            write_private(draft.schema_file, text)
+            write_private(draft.proposal_file, text)
         draft.save()
         return draft
 
@@ -172,6 +174,7 @@ class PublishingService:
         def work(job: Job) -> dict[str, Any]:
             found: dict[str, Any] = in_process(job, "propose", arguments)
             write_private(draft.schema_file, found["schema"])
+            write_private(draft.proposal_file, found["schema"])
             write_private(draft.checks_file, json.dumps(found["checks"]))
             replace(self.draft(draft.number), rows=found["rows"]).save()
             return found
@@ -214,7 +217,7 @@ class PublishingService:
     ) -> Job:
         """Begin to compare methods, on a stand-in or on the table itself."""
         arguments = {"methods": methods, "epsilons": epsilons, "preview": preview}
-        arguments |= {**self._table(draft), "schema": _text(draft)}
+        arguments |= {**self._table(draft), "schema": draft.text}
 
         def work(job: Job) -> None:
             found = in_process(job, "compare", arguments)
@@ -487,13 +490,6 @@ class PublishingService:
         for each in (self._drafts, folder):  # the mode is not that of parents
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
-
-
-def _text(draft: Draft) -> str:
-    schema = draft.schema
-    if schema is None:
-        raise ScumbleError("There is no schema yet.")
-    return schema.dumps()
 
 
 def _ended(record: dict[str, Any], made: dict[str, Any]) -> None:
