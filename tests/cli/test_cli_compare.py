@@ -277,6 +277,8 @@ def test_the_time_is_forecast_once_after_some_releases(capsys):
     ends = [0.0, 20.0, *(20.0 + 0.5 * each for each in range(1, compare._FORECAST_RUNS + 1))]
     assert compare._say_forecast(ends, 8)
     assert capsys.readouterr().err == "About 4 more seconds.\n"
+    assert compare._say_forecast(ends, 1)
+    assert capsys.readouterr().err == "About 1 more second.\n"
     assert not compare._say_forecast(ends, 0)
     assert not compare._say_forecast(ends[: compare._FORECAST_RUNS], 8)
     assert not compare._say_forecast([0.0] * len(ends), 8)
