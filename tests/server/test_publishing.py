@@ -587,8 +587,8 @@ def test_the_share_of_rows_that_a_bound_keeps_is_shown_when_asked_for(owned):
 def test_a_column_that_is_left_out_can_be_taken_back(owned):
     """Until then nothing is said of it, and it is taken for nothing that tells people apart."""
     browser = Browser(owned, "owner")
-    lines = ["age,sex,cost", *(f"{20 + k % 50},{'mf'[k % 2]},{2000 * (k // 9)}" for k in range(400))]
-    name, content = "/publish/upload?name=staff.csv", "\n".join(lines).encode()
+    rows = [f"{20 + k % 50},{'mf'[k % 2]},{2000 * (k // 9)}" for k in range(400)]
+    name, content = "/publish/upload?name=staff.csv", "\n".join(["age,sex,cost", *rows]).encode()
     sent = browser.http.post(name, content=content, headers={"X-CSRF-Token": browser.csrf})
     draft = sent.headers["x-location"]
     done(browser, draft)
