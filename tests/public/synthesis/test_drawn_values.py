@@ -119,4 +119,6 @@ def test_quality_has_a_verdict_and_a_page(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "&lt;Rows&gt;" in page
     assert page.count('class="far"') == len(worse.far())
+    assert f"Of {len(worse)} tables: " in page
+    assert f"Far: {', '.join(worse.far())}." in page
     assert worse._repr_html_().count("<tr>") == 1 + len(worse)

@@ -21,6 +21,7 @@ from scumble.public.synthesis.tree_model import Codes
 
 MOST_WAYS = 3
 AS_MEASURED, NEAR, FAR = "as measured", "near", "far"
+_LISTED = 10  # tables that are far, the furthest first
 _HEAD = ("columns", "cells", "distance", "noise alone", "verdict")
 MEANING = {
     AS_MEASURED: "The rows are as near to what was measured as the noise allows.",
@@ -63,10 +64,25 @@ class Quality:
     def save(self, path: str | Path, title: str = "Synthetic rows") -> None:
         """Write the report as an HTML page."""
         page = render_page(
-            __package__, title=title, groups=self._groups(), head=_HEAD, meaning=MEANING
+            __package__,
+            title=title,
+            summary=self._summary(),
+            groups=self._groups(),
+            head=_HEAD,
+            meaning=MEANING,
         )
         with writing(path):
             Path(path).write_text(page, "utf-8")
+
+    def _summary(self) -> str:
+        """Return how many tables have each verdict, and which are far."""
+        given = [each["verdict"] for each in self.to_pylist()]
+        counts = ", ".join(f"{given.count(each)} {each}" for each in MEANING if each in given)
+        far = self.far()
+        listed = ", ".join(far[:_LISTED]) + (
+            f" and {len(far) - _LISTED} more" * (len(far) > _LISTED)
+        )
+        return f"Of {len(given)} tables: {counts}.{f' Far: {listed}.' if far else ''}"
 
     def _groups(self) -> list[tuple[str, list[tuple[str, ...]]]]:
         """Return titles and lines by the number of attributes of a table."""
