@@ -212,13 +212,16 @@ def record_steps(
     counts: Counts,
     seed: int = 0,
     names: Sequence[str] = (),
+    amounts: Mapping[str, int] | None = None,
 ) -> list[RecordedStep]:
     """Return the steps of one measurement of a table with these counts.
 
-    `names` are the attributes of the cells, if they are not those that the mechanism states.
+    `names` are the attributes of the cells, if they are not those that the mechanism states, and
+    `amounts` the codes that all rows have in the columns that are added up.
     """
     account = BudgetAccount(mechanism.promise)
-    table = RecordedTable(counter_of(mechanism, schema, counts, names), account, Keystream(seed))
+    counter = counter_of(mechanism, schema, counts, names, amounts)
+    table = RecordedTable(counter, account, Keystream(seed))
     grow = getattr(mechanism, "grow", None)
     if grow is not None and not mechanism.parameters.get("sums"):
         grow(table)
@@ -289,12 +292,16 @@ def kinds_of(mechanism: Summary, schema: Schema) -> int:
 
 
 def counter_of(
-    mechanism: Summary, schema: Schema, counts: Counts, names: Sequence[str] = ()
+    mechanism: Summary,
+    schema: Schema,
+    counts: Counts,
+    names: Sequence[str] = (),
+    amounts: Mapping[str, int] | None = None,
 ) -> CellCounter:
     """Return the table with these numbers of rows of each kind."""
     if mechanism.of_lists:
         return ListCounter(schema, short_lists(schema), counts)
-    return TensorCounter(schema, names or measured_names(mechanism), counts)
+    return TensorCounter(schema, names or measured_names(mechanism), counts, amounts)
 
 
 def short_lists(schema: Schema) -> list[tuple[int, ...]]:

@@ -439,6 +439,8 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
         )
         return Finding("neighbouring tables", claim, "noted", sentence)
     loss = None if mechanism.data_dependent else _largest(release, mechanism, promise)
+    if loss is None and not mechanism.data_dependent:
+        return _other(claim, StatedNoise.of(release, mechanism))
     if loss is None:
         sentence = (
             "What this method measures depends on the data, so that its loss is not a sum of known "
@@ -460,7 +462,12 @@ def _finding(release: Release, mechanism: Summary, promise: Guarantee) -> Findin
 
 
 def _other(claim: str, noise: StatedNoise | None) -> Finding:
-    """Return the finding about a release whose stated noise is not that of its method."""
+    """Return the finding about a release whose stated noise is not that of its method, or whose
+    loss is not known exactly.
+    """
+    if noise is not None and noise.narrower is None:
+        sentence = "It states the noise that its method needs; residuals of sums are not compared."
+        return Finding("neighbouring tables", claim, "noted", sentence)
     if noise is None:
         sentence = (
             "Not tried: the release states other sums than its method measures here with the same "
@@ -491,25 +498,45 @@ def _compared(
 
 def _largest(release: Release, mechanism: Summary, promise: Guarantee) -> ExactLoss | None:
     """Return the largest loss between an empty table and one with a person, or between two tables
-    with one person each if neighbours replace a person.
+    with one person each if neighbours replace a person. A person has the least or the largest
+    amounts; a replaced one the other ones, in the same cell or in another.
     """
     names, schema = release.evidence.columns, release.schema
     rows = int(promise.parameters.get("contribution", 1))
     empty: Counts = np.zeros(schema.size(names), np.int64)
-    records: dict[bytes, list[RecordedStep]] = {}
+    records: dict[tuple[bytes, str], list[RecordedStep]] = {}
     largest: ExactLoss | None = None
-    places = _places(len(empty))
-    for one, other in told(list(changes(empty, places, _relation(promise), rows))):
-        for table in (one, other):
-            if (key := table.tobytes()) not in records:
-                records[key] = record_steps(mechanism, schema, table, names=names)
-        pair = records[one.tobytes()], records[other.tobytes()]
-        loss = pair_loss(mechanism, schema, one - other, pair)
-        if loss is None:
-            return None
-        if largest is None or loss.epsilon + loss.rho > largest.epsilon + largest.rho:
-            largest = loss
+    relation, places = _relation(promise), _places(len(empty))
+    pairs = list(changes(empty, places, relation, rows))
+    ends = _ends(release)
+    if len(ends) > 1 and relation == "replace":  # the amount alone may be another one
+        tables = {each.tobytes(): each for pair in pairs for each in pair}
+        pairs += [(each, each) for each in tables.values()]
+    for one, other in told(pairs):
+        for first, second in zip(ends, ends[::-1], strict=True):
+            steps = []
+            for table, amounts in ((one, first), (other, second)):
+                if (key := (table.tobytes(), str(amounts))) not in records:
+                    records[key] = record_steps(
+                        mechanism, schema, table, names=names, amounts=amounts
+                    )
+                steps.append(records[key])
+            loss = pair_loss(mechanism, schema, one - other, (steps[0], steps[1]))
+            if loss is None:
+                return None
+            if largest is None or loss.epsilon + loss.rho > largest.epsilon + largest.rho:
+                largest = loss
     return largest
+
+
+def _ends(release: Release) -> list[dict[str, int]]:
+    """Return the codes of the least and of the largest amounts; nothing to choose without sums."""
+    evidence = release.evidence
+    sums = evidence.sums if isinstance(evidence, Measurements) else ()
+    if not sums:
+        return [{}]
+    last = {each.amounts.column: each.amounts.size - 1 for each in sums}
+    return [dict.fromkeys(last, 0), last]
 
 
 def _places(cells: int) -> list[int]:

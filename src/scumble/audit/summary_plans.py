@@ -96,10 +96,13 @@ def pair_loss(
 ) -> ExactLoss | None:
     """Return the loss between two tables with these records, whose counts differ by `change`.
 
-    It is None in the cases in which `worst_pair` returns None.
+    It is None in the cases in which `worst_pair` returns None, and for residuals of sums.
     """
     loss = exact_loss(*records) if records[0] else None
     own = hooks.of_mechanism(mechanism.name, "find_loss")
+    given = mechanism.parameters
+    if loss is not None and loss.rho and given.get("sums") and (own or given.get("sum_ways")):
+        return None  # of sums by tables only residuals are published
     if loss is None or own is None:
         return loss
     smaller: ExactLoss | None = own(mechanism, schema, change)

@@ -756,12 +756,14 @@ def _tell_plan(advice: Advice, schema: Schema, columns: Sequence[str], rows: int
 
     best = advice.best
     published = list(best.parameters.get("attributes", [each.name for each in schema.published]))
-    others = [name for name in columns if name not in published]
-    secret = [each.name for each in schema.sensitive if each.name in published]
+    sums = best.parameters.get("sums", ())
+    alone = [name for name in sums if name not in published]
+    others = [name for name in columns if name not in (*published, *alone)]
+    secret = [each.name for each in schema.sensitive if each.name in (*published, *alone)]
     _tell("\nThe plan")
     _tell_table(
         [
-            ("Published:", ", ".join(published)),
+            ("Published:", ", ".join([*published, *(f"sums of {name}" for name in alone)])),
             ("Secret:", ", ".join(secret) or "nothing"),
             ("Not published:", ", ".join(others) or "nothing"),
             ("Protected:", (schema.unit or Unit()).describe()),

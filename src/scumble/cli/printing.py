@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WIDEST = 100  # columns of a line that is read at a glance
 _SHOWN_VALUES = 20  # of a category; a longer list is described
+_SHOWN_GROUPS = 30  # of a question that is shown as an example
 _MANY_GROUPS = 1000  # whose intervals are shown with a progress bar
 _AT_ONCE = 64  # groups between two steps of the bar
 _BETWEEN = "   "  # two columns of a table
@@ -145,6 +146,13 @@ def _example(release: Release) -> str:
     sequences = getattr(design, "kind", "") == "strings"
     asked = [each for each in release.schema if each.name in release.evidence.columns]
     asked = [each for each in asked if sequences or each not in release.schema.lists]
+    if release.evidence.sum_columns:
+        average = f"AVG({sql_name(release.evidence.sum_columns[0])})"
+        few = [each.name for each in asked if each.size <= _SHOWN_GROUPS]
+        if not few:
+            return f"SELECT {average} FROM t"
+        group = sql_name(few[0])
+        return f"SELECT {group}, {average} FROM t GROUP BY {group}"
     attribute = next((each for each in asked if each.role == "sensitive"), asked[0])
     if sequences:
         value = attribute.lists.members.labels()[0].as_py()
@@ -315,8 +323,17 @@ def _fine_print(guarantee: Guarantee) -> str:
 
 
 def _print_schema(release: Release) -> None:
-    shown = [each for each in release.schema if each.name in release.evidence.columns]
-    rows = [[each.name, each.role, _domain(each)] for each in shown]
+    evidence = release.evidence
+    rows = [
+        [each.name, each.role, _domain(each)]
+        for each in release.schema
+        if each.name in evidence.columns
+    ]
+    rows += [
+        [each.name, each.role, f"{each.describe()}; its sums and averages alone"]
+        for each in release.schema
+        if each.name in evidence.sums_alone
+    ]
     table(["column", "role", "domain"], rows, text_columns=3)
     _print_left_out(release)
     if release.schema.unit is not None:

@@ -75,7 +75,7 @@ def manifest_of(
     shown = replace(_shown(schema, evidence), unit=mechanism.stated_unit(schema))
     worst = limits_of_reading(mechanism, shown, outside, grouped)
     exists = (EXISTS[outside],) if outside in EXISTS else ()
-    fine_print = (*exists, *limits_of_impossible(mechanism, schema, outside))
+    fine_print = (*exists, *limits_of_impossible(mechanism, schema, outside), *shown.clamped())
     promises = for_people(mechanism, schema, mechanism.achieved(schema, evidence))
     facts = mechanism.report(schema, evidence)
     if sample is not None:

@@ -249,15 +249,17 @@ def mechanism_class(name: str) -> type[Mechanism] | None:
 
 def cautions_of(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     """Warnings for the owner before rows are read: those of the mechanism, and what is clamped."""
-    names = getattr(mechanism, "names", ()) or None
-    return (*mechanism.cautions(schema), *schema.clamped(names))
+    names = getattr(mechanism, "names", ())
+    read = dict.fromkeys((*names, *getattr(mechanism, "sums", ())))
+    return (*mechanism.cautions(schema), *schema.clamped(read or None))
 
 
 def protect_unit(mechanism: Mechanism, schema: Schema) -> Mechanism:
     """Return the mechanism that protects whom the schema says; refuse a schema that has an
     identifier and does not say it, unless the mechanism does, and numbers without limits.
     """
-    schema.check_limits(getattr(mechanism, "names", ()) or None)
+    names = getattr(mechanism, "names", ())
+    schema.check_limits((*names, *getattr(mechanism, "sums", ())) or None)
     if schema.unit is not None:
         return mechanism.for_unit(schema.unit)
     if not mechanism.names_people:

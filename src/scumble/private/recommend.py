@@ -2,7 +2,8 @@
 and no budget is spent.
 
 Methods whose noise does not depend on the data are ranked by the closed forms of their errors, for
-three typical questions. Partitions that follow the data are ranked by a fit to DPBench, by half of
+three typical questions; where there are amounts of money, their sums are measured beside the
+counts. Partitions that follow the data are ranked by a fit to DPBench, by half of
 the 95 % interval with what cut boxes leave open; `python -m research honest` says how often that is
 right.
 """
@@ -26,7 +27,7 @@ from scumble.families import class_of, load, mechanism_names
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.residuals import Residuals, ResidualSolver, sum_error
 from scumble.model.designs.tree import tree_plan
-from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named, setting
+from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit, rho_for
@@ -41,6 +42,7 @@ from scumble.model.privacy.guarantee import (
     read_epsilon,
     read_share,
 )
+from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
@@ -48,6 +50,7 @@ from scumble.private.mechanism import Mechanism, create, option_name
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.perturbation.guarantees import NINETEEN, shown_error
 from scumble.private.summaries.base import product_moments
+from scumble.private.summaries.sums import SUM_SHARE, SumSummary
 from scumble.public.estimation.interval_laws import noise_half_width
 
 Use = Literal["questions", "rows", "tables", "live"]
@@ -71,7 +74,11 @@ _LEVEL = 0.95
 _SUGGESTED_DELTA = 100  # a delta of 1/(100 rows) is suggested
 _ANSWERS = (10, 100)  # of a database about one person, at least and at most
 _TELLING = 0.01  # share of the rows that a useful answer may be off by
+_MOST_AMOUNTS = 1000  # that are counted one by one; of more there are sums alone
+_MOST_SUMS = 3  # columns that share what is spent on sums
+_WITH_SUMS = ("questions", "tables")  # uses that ask for averages of a release
 _NARROW = 3  # columns that are always published together, however large the error
+_TELLING_AMOUNT = 0.005  # share of the limits that a useful average may be off by
 _TENTH = 0.1  # share of what it counts that a useful answer may be off by, if that is more
 _WIDE = 20  # times the scale of the noise beside which a tail counts as nothing
 
@@ -110,13 +117,15 @@ CARE_LEVELS = (
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """A typical question, about how many rows it counts, and how far the answer may be off,
-    nineteen times in twenty. `half_width` is None if that depends on the table.
+    """A typical question, about how many rows it is about, and how far the answer may be off,
+    nineteen times in twenty. `half_width` is None if that depends on the table. It asks for the
+    number of these rows, or for their average of the column `average`.
     """
 
     question: str
     count: float
     half_width: float | None
+    average: str = ""
 
     def __str__(self) -> str:
         count = f"{self.question} (about {self.count:,.0f} rows)"
@@ -129,7 +138,8 @@ class ExpectedError:
 class Recommendation:
     """A method with its parameters. `reason` says why it is the first choice, or why it is not.
 
-    `errors` has three typical questions, the same ones for all methods.
+    `errors` has three typical counts, the same ones for all methods, and an average of each column
+    whose sums are measured.
     """
 
     method: str
@@ -222,7 +232,9 @@ def recommend(
     person say ("replace"), or also that they are there ("add_remove"). `occupied` is the
     approximate share of the cells that have rows, where it is publicly known, as for a map that is
     mostly sea. Do not compute it from the data: a choice that depends on them is not covered by the
-    promise. Who is protected, a row or a person with several rows, is read from the schema.
+    promise. Of columns of the type number, at most three, sums are measured beside the counts if
+    questions are asked or tables are printed, for averages of money. Who is protected, a row or a
+    person with several rows, is read from the schema.
     """
     if use not in get_args(Use):
         raise ParameterError.of("recommend", "use", f"one of {', '.join(USES)}", use)
@@ -230,7 +242,9 @@ def recommend(
         allowed = "a list of SQL counts, or a pathlib.Path"
         raise ParameterError.of("recommend", "queries", allowed, queries)
     known = schema if isinstance(schema, Schema) else Schema.load(schema)
-    case = _Case(known, rows, epsilon, delta, attributes, neighbours, occupied)
+    names, sums, left_out = _attributes(known, attributes, use, summed=queries is None)
+    case = _Case(known, rows, epsilon, delta, names, sums, neighbours, occupied)
+    case.left_out = left_out
     choose: Mapping[Use, Callable[[_Case, Any], _Choices]] = {
         "questions": _for_questions,
         "rows": _for_rows,
@@ -271,7 +285,7 @@ def _fewer_columns(
         some = case.select(names[:number])
         fewest, most = (number, most) if some.suits(choose(some)[0]) else (fewest, number)
     kept = case.select([name for name in case.names if name in names[:fewest]])
-    worst = max(first.errors, key=lambda error: (error.half_width or 0) / case.allowed(error))
+    worst = max(_counts(first), key=lambda error: (error.half_width or 0) / case.allowed(error))
     off = (
         f"{worst.question} (about {worst.count:,.0f} of {case.rows:,}) may be off by "
         f"{_round(worst.half_width or 0)}"
@@ -346,15 +360,14 @@ class _Case:
         rows: int,
         epsilon: float,
         delta: float | None,
-        attributes: Sequence[str] | None,
+        names: Sequence[str],
+        sums: Sequence[str],
         neighbours: Neighbours,
         occupied: float | None,
     ) -> None:
         if neighbours not in NEIGHBOURS:
             allowed = "'replace' or 'add_remove'"
             raise ParameterError.of("recommend", "neighbours", allowed, neighbours)
-        schema.check_unit()
-        schema.check_limits(attributes)
         self.rows = whole("recommend", "rows", rows, least=1)
         self.strength = read_epsilon("recommend", epsilon)
         self.epsilon, self.delta, self.neighbours = epsilon, delta, neighbours
@@ -364,17 +377,19 @@ class _Case:
             share = 1.0 if occupied == 1 else read_share("recommend", "occupied", occupied)
             self.occupied = float(share)
         self.unit = schema.unit or Unit()
-        self.names, self.left_out = _attributes(schema, attributes)
+        self.names, self.sums = list(names), list(sums)
+        self.left_out: Mapping[str, str] = {}
         self.schema = schema.with_derived(self.names)
         self.sizes = {name: self.schema[name].size for name in self.names}
         self.cells = math.prod(self.sizes.values())
         person = PrivacyUnit(neighbours, self.unit.most_rows, self.unit.person)
         self.known_rows = person.keeps_rows  # the release tells their number
-        self.noise = math.sqrt(2) * person.sensitivity / float(self.strength)  # of one count
+        share = 1 - SUM_SHARE if self.sums else Fraction(1)  # what is left for the counts
+        self.noise = math.sqrt(2) * person.sensitivity / float(self.strength * share)  # of a count
         if delta is not None:
             rho = rho_for(self.strength, read_delta("recommend", delta))
             square = person.squared_sensitivity(nonnegative_gram=True)
-            self.noise = math.sqrt(square / (2 * float(rho)))
+            self.noise = math.sqrt(square / (2 * float(rho * share)))
 
     @property
     def several(self) -> bool:
@@ -423,9 +438,9 @@ class _Case:
         return math.prod(codes / self.sizes[name] for name, codes in question.codes.items())
 
     def select(self, names: Sequence[str]) -> _Case:
-        """Return the case of some of the attributes."""
-        given = self.rows, self.epsilon, self.delta, names, self.neighbours, self.occupied
-        return _Case(self.schema, *given)
+        """Return the case of counts by some of the attributes."""
+        given = self.rows, self.epsilon, self.delta, names, self.sums
+        return _Case(self.schema, *given, self.neighbours, self.occupied)
 
     # What answers are worth, and what can be published.
 
@@ -434,10 +449,10 @@ class _Case:
         return max(_TENTH * error.count, _TELLING * self.rows)
 
     def suits(self, choice: Recommendation) -> bool:
-        """Return whether the typical answers of a method are useful, as far as that is known."""
+        """Return whether the typical counts of a method are useful, as far as that is known."""
         return all(
             error.half_width is None or error.half_width <= self.allowed(error)
-            for error in choice.errors
+            for error in _counts(choice)
         )
 
     def make(self, method: str, reason: str = "", /, **more: Any) -> Recommendation:
@@ -446,7 +461,26 @@ class _Case:
         given["neighbours"] = self.neighbours
         if self.gaussian and method not in _PURE:
             given["delta"] = self.delta
+        if self.sums and issubclass(class_of(method), SumSummary):
+            return self._with_sums(method, {**given, **more, "sums": self.sums}, reason)
         return self._checked(method, {**given, **more}, reason)
+
+    def _with_sums(self, method: str, given: dict[str, Any], reason: str) -> Recommendation:
+        """Return a method with sums by as many attributes together as leave averages useful."""
+        found = self._checked(method, given, reason)
+        for ways in (2, 1):
+            if not self._averages_suit(found) and ways < (given.get("ways") or len(self.names)):
+                found = self._checked(method, {**given, "sum_ways": ways}, reason)
+        return found
+
+    def _averages_suit(self, choice: Recommendation) -> bool:
+        """Return whether the typical averages of a method are known to be useful."""
+        errors = [error for error in choice.errors if error.average]
+        widths = [Amounts.of(self.schema, error.average).width for error in errors]
+        return all(
+            error.half_width is not None and error.half_width <= _TELLING_AMOUNT * width
+            for error, width in zip(errors, widths, strict=True)
+        )
 
     def publisher(self, method: str, reason: str) -> Recommendation:
         """Return a method that perturbs rows, with its errors."""
@@ -475,6 +509,10 @@ class _Case:
         for reason, names in _grouped(self.left_out).items():
             are = "is" if len(names) == 1 else "are"
             sentences.append(f"{', '.join(names)} {are} left out: {reason}.")
+        if sums := best.parameters.get("sums"):
+            ways = best.parameters.get("sum_ways")
+            by = {None: "", 1: " by one column at a time", 2: " by two columns at a time"}[ways]
+            sentences.append(f"Half of ε is for sums and averages of {', '.join(sums)}{by}.")
         second = best.errors[1].half_width if len(best.errors) > 1 else None
         if second is not None and second > max(self.rows / 5, 1):
             sentences.append(
@@ -484,7 +522,7 @@ class _Case:
         return sentences
 
     def _errors(self, mechanism: Mechanism) -> tuple[ExpectedError, ...]:
-        return tuple(
+        counts = (
             ExpectedError(
                 f"rows with {question.words}",
                 self.rows * self.share(question),
@@ -492,6 +530,40 @@ class _Case:
             )
             for question in self.questions
         )
+        if not isinstance(mechanism, SumSummary):
+            return tuple(counts)
+        return (*counts, *(self._average_error(mechanism, name) for name in mechanism.sums))
+
+    @cached_property
+    def group(self) -> _Question:
+        """The group whose average is a typical question: a value of the column with the fewest."""
+        name = min(self.names, key=lambda name: (self.sizes[name] < 2, self.sizes[name]))
+        return self._about(name, 1)
+
+    def _average_error(self, mechanism: SumSummary, name: str) -> ExpectedError:
+        """Return the error of an average that lies a quarter of the limits from their middle."""
+        amounts = Amounts.of(self.schema, name)
+        measured = [*mechanism.parts(amounts), mechanism]  # all rows have an amount, or some
+        halves = [self._half_width(each, self.group) for each in measured[:2]]
+        count = self.rows * self.share(self.group)
+        half = None
+        if halves[0] is not None and halves[1] is not None:
+            noise = math.hypot(halves[0], halves[1] * amounts.size / 4) * float(amounts.step)
+            half = min(noise / count, amounts.width)
+        return self._of_average(name, half)
+
+    def live_average(self, name: str, noise: float) -> ExpectedError:
+        """Return that of a database whose counts have this noise."""
+        amounts = Amounts.of(self.schema, name)
+        count = self.rows * self.share(self.group)
+        sums = DiscreteLaplace(Fraction(str(noise)))
+        half = noise_half_width(sums.variance, sums.fourth, 1.0, _LEVEL)
+        most = max(abs(float(amounts.low)), abs(float(amounts.high)))
+        return self._of_average(name, min(half * most / count, amounts.width))
+
+    def _of_average(self, name: str, half: float | None) -> ExpectedError:
+        words = f"the average of {name} in rows with {self.group.words}"
+        return ExpectedError(words, self.rows * self.share(self.group), half, name)
 
     def _half_width(self, mechanism: Any, question: _Question) -> float | None:
         """Return half of the 95 % interval of an answer by the closed form of the method; None if
@@ -500,7 +572,7 @@ class _Case:
         if mechanism.name == "histogram":
             return self._of_cells(mechanism, question)
         if mechanism.name in ("hierarchy", "wavelet"):
-            return self._of_product(mechanism.design(self.schema), question)
+            return self._of_product(mechanism, question)
         if mechanism.name == "marginals":
             return self._of_tables(mechanism, question)
         if mechanism.name == "synthesis" and len(question.codes) == 1:
@@ -510,18 +582,20 @@ class _Case:
         return None
 
     def _of_cells(self, mechanism: Any, question: _Question) -> float:
-        law = DiscreteLaplace(Fraction(mechanism.unit.sensitivity) / mechanism.promise.epsilon)
+        epsilon = mechanism.cell_promise.epsilon
+        law = DiscreteLaplace(Fraction(mechanism.unit.sensitivity) / epsilon)
         share = self.share(question)
         cells = share * self.cells
-        known = share if self.known_rows else 0.0  # of the noise of all cells
+        known = share if mechanism.unit.keeps_rows else 0.0  # of the noise of all cells
         squares = cells * (1 - known) ** 2 + (self.cells - cells) * known**2
         fourths = cells * (1 - known) ** 4 + (self.cells - cells) * known**4
         return noise_half_width(squares * law.variance, fourths * law.fourth, 1.0, _LEVEL)
 
-    def _of_product(self, design: Product, question: _Question) -> float:
+    def _of_product(self, mechanism: Any, question: _Question) -> float:
+        design: Product = mechanism.design(self.schema)
         asked = [_middle(self.sizes[name], question.codes.get(name)) for name in design.columns]
         variance, fourth, largest = product_moments(design, asked)
-        if self.known_rows:
+        if mechanism.unit.keeps_rows:
             every = [np.ones(size) for size in design.shape]
             whole, _, _ = product_moments(design, every)
             variance -= _covariance(design, asked, every) ** 2 / whole
@@ -531,7 +605,7 @@ class _Case:
         design = Residuals(
             mechanism.names, tuple(self.sizes.values()), tuple(mechanism.tables(self.schema))
         )
-        rows = self.rows if self.known_rows else None
+        rows = self.rows if mechanism.unit.keeps_rows else None
         solver = ResidualSolver(design, np.zeros(0, np.int64), rows)
         names = sorted(question.codes, key=self.names.index)
         places = tuple(self.names.index(name) for name in names)
@@ -596,7 +670,43 @@ class _Case:
 _PURE = frozenset({"histogram", "sparse", "mosaic", "privtree", "fourier", "mwem"})
 
 
-def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
+def _attributes(
+    schema: Schema, given: Sequence[str] | None, use: Use, *, summed: bool
+) -> tuple[list[str], list[str], Mapping[str, str]]:
+    """Return the attributes to count by, the columns to add up, and those that are left out with
+    the reasons.
+    """
+    schema.check_unit()
+    schema.check_limits(given)
+    names, left_out = _named(schema, given)
+    amounts = [name for name in names if _has_amounts(schema, name)]
+    alone = [name for name in amounts if schema[name].size > _MOST_AMOUNTS]
+    if len(alone) == len(names):  # there is nothing else to count by
+        return names, [], left_out
+    counted = [name for name in names if name not in alone]
+    secret = [name for name in amounts if schema[name].role == "sensitive"]
+    sums = list(dict.fromkeys([*secret, *alone, *amounts]))
+    if use == "live":  # a database has the rows
+        return counted, sums, left_out
+    sums = sums[:_MOST_SUMS] if summed and use in _WITH_SUMS else []
+    why = _NOT_ADDED_UP if sums else _NOT_COUNTED
+    without = [name for name in alone if name not in sums]
+    return counted, sums, {**left_out, **dict.fromkeys(without, why)}
+
+
+_NOT_ADDED_UP = f"the sums of {_MOST_SUMS} other columns are measured; name it in place of one"
+_NOT_COUNTED = "it has too many amounts to count; write edges in the schema"
+
+
+def _has_amounts(schema: Schema, name: str) -> bool:
+    """Whether counts by a column do not tell its amounts: it is cut into bins, or has too many."""
+    attribute = schema.with_derived([name])[name]
+    domain = attribute.domain
+    many = isinstance(domain, Number) and attribute.size > _MOST_AMOUNTS
+    return attribute.number is not None and (attribute.coarse or many)
+
+
+def _named(schema: Schema, given: Sequence[str] | None) -> tuple[list[str], Mapping[str, str]]:
     """Return the attributes to publish, and those that are left out with the reasons."""
     if given is not None:
         names = [given] if isinstance(given, str) else list(given)
@@ -616,21 +726,19 @@ def _attributes(schema: Schema, given: Sequence[str] | None) -> tuple[list[str],
         (attribute.name for attribute in schema.open),
         "open categories are published apart, by keys",
     )
-    sizes = {attribute.name: attribute.size for attribute in schema.published}
+    published = [attribute.name for attribute in schema.published]
+    amounts = [name for name in published if _has_amounts(schema, name)]
+    sizes = {name: schema[name].size for name in published if schema[name].size <= _MOST_AMOUNTS}
+    sizes |= {name: schema[name].size for name in published if name not in amounts}
     while len(sizes) > 1 and _pair_cells(list(sizes.values())) > _MOST_CELLS:
         largest = max(sizes, key=lambda name: sizes[name])
-        why = f"the tables with {sizes.pop(largest):,} values are too large"
-        if isinstance(schema[largest].domain, Number):
-            left_out[largest] = (
-                f"{why}; methods of counts add its sums and averages by "
-                f"{setting('sums', largest)}, for half of {named('epsilon')}"
-            )
-        else:
-            left_out[largest] = f"{why}; write bins in the schema"
-    if not sizes:
+        left_out[largest] = (
+            f"the tables with {sizes.pop(largest):,} values are too large; write bins in the schema"
+        )
+    if not published:
         why = "".join(f" {name}: {reason}." for name, reason in left_out.items())
         raise SchemaError(f"The schema has no column that counts or rows can be made of.{why}")
-    return list(sizes), left_out
+    return [name for name in published if name not in left_out], left_out
 
 
 def _pair_cells(sizes: Sequence[int]) -> int:
@@ -830,10 +938,15 @@ def _joint(case: _Case) -> _Choices:
 
 def _score(choice: Recommendation) -> float:
     """Return the geometric mean of the errors of the typical questions."""
-    halves = [max(error.half_width, 0.5) for error in choice.errors if error.half_width is not None]
+    halves = [max(each.half_width, 0.5) for each in _counts(choice) if each.half_width is not None]
     if not halves:
         return math.inf
     return math.exp(sum(map(math.log, halves)) / len(halves))
+
+
+def _counts(choice: Recommendation) -> list[ExpectedError]:
+    """Return the errors of the typical counts."""
+    return [error for error in choice.errors if not error.average]
 
 
 def _reach(choice: Recommendation) -> int | None:
@@ -1050,9 +1163,11 @@ def _for_live(case: _Case, queries: Any) -> _Choices:
         ExpectedError(f"rows with {question.words}", case.rows * case.share(question), half)
         for question in case.questions
     )
+    errors += tuple(case.live_average(name, noise) for name in case.sums)
     parameters: dict[str, Any] = {"epsilon": case.epsilon, "noise": noise}
-    if len(case.names) < len(case.schema.published):
-        parameters["attributes"] = list(case.names)
+    asked = {*case.names, *case.sums}
+    if len(asked) < len(case.schema.published):
+        parameters["attributes"] = [name for name in case.schema.names if name in asked]
     why = (
         f"Everybody is counted in up to {answers} answers with the same error, and there can be "
         "many more answers about different people; a release has to divide the promise beforehand."

@@ -202,13 +202,17 @@ class Release(Asking):
 
     def __repr__(self) -> str:
         promises = "\n".join(f"  {guarantee}" for guarantee in self.guarantees)
-        columns = ", ".join(self.evidence.columns)
         warning = "".join(f"\n  {each}" for each in self._not_covered)
-        return f"Release by {self.manifest.mechanism} of {columns}\n{promises}{warning}"
+        return f"{self._title}\n{promises}{warning}"
 
     def _repr_html_(self) -> str:
+        return html_list(self._title, [*map(str, self.guarantees), *self._not_covered])
+
+    @property
+    def _title(self) -> str:
         title = f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}"
-        return html_list(title, [*map(str, self.guarantees), *self._not_covered])
+        sums = self.evidence.sum_columns
+        return f"{title}, with sums of {', '.join(sums)}" if sums else title
 
     @property
     def _not_covered(self) -> tuple[str, ...]:

@@ -97,6 +97,11 @@ class Dataset(ABC):
     def columns(self) -> tuple[str, ...]:
         """The attributes that questions may name."""
 
+    @property
+    def sums_alone(self) -> tuple[str, ...]:
+        """Those of them that only sums and averages are of."""
+        return ()
+
     @abstractmethod
     def answer(self, question: AskedQuestion) -> Answer: ...
 
@@ -304,7 +309,11 @@ class ReleaseDataset(Dataset):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(self.release.evidence.columns)
+        return (*self.release.evidence.columns, *self.sums_alone)
+
+    @property
+    def sums_alone(self) -> tuple[str, ...]:
+        return self.release.evidence.sums_alone
 
     def answer(self, question: AskedQuestion) -> Answer:
         return Answer(self.release.ask(question.sql))

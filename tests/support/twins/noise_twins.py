@@ -14,8 +14,11 @@ import scumble as sc
 from scumble.audit.distinguish import distinguish, floating_point_finding
 from scumble.audit.mechanism_claims import judged
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss
-from scumble.private.mechanism_metadata import Claim
+from scumble.model.privacy.accounting import BudgetAccount, PrivacyLoss, PrivacyUnit
+from scumble.model.schema.attribute import Attribute
+from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.schema import Schema
+from scumble.private.mechanism_metadata import TINY, Claim
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
@@ -76,6 +79,25 @@ class SmallSigma(sc.Marginals):
 
     def measure(self, table, folder):
         return super().measure(charged(table, PrivacyLoss(rho=Fraction(1))), folder)
+
+
+class _WithoutSigns(PrivacyUnit):
+    """Replacing a row moves sums as it moves counts, times the largest amount: as if amounts had no
+    signs, and a row could not change its amount alone.
+    """
+
+    def squared_sensitivity(self, *, nonnegative_gram):
+        counts = PrivacyUnit(self.neighbours, self.rows, self.column)
+        return self.amount**2 * counts.squared_sensitivity(nonnegative_gram=nonnegative_gram)
+
+
+class ReplaceNormOfCounts(sc.Hierarchy):
+    """Sums of amounts with the replace norm of counts times the largest amount."""
+
+    def _part(self, share, unit):
+        part = super()._part(share, unit)
+        part.unit = _WithoutSigns(unit.neighbours, unit.rows, unit.column, unit.amount)
+        return part
 
 
 class ReusedSeed(sc.Histogram):
@@ -148,6 +170,9 @@ _HISTOGRAM = Claim(sc.Histogram(NAMES, **GIVEN), 1)
 _MARGINALS = {**GIVEN, "ways": 1}
 _GAUSSIAN = {**GIVEN, "ways": 2, "delta": 1e-3}
 _THREE = {**GIVEN, "contribution": 3}
+_PAID = Schema([*TINY, Attribute("pay", "sensitive", IntegerRange(-2, 2))])
+# With a smaller share a row that changes its amount alone loses no more than one that moves.
+_SUMS = {"sums": ["pay"], "sum_share": 0.75, "delta": 1e-3, "epsilon": 1, "neighbours": "replace"}
 
 TWINS = [
     Twin(
@@ -172,6 +197,12 @@ TWINS = [
         "half the variance of Gaussian noise",
         claimed(Claim(SmallSigma(NAMES, **_GAUSSIAN), 1, 1e-3)),
         claimed(Claim(sc.Marginals(NAMES, **_GAUSSIAN), 1, 1e-3)),
+        20_000,
+    ),
+    Twin(
+        "sums of amounts with the replace norm of counts",
+        claimed(Claim(ReplaceNormOfCounts(NAMES, **_SUMS), 1, 1e-3, _PAID)),
+        claimed(Claim(sc.Hierarchy(NAMES, **_SUMS), 1, 1e-3, _PAID)),
         20_000,
     ),
     Twin("reused seed", claimed(Claim(ReusedSeed(NAMES, **GIVEN), 1)), claimed(_HISTOGRAM), 20_000),

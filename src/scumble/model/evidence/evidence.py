@@ -94,6 +94,11 @@ class Evidence(ABC):
         return ()
 
     @property
+    def sums_alone(self) -> tuple[str, ...]:
+        """The columns of which it has sums of amounts, and no cells."""
+        return tuple(name for name in self.sum_columns if name not in self.columns)
+
+    @property
     def missing(self) -> float:
         """The rows of the table that are not among `rows`; infinite if that is not public."""
         return 0
@@ -321,7 +326,8 @@ class Measurements(Evidence):
 class MeasuredSum:
     """The sums of the amounts of one column by the cells of measurements, with noise.
 
-    `present` are the counts of the rows that have an amount; without it all rows have one.
+    `present` are the counts of the rows that have an amount; without it all rows have one, and the
+    sums have the cells of the counts.
     """
 
     amounts: Amounts
@@ -368,18 +374,18 @@ class MeasuredSum:
 
         amounts = Amounts.from_dict(data["amounts"])
         present = read(data["present"]) if "present" in data else None
-        if amounts.missing != (present is not None):
+        if amounts.missing and present is None:
             raise ValueError("rows with an amount are counted where it may be missing")
         return cls(amounts, read(data), present)
 
 
-def sum_files(asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
-    """Return the files of sums: those of the amounts of each column and, where they may be missing,
-    of the counts of the rows that have one.
+def sum_files(parts: Sequence[int]) -> list[tuple[str, ...]]:
+    """Return the files of sums: for each column that of the amounts and, if it has two, of the
+    counts of the rows that have one.
     """
     return [
-        tuple(f"{word}{letter}.parquet" for word in SUM_FILES[: 1 + each.missing])
-        for letter, each in zip(ascii_lowercase, asked, strict=False)
+        tuple(f"{word}{letter}.parquet" for word in SUM_FILES[:number])
+        for letter, number in zip(ascii_lowercase, parts, strict=False)
     ]
 
 

@@ -72,6 +72,11 @@ class Amounts:
         return self.low + (self.size - 1) * self.step
 
     @property
+    def width(self) -> float:
+        """How far the limits are apart."""
+        return float(self.high - self.low)
+
+    @property
     def middle(self) -> Fraction:
         """The amount of the centre."""
         return self.low + self.centre * self.step

@@ -7,20 +7,22 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
+from itertools import combinations
 from math import hypot
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self, cast
+from typing import Any, cast
 
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.evidence import MeasuredSum, Measurements, sum_files
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.schema import Schema
-from scumble.private.mechanism import Layout
+from scumble.private.mechanism import Layout, create
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
@@ -28,7 +30,7 @@ from scumble.private.tables.counter import CellCounter, CountsAndSums, SumCounte
 from scumble.public.manifest import FILES
 
 MOST_SUMS = 26
-_HALF = Fraction(1, 2)
+SUM_SHARE = Fraction(1, 2)  # of the budget, unless the owner says otherwise
 _LEVEL_REACH = 1.96  # standard errors, nineteen times in twenty
 # Of what a sum gets, for the counts of the rows with an amount where it may be missing: Laplace
 # noise 1 / (1 + ∛4), Gaussian noise 1 / (1 + √8) or, with add or remove, 1 / 3.
@@ -44,13 +46,19 @@ class SumSummary(AttributeSummary):
     an average that lies a quarter of the limits from their middle would take 61 % of a pure ε for
     it; the counts keep at least half, since most questions need them alone.
 
+    With `sum_ways`, sums are measured by tables of so many attributes, as by `Marginals`, and not
+    by the cells of the counts: an average of a group adds up far fewer noisy numbers. Each table
+    has counts of its own, so that the noise of an average is that of two numbers for each group.
+
     Parameters:
         sums: columns of whole numbers or amounts, for SUM and AVG, as income.
         sum_share: of epsilon, for all sums together; by default half.
+        sum_ways: attributes that sums are asked by together; by default all that are counted.
     """
 
     sums: Sequence[str] = ()
     sum_share: float | None = None
+    sum_ways: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,11 +70,15 @@ class SumSummary(AttributeSummary):
             raise ParameterError(f"{owner} takes at most {MOST_SUMS} {named('sums')}.")
         self.sums = names
         if self.sum_share is None:
-            self._sum_share = _HALF if names else Fraction(0)
+            self._sum_share = SUM_SHARE if names else Fraction(0)
         elif names:
             self._sum_share = read_share(owner, "sum_share", self.sum_share)
         else:
             raise ParameterError(f"{named('sum_share')} is for {named('sums')}: name some columns.")
+        if self.sum_ways is not None:
+            if not names:
+                raise ParameterError(f"{named('sum_ways')} is for {named('sums')}: name some.")
+            self.sum_ways = whole(owner, "sum_ways", self.sum_ways, least=1, most=len(self.names))
         self.cell_promise = _times(self.promise, 1 - self._sum_share)
 
     def check(self, schema: Schema) -> None:
@@ -76,8 +88,10 @@ class SumSummary(AttributeSummary):
                 raise SchemaError(
                     f"'{name}' is an identifier, or is computed from a list: it has no sum."
                 )
-            for part in self._parts(Amounts.of(schema, name)):
+            for part in self.parts(Amounts.of(schema, name)):
                 check_scale(part._least_noise())
+                if part.name != self.name:
+                    part.check(schema)
 
     def _least_noise(self) -> NoiseLaw:
         """Return the noise of sums that are measured once."""
@@ -90,14 +104,14 @@ class SumSummary(AttributeSummary):
         asked = [Amounts.of(table.schema, name) for name in self.sums]
         if not asked:
             return self.measure_cells(table, folder)
-        passed = [(each, present) for each in asked for present in _kinds(each)]
-        shared = CountsAndSums(table._counter, passed)
+        passed = [(each, present) for each in asked for present in self._kinds(each)]
+        shared = CountsAndSums(table._counter, passed, self._sets_of_sums())
         both = table.over(partial(_replaced, cast(CellCounter, shared)))
         counted = self.measure_cells(both, folder)
         sums = []
-        for amounts, files in zip(asked, sum_files(asked), strict=True):
+        for amounts, files in zip(asked, self._files(asked), strict=True):
             found = []
-            parts = zip(self._parts(amounts), _kinds(amounts), files, strict=True)
+            parts = zip(self.parts(amounts), self._kinds(amounts), files, strict=True)
             for part, present, file in parts:
                 counter = cast(CellCounter, SumCounter(shared, amounts, present=present))
                 own = table.over(partial(_replaced, counter))
@@ -120,22 +134,49 @@ class SumSummary(AttributeSummary):
         """
         return self.measure_cells(table, place)
 
-    def _parts(self, amounts: Amounts) -> list[Self]:
-        """Return what measures the sums of one column and, where an amount may be missing, the
-        counts of the rows that have one; each with its part of the promise.
+    def parts(self, amounts: Amounts) -> list[SumSummary]:
+        """Return what measures the sums of one column and the counts of the rows that they are of,
+        unless these are the counts of all rows; each with its part of the promise.
         """
         share = self._sum_share / len(self.sums)
         unit = replace(self.unit, amount=amounts.largest)
-        if not amounts.missing:
+        if len(self._kinds(amounts)) == 1:
             return [self._part(share, unit)]
         present = _PRESENT[self.promise.rho > 0]
         return [self._part(share * (1 - present), unit), self._part(share * present, self.unit)]
 
-    def _part(self, share: Fraction, unit: PrivacyUnit) -> Self:
-        """Return a copy that measures its cells for a share of the promise."""
-        part = copy(self)
+    def _part(self, share: Fraction, unit: PrivacyUnit) -> SumSummary:
+        """Return what measures sums, or counts beside them, for a share of the promise."""
+        part = copy(self._by_tables) if self.sum_ways else copy(self)
         part.unit, part.cell_promise = unit, _times(self.promise, share)
         return part
+
+    @cached_property
+    def _by_tables(self) -> SumSummary:
+        """Measures tables of `sum_ways` attributes, with the promise of this one."""
+        given: dict[str, Any] = {"epsilon": self.epsilon, "delta": self._given_delta()}
+        given |= {"neighbours": self.neighbours, "contribution": self.contribution}
+        given |= {"person": self.person, "ways": self.sum_ways}
+        found = create("marginals", attributes=list(self.names), **given)
+        return cast(SumSummary, found)
+
+    def _sets_of_sums(self) -> list[tuple[str, ...]] | None:
+        """Return the attributes of the tables of sums; None if sums have the cells of counts.
+        Residuals, which have Gaussian noise, are of smaller tables as well.
+        """
+        if not self.sum_ways:
+            return None
+        sizes = range(self.sum_ways + 1) if self.gaussian else [self.sum_ways]
+        return [names for size in sizes for names in combinations(self.names, size)]
+
+    def _kinds(self, amounts: Amounts) -> tuple[bool, ...]:
+        """Return what is measured of a column: amounts and, where they may be missing or have cells
+        of their own, the counts of the rows that have one.
+        """
+        return (False, True) if amounts.missing or self.sum_ways else (False,)
+
+    def _files(self, asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
+        return sum_files([len(self._kinds(each)) for each in asked])
 
     def cell_layout(self, schema: Schema) -> Layout:
         """The columns of the file of the counts (see `layout`)."""
@@ -146,9 +187,10 @@ class SumSummary(AttributeSummary):
         asked = [Amounts.of(schema, name) for name in self.sums]
         if not asked:
             return own
-        [(_, columns)] = own.items() or [(FILES[0], ("count",))]
-        files = [name for each in sum_files(asked) for name in each]
-        return {**(own or {FILES[0]: columns}), **dict.fromkeys(files, columns)}
+        plain = {FILES[0]: ("count",)}
+        [(_, columns)] = ({} if self.sum_ways else own).items() or plain.items()
+        files = [name for each in self._files(asked) for name in each]
+        return {**(own or plain), **dict.fromkeys(files, columns)}
 
     def sum_outlook(self, schema: Schema, rows: int) -> tuple[str, ...]:
         """Return a sentence for each sum about the average of a tenth of the rows."""
@@ -161,17 +203,12 @@ class SumSummary(AttributeSummary):
 
     def _average_reach(self, amounts: Amounts, schema: Schema, rows: int) -> float | None:
         """Return the error of an average that lies a quarter of the limits from their middle."""
-        total, *present = (p.expected_error(schema, rows) for p in self._parts(amounts))
+        total, *present = (p.expected_error(schema, rows) for p in self.parts(amounts))
         count = present[0] if present else self.expected_error(schema, rows)
         if total is None or count is None or not rows:
             return None
         error = hypot(total, count * amounts.size / 4) * float(amounts.step)
         return min(_LEVEL_REACH * error * 10 / rows, float(amounts.high - amounts.low))
-
-
-def _kinds(amounts: Amounts) -> tuple[bool, ...]:
-    """Return what is measured of a column: amounts and, where they may be missing, who has one."""
-    return (False, True) if amounts.missing else (False,)
 
 
 def _replaced(counter: CellCounter, _: CellCounter) -> CellCounter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
@@ -185,8 +185,15 @@ class TensorCounter:
 
     selects = False
 
-    def __init__(self, schema: Schema, names: Sequence[str], counts: Counts) -> None:
-        self.schema = schema
+    def __init__(
+        self,
+        schema: Schema,
+        names: Sequence[str],
+        counts: Counts,
+        amounts: Mapping[str, int] | None = None,
+    ) -> None:
+        """`amounts` has the code that all rows have in columns, for sums of these."""
+        self.schema, self._amounts = schema, amounts or {}
         self._names = tuple(names)
         self._counts = counts.reshape([schema[name].size for name in names])
         self.counted = int(counts.sum())
@@ -200,6 +207,9 @@ class TensorCounter:
     def _sums(self, asked: SumsBy) -> Counts:
         """Return the sums of amounts by cells; nobody adds anything, whatever the amounts."""
         column = asked.amounts.column
+        if column in self._amounts:
+            [added] = asked.added(np.array([self._amounts[column]]))
+            return self._marginal(asked.names) * int(added)
         if not self.counted:
             return np.zeros(self.schema.size(asked.names), np.int64)
         if isinstance(self.schema[column].domain, BinnedNumber):
@@ -239,20 +249,27 @@ class TensorCounter:
 
 
 class CountsAndSums:
-    """The counts of another counter. Sums of `asked` by the same cells are found in the same pass,
-    and wait for `sums`.
+    """The counts of another counter. Sums of `asked`, by the same cells or those of the attributes
+    `sets`, are found in the same pass, and wait for `sums`.
     """
 
-    def __init__(self, counter: CellCounter, asked: Sequence[tuple[Amounts, bool]]) -> None:
+    def __init__(
+        self,
+        counter: CellCounter,
+        asked: Sequence[tuple[Amounts, bool]],
+        sets: Sequence[tuple[str, ...]] | None = None,
+    ) -> None:
         self.counter = counter
-        self._asked = tuple(asked)
+        self._asked, self._sets = tuple(asked), sets
         self._waiting: dict[SumsBy, Counts] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.counter, name)
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        more = [SumsBy(tuple(each), *asked) for asked in self._asked for each in sets]
+        summed = sets if self._sets is None else self._sets
+        more = [SumsBy(tuple(each), *asked) for asked in self._asked for each in summed]
+        more = [each for each in more if each not in self._waiting]
         found = self.counter.counts([*sets, *more], unit)
         steps = max(amounts.largest for amounts, _ in self._asked)
         if self.counter.counted * steps > LARGEST_SUM:

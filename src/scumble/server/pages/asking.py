@@ -127,7 +127,7 @@ def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
         sql=sql,
         key=secrets.token_hex(8),
         examples=examples(data),
-        columns=[column_facts(data.schema[name]) for name in data.columns],
+        columns=[column_facts(data, name) for name in data.columns],
         words=completions(data),
         limits=data.describe()["limits"],
         room=_room(data),
@@ -305,13 +305,15 @@ def _forecast(found: Cost, statuses: Sequence[str]) -> str:
     return f"Will be refused, and not charged: {found.reason}"
 
 
-def column_facts(attribute: Attribute) -> dict[str, Any]:
+def column_facts(data: Dataset, name: str) -> dict[str, Any]:
     """Return the name, the kind and the allowed values of a column, for the list on the page."""
+    attribute = data.schema[name]
     values = _values(attribute)
+    alone = "; its sums and averages alone" if name in data.sums_alone else ""
     return {
         "name": attribute.name,
         "kind": attribute.kind,
-        "domain": attribute.describe(),
+        "domain": f"{attribute.describe()}{alone}",
         "values": values[:_MOST_VALUES],
         "more": max(len(values) - _MOST_VALUES, 0),
     }
@@ -338,13 +340,16 @@ def examples(data: Dataset) -> list[str]:
     if numbers:
         name = numbers[0]
         domain = data.schema[name].number or data.schema[name].domain
-        if isinstance(domain, IntegerRange | Number):
+        if isinstance(domain, IntegerRange | Number) and name not in data.sums_alone:
             middle = (domain.low + domain.high) // 2
             found.append(f"SELECT COUNT(*) FROM t WHERE {quoted[name]} >= {middle}")
         found.append(f"SELECT AVG({quoted[name]}) FROM t")
     if groups:
         name = quoted[groups[0]]
         found.append(f"SELECT {name}, COUNT(*) FROM t GROUP BY {name}")
+    if groups and data.sums_alone:
+        amount = quoted[data.sums_alone[0]]
+        found.append(f"SELECT {name}, AVG({amount}) FROM t GROUP BY {name}")
     return found
 
 

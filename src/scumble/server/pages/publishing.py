@@ -326,6 +326,7 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         mechanism.check(known)
         promises = for_people(mechanism, known, mechanism.guarantee(known))
         names = list(own) or [each.name for each in known.published]
+        names += [name for name in getattr(mechanism, "sums", ()) if name not in names]
         promise = list(map(str, promises))
         rows = public_rows(mechanism, answers.rows or None)
         outlook = [*cautions_of(mechanism, known), *expectation(mechanism, known, rows)]

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -118,9 +118,10 @@ class Workload(WithDelta, SumSummary):
     def _more_limits(self) -> tuple[str, ...]:
         return ("The questions of the workload are published with it.",)
 
-    def _part(self, share: Fraction, unit: PrivacyUnit) -> Self:
+    def _part(self, share: Fraction, unit: PrivacyUnit) -> SumSummary:
         part = super()._part(share, unit)
-        part._planned = None
+        if isinstance(part, Workload):
+            part._planned = None
         return part
 
     def _plan(self, schema: Schema) -> _Plan:

@@ -174,7 +174,8 @@ class SumReaders:
             )
             if measured.present is not None:
                 place = engine.of_file(cells, measured.present.file)
-                count = linear_reader(measured.present, cells, place)
+                rows = None if measured.amounts.missing else evidence.rows
+                count = linear_reader(replace(measured.present, rows=rows), cells, place)
             engine.derived[kept] = cls(measured, total, count, every)
         found: SumReaders = engine.derived[kept]
         return found
@@ -221,6 +222,9 @@ class SumQuestion(WeighedQuestion):
         cls, evidence: Measurements, schema: Schema, query: Query, engine: Sandbox, asked: AskedSum
     ) -> Self:
         readers = SumReaders.of(evidence, schema, engine, asked.column)
+        number = schema[asked.column].number
+        if number is not None and query.aggregate != "count":
+            query = replace(query, notes=(*query.notes, number.clamping(asked.column)))
         return cls(schema, query, engine, asked=asked, readers=readers)
 
     @property
