@@ -18,7 +18,7 @@ from scumble.families.marginals.publish import TableSummary
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.privacy.accounting import BudgetAccount, Neighbours, PrivacyUnit
 from scumble.model.schema.amounts import Amounts
-from scumble.model.schema.numbers import UnlimitedNumber
+from scumble.model.schema.numbers import Number, UnlimitedNumber
 from scumble.private.mechanism import Summary
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
@@ -439,6 +439,16 @@ def test_questions_that_sums_do_not_answer() -> None:
     ):
         with pytest.raises(sc.QueryError, match="has sums alone"):
             release.ask(question)
+
+
+def test_a_median_of_very_many_amounts_is_refused_before_they_are_listed() -> None:
+    pay = sc.Attribute("pay", "quasi", Number(0, 50_000, 0.01))
+    table = pa.table({"sex": ["f", "m"] * 50, "pay": [100.5] * 100})
+    schema = sc.Schema([sc.Attribute("sex", "quasi", sc.Category(("f", "m"))), pay])
+    counts = sc.Histogram(["sex"], sums=["pay"], epsilon=1, neighbours="replace")
+    release = sc.publish(table, schema, counts, options=sc.PublishOptions(seed=1))
+    with pytest.raises(sc.QueryError, match="needs at most 1,000,000 possible values"):
+        release.ask("SELECT MEDIAN(pay) FROM t")
 
 
 def test_an_average_that_was_not_measured_says_how() -> None:

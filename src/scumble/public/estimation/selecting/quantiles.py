@@ -313,6 +313,12 @@ def domain_values(
     schema = selection.groups.schema
     names = [name for name in schema.names if name in argument.attributes]
     within = [each for each in clauses if set(each.attributes) <= set(names)]
+    plain = len(names) == 1 and argument.sql.strip('"') == names[0] and not within
+    if plain and schema.size(names) > MOST_VALUES:  # to list them takes minutes
+        raise QueryError(
+            f"{what} needs at most {MOST_VALUES:,} possible values. '{names[0]}' has "
+            f"{schema.size(names):,}: publish it in bins."
+        )
     found = selection.sandbox.distinct([argument], names, within, MOST_VALUES).column(0)
     kind = found.type
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
