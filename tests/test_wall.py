@@ -174,7 +174,8 @@ def test_releases_of_every_kind_are_answered_without_private_code():
     """Contracts do not see names as text, so that nothing private may be loaded for an answer."""
     questions = {}
     for fixtures in (
-        ROOT / "tests" / "fixtures" / name for name in ("format1", "lists", "synthetic")
+        ROOT / "tests" / "fixtures" / name
+        for name in ("format1", "lists", "synthetic", "quantiles")
     ):
         saved = json.loads((fixtures / "expected.json").read_text("utf-8"))
         for name, facts in saved.get("releases", saved).items():

@@ -29,6 +29,7 @@ from scumble.families.marginals.publish import Datacube as Datacube
 from scumble.families.marginals.publish import Fourier as Fourier
 from scumble.families.marginals.publish import Marginals as Marginals
 from scumble.families.partition.publish import Partition as Partition
+from scumble.families.quantiles.publish import Quantiles as Quantiles
 from scumble.families.randomised_response.publish import Subset as Subset
 from scumble.families.randomised_response.publish import Uniform as Uniform
 from scumble.families.sequences.publish import Sequences as Sequences
@@ -125,6 +126,7 @@ __all__ = [
     "PromiseError",
     "PublishOptions",
     "Quadtree",
+    "Quantiles",
     "Query",
     "QueryError",
     "Release",

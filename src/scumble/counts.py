@@ -4,6 +4,7 @@ from scumble.families.axes.publish import Hierarchy, Wavelet
 from scumble.families.boxes.publish import Dawa, Grid, KdTree, Mosaic, PrivTree, Quadtree
 from scumble.families.histogram.publish import Histogram, Sparse
 from scumble.families.marginals.publish import Datacube, Fourier, Marginals
+from scumble.families.quantiles.publish import Quantiles
 from scumble.families.workload.publish import Workload
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Mosaic",
     "PrivTree",
     "Quadtree",
+    "Quantiles",
     "Sparse",
     "Wavelet",
     "Workload",

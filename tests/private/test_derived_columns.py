@@ -69,7 +69,9 @@ def test_a_derived_column_is_published_like_a_column_of_the_table(
     subtests: pytest.Subtests,
 ) -> None:
     for name in sorted(
-        n for n, kind in sc.mechanisms().items() if not kind.of_lists and n != "keys"
+        n
+        for n, kind in sc.mechanisms().items()
+        if not kind.of_lists and n not in ("keys", "quantiles")  # neither is a number
     ):
         with subtests.test(name=name):
             lists, plain = tables()

@@ -71,6 +71,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "grid": [{**_SUMMARY, "contribution": 1, "adaptive": True}],
     "mosaic": [{**_SUMMARY, "contribution": 1}],
     "dawa": [{**_SUMMARY, "attributes": ["age"], "contribution": 1}],
+    "quantiles": [
+        {"attribute": "age", "epsilon": 1, "neighbours": "replace", "contribution": 1}
+        | {"probabilities": [0.5, 0.9]}
+    ],
     "keys": [
         {"attributes": ["age"], "epsilon": 1, "delta": 1e-3, "keys": 1, "neighbours": "replace"}
         | {"counts": True}

@@ -55,6 +55,7 @@ LATER = {
     "generalise",
     "keys",
     "mwem",
+    "quantiles",
     "sequences",
     "synthesis",
     "trajectories",

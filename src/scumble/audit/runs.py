@@ -317,7 +317,9 @@ def short_lists(schema: Schema) -> list[tuple[int, ...]]:
 def measured_names(mechanism: Summary) -> Sequence[str]:
     """Return the columns of the tables that it is tried on: those that it counts and adds up."""
     given = mechanism.parameters
-    return list(dict.fromkeys((*given.get("attributes", ()), *given.get("sums", ()))))
+    single = (given["attribute"],) if "attribute" in given else ()
+    several = (name for kind in ("attributes", "groups", "sums") for name in given.get(kind, ()))
+    return list(dict.fromkeys((*single, *several)))
 
 
 def tables_of(mechanism: Summary, schema: Schema) -> dict[str, Counts]:

@@ -145,13 +145,18 @@ def remarks_of(rows: Rows, evidence: Evidence) -> tuple[str, ...]:
 
 def _shown(schema: Schema, evidence: Evidence) -> Schema:
     """The published schema: the columns of the evidence and of its sums, the names of identifiers,
-    and the columns that the mechanism added.
+    and the columns that the mechanism added, or has in place of the owner's.
     """
     hidden = [attribute.name for attribute in schema.identifiers]
     named = {*evidence.columns, *evidence.sum_columns, *hidden}
     known = schema.with_derived(evidence.columns)
     shown = known.select([name for name in known.names if name in named])
-    return replace(shown, attributes=(*shown.attributes, *evidence.added))
+    added = {attribute.name: attribute for attribute in evidence.added}
+    impossible = tuple(
+        each.text for each in shown.impossible_conditions if added.keys().isdisjoint(each.names)
+    )
+    attributes = [added.pop(each.name, each) for each in shown.attributes]
+    return replace(shown, attributes=(*attributes, *added.values()), impossible=impossible)
 
 
 def limits_of_reading(

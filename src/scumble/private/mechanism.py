@@ -97,6 +97,12 @@ class Mechanism(ABC):
         is the parameter of `publish`.
         """
 
+    def read_schema(self, schema: Schema) -> Schema:
+        """Return the schema by which rows are read; some mechanisms need amounts in place of
+        bins.
+        """
+        return schema
+
     @abstractmethod
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
         """The promises, from parameters, schema and (where a proof needs it) the public number of
@@ -206,6 +212,9 @@ class Publisher(Mechanism):
 
     # The roles of columns that are published as they are: numbers have amounts there, not bins.
     unchanged: ClassVar[tuple[Role, ...]] = ("quasi", "insensitive")
+
+    def read_schema(self, schema: Schema) -> Schema:
+        return schema.with_amounts(self.unchanged)
 
     @abstractmethod
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:

@@ -275,9 +275,7 @@ def _run(
     """Check the parameters, charge the ledger if there is one, and return what `run` publishes.
     `to` is the address that it must be possible to save it to.
     """
-    known = schema.with_derived(getattr(mechanism, "names", ()))
-    if isinstance(mechanism, Publisher):
-        known = known.with_amounts(mechanism.unchanged)
+    known = mechanism.read_schema(schema.with_derived(getattr(mechanism, "names", ())))
     mechanism.check(known)
     mechanism.check_reading(options.outside)
     check_seed(options.seed)

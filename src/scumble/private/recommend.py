@@ -1284,6 +1284,7 @@ def _no_partition() -> dict[str, str]:
     return {
         **dict.fromkeys(("mosaic", "privtree"), fits),
         **dict.fromkeys(("kdtree", "grid", "dawa"), beaten),
+        "quantiles": "for medians and other quantiles of one number alone.",
     }
 
 

@@ -242,6 +242,25 @@ CASES = {
         ),
         columns=("age",),
     ),
+    "quantiles": Case(
+        lambda: sc.Quantiles("age", epsilon=2, neighbours="replace"),
+        (
+            ({"epsilon": 0}, "'epsilon' parameter of Quantiles must be a number above 0"),
+            ({"epsilon": 1e-300}, "the noise would be larger than"),
+            ({"neighbours": "all"}, "'replace' or 'add_remove'"),
+            ({"attribute": ""}, "must be a column"),
+            ({"groups": ["age"]}, "a list of other columns, none of them twice"),
+            ({"probabilities": []}, "a list of one to 100 different numbers"),
+            ({"probabilities": [0.5, 1]}, "a number between 0 and 1"),
+            ({"probabilities": [0.5, 0.5]}, "a list of one to 100 different numbers"),
+        ),
+        columns=("age",),
+    ),
+    "quantiles, by group": Case(
+        lambda: sc.Quantiles("age", groups=["job"], epsilon=2, neighbours="add_remove"),
+        (),
+        columns=("age", "job"),
+    ),
     "keys": Case(
         lambda: sc.Keys(["age"], epsilon=1, delta=1e-3, keys=1, neighbours="add_remove"),
         (
@@ -358,6 +377,7 @@ FULL = {
         "delta": 1e-6,
         "neighbours": "replace",
     },
+    "quantiles": {"attribute": "age", "epsilon": 1, "neighbours": "replace"},
     "keys": {
         "attributes": ["age"],
         "epsilon": 1,

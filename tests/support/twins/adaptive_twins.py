@@ -82,6 +82,20 @@ class BoldBuckets(sc.Dawa):
         return BoxNodes.of_levels(levels, noisy), BoxTree(laws)
 
 
+class OneLevelFree(sc.Quantiles):
+    """The cuts have noise for one level fewer than there are."""
+
+    def levels(self, cuts):
+        return max(super().levels(cuts) - 1, 1)
+
+
+def quantiles_twin(name, broken):
+    """The broken and the honest one, for three quantiles of one column."""
+    given = {"probabilities": (0.25, 0.5, 0.75), "epsilon": 1, "neighbours": "add_remove"}
+    claims = [Claim(method("a", **given), 1, schema=LINE) for method in (broken, sc.Quantiles)]
+    return Twin(name, *map(claimed, claims), 20_000)
+
+
 def twin(name, broken, honest, schema, runs, *names, **more):
     """The broken and the honest one with the same parameters."""
     given = {**GIVEN, **more}
@@ -105,4 +119,5 @@ TWINS = [
     ),
     twin("a tenth of ε spent twice", LooksTwice, sc.Grid, SQUARE, 20_000, "a", "b"),
     twin("partition with half the noise", BoldBuckets, sc.Dawa, LINE, 20_000, "a"),
+    quantiles_twin("one level of cuts for free", OneLevelFree),
 ]

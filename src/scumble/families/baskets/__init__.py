@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    order=14,
+    order=15,
     use="lists",
     mechanisms={"baskets": "Baskets", "diffpart": "DiffPart"},
     publishes={

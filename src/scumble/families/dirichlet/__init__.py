@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    order=16,
+    order=17,
     use="synthetic",
     mechanisms={"dirichlet": "Dirichlet"},
     publishes={

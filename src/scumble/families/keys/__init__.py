@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    order=13,
+    order=14,
     use="lists",
     mechanisms={"keys": "Keys"},
     publishes={

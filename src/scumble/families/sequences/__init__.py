@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    order=12,
+    order=13,
     use="lists",
     mechanisms={"sequences": "Sequences", "trajectories": "Trajectories"},
     publishes={

@@ -3,7 +3,7 @@
 from scumble.model.family import Family
 
 FAMILY = Family(
-    order=15,
+    order=16,
     use="synthetic",
     mechanisms={"synthesis": "Synthesis", "mwem": "Mwem"},
     publishes={

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace, geometric
+from scumble.private.sampling.runs import Runs, pick_number
 from scumble.private.sampling.selection import permute_and_flip, report_noisy_min
 from scumble.private.sampling.sparse import FilterRule, passing_cells
 from scumble.private.sampling.top import pick_top, select_top
@@ -105,6 +106,12 @@ class NoisySteps:
     def one_of(self, scores: Integers, rate: Fraction) -> int:
         """Return the place of one score by permute-and-flip with the given rate."""
         return permute_and_flip(self.source, scores.tolist(), rate)
+
+    def number(self, runs: Runs, rate: Fraction) -> int:
+        """Return one of the numbers of `runs`, with probability proportional to
+        exp(-rate · score).
+        """
+        return pick_number(self.source, runs, rate)
 
     def top(
         self, candidates: Candidates, k: int, *, sensitivity: int, epsilon: Fraction
