@@ -11,7 +11,7 @@ from fractions import Fraction
 import scumble as sc
 from scumble.families.synthesis.check import replay_finding
 from scumble.families.synthesis.publish.synthesis import Budget
-from scumble.model.laws.distributions import DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.private.mechanism_metadata import CUBE, SMALL_DELTA, TINY, Claim
 from scumble.private.sampling.source import Keystream
@@ -80,6 +80,16 @@ class MoreRows(Unmetered):
         self._budget = Budget.of(self.promised, unit, len(self.names), self._further)
 
 
+class WholeForEach(Unmetered):
+    """Has the noise for each further table that all of them pay for together."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        budget = Budget.of(self.promised, self.unit, len(self.names), self._further)
+        law = DiscreteGaussian(budget.further.parameter / self._further)
+        self._budget = replace(budget, further=law)
+
+
 class SeenValues(sc.Synthesis):
     """Counts the values that somebody has, and publishes 0 for all others."""
 
@@ -106,7 +116,7 @@ class SeenSteps:
 
 
 def _synthesis(name: str, broken: type[sc.Synthesis], **given) -> Twin:
-    given |= {"epsilon": 1, "delta": SMALL_DELTA, "neighbours": "add_remove", "extra": 1}
+    given = {"extra": 1, **given, "epsilon": 1, "delta": SMALL_DELTA, "neighbours": "add_remove"}
 
     def replayed(kind):
         claim = Claim(kind(["a", "b", "c"], **given), 1, SMALL_DELTA, CUBE)
@@ -133,6 +143,7 @@ TWINS = [
     _twin("half of the prior balls, with δ", HalfPrior, epsilon=1, delta=0.05, synthetic=6),
     _mwem("the true number of rows in MWEM", TrueNumber),
     _synthesis("a tree of pairs chosen from raw data", RawStructure),
+    _synthesis("a pair and a triple that each cost what both may", WholeForEach, extra=2),
     _synthesis("a domain of the values that somebody has", SeenValues),
     _synthesis("rows of a person beyond the bound", MoreRows, contribution=3),
     _mwem("choices of MWEM that cost twice what is paid", BoldChoice),

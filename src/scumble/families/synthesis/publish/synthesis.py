@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import accumulate, combinations
 from math import comb, pi, prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -59,14 +59,14 @@ _LEVEL_Z = 1.96  # standard errors that noise stays within, nineteen times in tw
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Synthesis(AttributeSummary):
-    """Publishes noisy tables of single attributes and of those pairs that depend on each other,
-    found privately, from which synthetic rows are drawn: `release.synthetic.rows(n)`.
+    """Publishes noisy tables of single attributes and of those pairs and triples that depend on
+    each other, found privately, from which synthetic rows are drawn: `release.synthetic.rows(n)`.
 
     First come counts of every attribute, then a tree of pairs that ties all attributes together,
-    then `extra` more sets that the rows drawn so far fit worst. Without `workload` these are pairs;
-    with it, they are subsets of the sets that it lists, and those that tell most about heavier sets
-    are preferred. Values that are rare among the noisy counts are counted together in further
-    tables. `neighbours`, `contribution` and `person` are as for Histogram.
+    then `extra` more sets that the rows drawn so far fit worst. Without `workload` these are pairs
+    and triples; with it, they are subsets of the sets that it lists, and those that tell most about
+    heavier sets are preferred. Values that are rare among the noisy counts are counted together in
+    further tables. `neighbours`, `contribution` and `person` are as for Histogram.
 
     Parameters:
         delta: probability beyond epsilon that is allowed.
@@ -77,12 +77,13 @@ class Synthesis(AttributeSummary):
     Promises: (ε, δ)-DP of the whole release. Proof: zCDP, ρ from (ε, δ), all of it metered. Without
         `extra`, a third of ρ pays for the counts of d attributes with discrete Gaussian noise, a
         third for d − 1 choices of the exponential mechanism, a third for the chosen pairs. With
-        `extra`, 65 % of ρ are spent so, and of the rest 15 % on choices and 85 % on tables. Sets
-        of the workload that the tree has are not measured again: those that are left share the
-        rest, and if there are none, the pairs of the tree get it. The score of a set is the L1
-        distance of its counts from a table that follows from published numbers, so that a person
-        moves it by at most as much as the counts; a choice costs ε²/8. Which values are merged
-        follows from published counts. Rows are drawn from published numbers and cost nothing.
+        `extra`, 65 % of ρ are spent so, and of the rest 15 % on choices and 85 % on tables. Sets of
+        the workload that the tree has are not measured again: those that are left share the rest,
+        and if there are none, the pairs of the tree get it. What several tables may cost together
+        is shared out by their cells. The score of a set is the L1 distance of its counts from a
+        table that follows from published numbers, so that a person moves it by at most as much as
+        the counts; a choice costs ε²/8. Which values are merged follows from published counts. Rows
+        are drawn from published numbers and cost nothing.
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
@@ -161,23 +162,42 @@ class Synthesis(AttributeSummary):
         return dict(zip(sets, exact, strict=True))
 
     @property
-    def _candidates(self) -> dict[Places, Fraction]:
-        """The sets among which further tables are chosen, with their weights."""
+    def _subsets(self) -> dict[Places, Fraction]:
+        """The subsets of the sets of the workload, with their weights."""
+        return closure_weights(self._sets, list(self._sets.values()))
+
+    def _candidates(self, sizes: Sequence[int]) -> dict[Places, Fraction]:
+        """Return the sets among which further tables are chosen, with their weights.
+
+        Without a workload these are all pairs, and the triples of fewest cells by `sizes`, as many
+        as are counted in reasonable time.
+        """
         if self._sets:
-            return closure_weights(self._sets, list(self._sets.values()))
-        return dict.fromkeys(combinations(range(len(self.names)), 2), Fraction(1))
+            return self._subsets
+        cells = {
+            places: prod(sizes[index] for index in places)
+            for ways in (2, 3)
+            for places in combinations(range(len(self.names)), ways)
+        }
+        pairs, triples = ([places for places in cells if len(places) == ways] for ways in (2, 3))
+        room = min(TRIPLE_CELLS, MOST_CELLS - sum(cells[pair] for pair in pairs))
+        triples = sorted(triples, key=lambda places: cells[places])[:MOST_TRIPLES]
+        counted = accumulate(cells[places] for places in triples)
+        small = [places for places, number in zip(triples, counted, strict=True) if number <= room]
+        return {places: Fraction(len(places)) for places in [*pairs, *small]}
 
     @property
     def _further(self) -> int:
         """The number of tables after those of the tree, at most."""
         number = len(self.names)
-        left = len(self._candidates) if self._sets else comb(number, 2) - (number - 1)
+        others = comb(number, 2) - (number - 1) + comb(number, 3)
+        left = len(self._subsets) if self._sets else others
         return min(self.extra, left) if number > 1 else 0
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
         sizes = [schema[name].size for name in self.names]
-        sets = {*combinations(range(len(sizes)), 2), *self._candidates}
+        sets = {*combinations(range(len(sizes)), 2), *self._subsets}
         cells = {places: prod(sizes[index] for index in places) for places in sets}
         if sum(cells.values()) > MOST_CELLS:
             largest = max(cells, key=lambda places: cells[places])
@@ -194,12 +214,13 @@ class Synthesis(AttributeSummary):
         chosen = ChosenSoFar(private, self._budget)
         rows = table.public_rows(self.unit)
         edges, planned = chosen.choose_tree(rows), self._further
-        further = min(planned, len(self._candidates.keys() - set(edges)))
+        candidates = self._candidates(chosen.design.class_sizes)
+        further = min(planned, len(candidates.keys() - set(edges)))
         if further < planned:  # the tree has some of them: the others share what is left
             rho, number = self.promise.rho, len(self.names)
             chosen.budget = Budget.of(rho, self.unit, number, planned, further)
         chosen.add_tree(edges)
-        chosen.add_further(self._candidates, further, rows)
+        chosen.add_further(candidates, further, rows)
         written = pa.table({chosen.design.count: chosen.numbers})
         pq.write_table(written, folder / FILE, store_schema=False)
         return Measurements(FILE, self.names, chosen.design, rows)
@@ -226,7 +247,8 @@ class Synthesis(AttributeSummary):
         pair = f"±{_LEVEL_Z * budget.edge.variance**0.5:,.3g}"
         sentence = (
             f"To expect: the count of a value will be within {reach} {OFTEN}, that of a cell of a "
-            f"pair of the tree within {pair}. Counts of synthetic rows have no such limit."
+            f"pair of the tree within {pair}, and less in larger tables. Counts of synthetic rows "
+            "have no such limit."
         )
         return (sentence,)
 
@@ -237,7 +259,7 @@ class Synthesis(AttributeSummary):
     @classmethod
     def claims(cls, neighbours: Neighbours) -> Iterator[Claim]:
         given = protection(neighbours, delta=SMALL_DELTA)
-        yield Claim(cls(["a", "b", "c"], extra=1, **given), 1, SMALL_DELTA, CUBE)
+        yield Claim(cls(["a", "b", "c"], extra=2, **given), 1, SMALL_DELTA, CUBE)
         if neighbours == "add_remove":
             given |= {"workload": [["a", "b", "c"]], "contribution": 2}
             yield Claim(cls(["a", "b", "c"], extra=3, **given), 1, SMALL_DELTA, CUBE)
@@ -251,9 +273,12 @@ class Synthesis(AttributeSummary):
 TREE_SHARE = Fraction(13, 20)  # of ρ, where further tables follow
 CHOICE_SHARE = Fraction(3, 20)  # of what is left, for choosing the further tables
 RARE = 3  # standard deviations of noise below which a value is merged with others
-PER_ROUND = 5  # further tables that are chosen from the same rows
+PER_ROUND = 5  # further tables that are chosen from the same rows, at most
+MOST_TRIPLES = 1000  # among which further tables are chosen without a workload
+TRIPLE_CELLS = 10**7  # of all of them
 _MOST_ROWS = 50_000  # that the choice of further tables looks at
 _FINEST_WEIGHT = 1000
+_FINEST_SHARE = 16
 
 
 @dataclass(frozen=True)
@@ -345,17 +370,15 @@ class ChosenSoFar:
         parts, edges = ConnectedParts(len(places)), []
         for _ in places[1:]:
             some = [pair for pair in pairs if parts.joins(pair)]
-            [edge] = self._pick({pair: _count_independent(model, pair) for pair in some}, choice)
+            edge = self._pick({pair: _count_independent(model, pair) for pair in some}, choice)
             parts.join((edge[0], edge[1]))
             edges.append(edge)
         return edges
 
     def add_tree(self, edges: Sequence[Places]) -> None:
         """Measure the pairs of the tree."""
-        law = self.budget.edge
-        if law is not None:
-            for edge in edges:
-                self._measure(edge, law)
+        if self.budget.edge is not None:
+            self._measure_all(edges, self.budget.edge)
 
     def add_further(
         self, candidates: Mapping[Places, Fraction], number: int, rows: int | None
@@ -364,7 +387,9 @@ class ChosenSoFar:
         weights, and measure them.
 
         Before each round, rows are drawn from what was measured so far. A set is chosen by the
-        distance of its counts from those of the rows, less the error that its noise would make.
+        distance of its counts from those of the rows, less the error that its noise would make. The
+        sets of a round have at most one attribute in common, two by two: what one tells of a pair,
+        another one needs not tell again.
         """
         choice, law = self.budget.further_choice, self.budget.further
         if choice is None or law is None:
@@ -373,13 +398,17 @@ class ChosenSoFar:
         while number:
             known = {table.places for table in self.design.tables}
             left = [places for places in candidates if places not in known]
-            picks = min(PER_ROUND, number)
             models = _count_rows(self.model(rows), left)
-            handicaps = {places: _expect_noise(law, models[places].size) for places in left}
             weights = _round_weights({places: candidates[places] for places in left})
-            for chosen in self._pick(models, choice, handicaps, weights, picks):
-                self._measure(chosen, law)
-            number -= picks
+            chosen: list[Places] = []
+            while left and len(chosen) < min(PER_ROUND, number):
+                handicaps = {places: _expect_noise(law, models[places].size) for places in left}
+                some = {places: models[places] for places in left}
+                best = self._pick(some, choice, handicaps, weights)
+                chosen.append(best)
+                left = [places for places in left if len({*places} & {*best}) < 2]
+            self._measure_all(chosen, law)
+            number -= len(chosen)
 
     def _pick(
         self,
@@ -387,15 +416,20 @@ class ChosenSoFar:
         epsilon: Fraction,
         handicaps: Mapping[Places, int] | None = None,
         weights: Mapping[Places, int] | None = None,
-        picks: int = 1,
-    ) -> list[Places]:
+    ) -> Places:
         return self._private.pick(
             models,
             handicaps or dict.fromkeys(models, 0),
             weights or dict.fromkeys(models, 1),
             epsilon,
-            picks,
         )
+
+    def _measure_all(self, sets: Sequence[Places], law: DiscreteGaussian) -> None:
+        """Measure several sets with noise that costs as much together as `law` for each."""
+        sizes = self.design.class_sizes
+        cells = [prod(sizes[index] for index in places) for places in sets]
+        for places, own in zip(sets, laws_by_cells(law, cells), strict=True):
+            self._measure(places, own)
 
     def _measure(self, places: Places, law: DiscreteGaussian) -> None:
         self._numbers.append(self._private.measure(places, law))
@@ -406,6 +440,18 @@ class ChosenSoFar:
             design.merged,
             (*design.tables, ChosenTable(places, law)),
         )
+
+
+def laws_by_cells(law: DiscreteGaussian, cells: Sequence[int]) -> list[DiscreteGaussian]:
+    """Return noise for tables of so many cells that costs as much together as `law` for each.
+
+    A table gets a share of ρ by its number of cells n, to the power 2/3: noise of deviation s makes
+    an L1 error of about s · n, the sum of which is least where s³ · n is the same for all tables.
+    """
+    shares = [max(round(_FINEST_SHARE * number ** (2 / 3)), 1) for number in cells]
+    return [
+        DiscreteGaussian(law.parameter * sum(shares) / (len(shares) * share)) for share in shares
+    ]
 
 
 def closure_weights(sets: Iterable[Places], weights: Sequence[Fraction]) -> dict[Places, Fraction]:
@@ -534,28 +580,27 @@ class PrivateTables:
         handicaps: Mapping[Places, int],
         weights: Mapping[Places, int],
         epsilon: Fraction,
-        picks: int = 1,
-    ) -> list[Places]:
-        """Return `picks` different sets, chosen by the exponential mechanism with ε each.
+    ) -> Places:
+        """Return a set that is chosen by the exponential mechanism with ε.
 
         The score of a set is its weight times its L1 distance from its table in `models`, less its
         handicap.
         """
-        cost = PrivacyLoss(rho=picks * epsilon**2 / 8)
-        self._table._account.charge(f"choice of {picks} among {len(models)} sets", cost)
+        cost = PrivacyLoss(rho=epsilon**2 / 8)
+        self._table._account.charge(f"choice among {len(models)} sets", cost)
         sets = list(models)
         scores = [
             weights[places] * (self._distance(places, models[places]) - handicaps[places])
             for places in sets
         ]
-        chosen = self._table._noise.picks(
+        [chosen] = self._table._noise.picks(
             Candidates.listed(np.array(scores, np.int64)),
-            picks,
+            1,
             sensitivity=self.unit.sensitivity * max(weights[places] for places in sets),
             epsilon=epsilon,
             monotone=False,
         )
-        return [sets[int(index)] for index in chosen]
+        return sets[int(chosen)]
 
     def _distance(self, places: Places, model: Integers) -> int:
         return int(np.abs(self._counted[places]._counts - model.reshape(-1)).sum())
