@@ -31,6 +31,7 @@ from scumble.families.histogram.read.sparse import (
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
+from scumble.public.estimate import TYPICAL
 from tests.support.covered import FALSE_ALARM, least
 from tests.support.mechanisms.sparse_trials import (
     amounts,
@@ -243,7 +244,8 @@ def test_a_filter_tells_how_much_may_be_missing() -> None:
     mechanism = sc.Sparse(["age", "sex", "job"], epsilon=1, neighbours="replace", false_cells=1)
     release = sc.publish(people(1000, domain), domain, mechanism, options=sc.PublishOptions(seed=6))
     answer = release.answer("SELECT COUNT(*) FROM t WHERE sex = 'f'")
-    [note] = answer.notes
+    note, typical = answer.notes
+    assert typical == TYPICAL
     told = int(note.split("up to ")[1].split(" rows")[0].replace(",", ""))
     kept, _ = release.answer("SELECT SUM(1) FROM t WHERE age >= 0 OR sex = 'f'").bounds
     assert 1000 - kept <= told <= 1100

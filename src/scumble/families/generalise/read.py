@@ -31,7 +31,7 @@ from scumble.model.schema.hierarchies import value_labels
 from scumble.model.schema.schema import Schema
 from scumble.model.stored import DAMAGED, indices, known_codes
 from scumble.public.estimate import Estimate, Exact, Unknown
-from scumble.public.estimation.bounds import Bounded, Limit
+from scumble.public.estimation.bounds import Bounded, Limit, spread_between
 from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
@@ -231,7 +231,9 @@ def _estimate_total(
     high = _sum(lines.count, np.where(lines.sure, most, np.maximum(most, 0)), lines.possible)
     there = lines.known & lines.possible
     even = _sum(lines.count, lines.share * mean, there) * scale
-    spread = _sum(lines.count, lines.share * (1 - lines.share) * mean**2, there)
+    # As in boxes, a model of typical tables: the rows of all cut groups err together.
+    deviation = np.sqrt(lines.share * (1 - lines.share)) * np.abs(mean)
+    spread = _sum(lines.count, deviation, there) ** 2 / 3
     return _bound_estimate(even, low, high, spread, notes, missing=not lines.known.all())
 
 
@@ -259,7 +261,8 @@ def _estimate_average(lines: Lines, notes: tuple[str, ...]) -> Estimate:
     even = _sum(lines.count, lines.share * lines.mean, there) / rows
     low = _minimise_average(lines, lines.least)
     high = -_minimise_average(lines, -lines.most)
-    return _bound_estimate(even, low, high, float("nan"), notes, missing=not lines.known.all())
+    spread = spread_between(even - low, high - even)
+    return _bound_estimate(even, low, high, spread, notes, missing=not lines.known.all())
 
 
 def _minimise_average(lines: Lines, amount: Floats) -> float:

@@ -33,11 +33,16 @@ class Sparse(Design):
     All cells of the domain got the same noise, including those without rows. A filter publishes the
     cells whose noisy count is at least `theta`. Sampling publishes a cell of noisy count v with
     probability min(|v|/tau, 1); its weight is v, or tau with the sign of v if |v| is less than tau.
-    A `tau` of 0 means that all cells were published. `total` is the number of rows plus noise of
+    A cell that no row can be in, by the schema, is not in the file. A `tau` of 0 means that all
+    others were published. `total` is the number of rows plus noise of
     its own, or the exact number if `total_noise` is None.
     """
 
     kind: ClassVar[str] = "sparse"
+
+    @property
+    def exact_zeros(self) -> bool:
+        return True
 
     rule: Rule
     noise: DiscreteLaplace

@@ -372,11 +372,17 @@ def _write(
     radix: CellKeys,
     published: SelectedCells,
 ) -> None:
+    """Write the published cells, without those that no row can be in."""
     attributes = [schema[name] for name in names]
+    known = [each for each in schema.impossible_conditions if set(each.names) <= set(names)]
     columns = [(design.count, pa.int64()), (design.weight, pa.float64())]
     with table_writer(path, attributes, columns) as writer:
         for begin in range(0, len(published.counts), _WRITE_CHUNK):
-            part = slice(begin, begin + _WRITE_CHUNK)
+            keys = published.keys[begin : begin + _WRITE_CHUNK]
+            part = begin + np.arange(len(keys))
+            if known:
+                codes = dict(zip(names, radix.unpack(keys), strict=True))
+                part = part[~np.logical_or.reduce([each.holds(codes) for each in known])]
             numbers = [
                 (design.count, pa.array(published.counts[part])),
                 (design.weight, pa.array(published.weights[part])),

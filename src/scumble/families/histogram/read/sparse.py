@@ -31,6 +31,7 @@ from scumble.model.stored import known_codes
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
 from scumble.public.estimation.domain_counting import Domain, domain_of
+from scumble.public.estimation.impossible import possible_clauses
 from scumble.public.estimation.interval_laws import (
     AverageLaw,
     ComplementLaw,
@@ -64,14 +65,15 @@ class SparseReader:
         self._schema = schema
         self.design = cast(Sparse, evidence.design)
         self._published = _sum_published(self.design, schema, None, engine)[:, 0, 0]
-        domain = float(domain_of(engine).size)
-        sums = _add_empty_cells(empty_cell(self.design).shift, self._published, domain)
+        self._cells = int(domain_of(engine).count(possible_clauses(engine)).reshape(-1)[0])
+        shift = empty_cell(self.design).shift
+        sums = _add_empty_cells(shift, self._published, float(self._cells))
         self.error = SparseError(self.design, SparseSum.of_counts(sums))
 
     def answer(self, query: Query, engine: Sandbox) -> Iterator[tuple[Key, Estimate]]:
         """Yield every possible group of the answer with its estimate."""
         schema = self._schema
-        domain, whole = domain_of(engine), (self.design, self.error, self._published)
+        domain, whole = domain_of(engine), (self.design, self.error, self._published, self._cells)
         question = SparseQuestion(*whole, schema, query, engine, domain)
         if not query.groups:
             yield (), question.estimate(0)
@@ -87,7 +89,7 @@ class SparseReader:
         if self._published[2] > _MOST_PUBLISHED:
             return {}
         design, schema, answers = self.design, self._schema, {}
-        domain, whole = domain_of(engine), (design, self.error, self._published)
+        domain, whole = domain_of(engine), (design, self.error, self._published, self._cells)
         for index, known in count_together(design, schema, queries, engine).items():
             question = SparseQuestion(*whole, schema, queries[index], engine, domain, known)
             answers[index] = [((), question.estimate(0))]
@@ -97,13 +99,15 @@ class SparseReader:
 @dataclass(frozen=True)
 class SparseQuestion:
     """One question to the published cells; `error` and `published`, the sums over all published
-    cells, are those of the whole release. `counts` has the cells of the domain and the sums over
+    cells, are those of the whole release, and `cells` is the number of cells that rows can be in,
+    which are all that a question is about. `counts` has the cells of the domain and the sums over
     published cells of the question, if they were counted before.
     """
 
     design: Sparse
     error: SparseError
     published: Floats
+    cells: int
     schema: Schema
     query: Query
     engine: Sandbox
@@ -123,11 +127,11 @@ class SparseQuestion:
         possible = self.possible[group]
         if not possible:
             return Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
-        if self.query.aggregate == "count" and possible == self.domain.size:
+        if self.query.aggregate == "count" and possible == self.cells:
             law: Law = self.design.total_noise or Exact()
             method = ROWS if self.design.total_noise else KNOWN
             return Estimate(float(self.design.total), law, method, self.query.notes)
-        if self._known and 2 * possible > self.domain.size:
+        if self._known and 2 * possible > self.cells:
             return self._estimate_rest(group)
         spread = self._compute_spread(group)
         method = FILTERED if self.design.filtered else SUMMED
@@ -141,7 +145,7 @@ class SparseQuestion:
 
     def _estimate_rest(self, group: int) -> Estimate:
         """Return the count of most cells: all rows less the count of the other cells."""
-        left = float(self.domain.size - self.possible[group])
+        left = float(self.cells - self.possible[group])
         published = self.published - self._published[:, 0, group]
         others = SparseSum.of_counts(self._add_empty_cells(published, left))
         method = RESTED.format(FILTERED if self.design.filtered else SUMMED)
