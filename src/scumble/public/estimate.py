@@ -217,13 +217,12 @@ class Estimate(Frames):
         """Return an interval by a model of how rows are usually spread within pieces.
 
         It is shorter than `interval` and is not guaranteed to contain the truth at `level`. It ends
-        where `interval` does, or `noise_interval`.
+        where `interval` does.
         """
         if is_bounded(self.law):
             start, end = self.law.typical_interval(self.value, check_level(level))
             low, high = self.interval(level)
-            noise_low, noise_high = self.noise_interval(level)
-            return max(start, min(low, noise_low)), min(end, max(high, noise_high))
+            return max(start, low), min(end, high)
         return self.interval(level)
 
     @property

@@ -51,13 +51,15 @@ def selected_values(groups: Sequence[Estimate]) -> list[float | None]:
 
 
 def _standard_error(estimate: Estimate) -> float:
-    """Return the standard error; of an answer with bounds, that of its typical interval."""
+    """Return the standard error; of an answer with bounds, that of the longer side of its typical
+    interval, the other of which may end at a bound.
+    """
     if isinstance(estimate.law, Exact) or math.isnan(estimate.value):
         return 0.0
     if estimate.bounds is None:
         return estimate.stderr
     low, high = estimate.typical_interval(LEVEL)
-    return (high - low) / 2 / NormalDist().inv_cdf((1 + LEVEL) / 2)
+    return max(high - estimate.value, estimate.value - low) / NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 def _expected(values: Floats, errors: Floats) -> Floats:
