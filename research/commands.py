@@ -144,15 +144,33 @@ def aroma(
 
 @app.command("numbers")
 def numbers(data: DataFolder, quick: Quick = False, as_json: options.Json = False) -> None:
-    """Limits of amounts for budget, against the best limits, on three columns of money."""
+    """Limits of amounts for budget, against the best limits, and averages of groups of money,
+    against one sum for each group alone.
+    """
     from dataclasses import asdict
 
-    from research.numbers import EPSILON, MOST, QUICK, SEEDS, TABLES, study_limits
+    from research.numbers import (
+        AMOUNTS,
+        EPSILON,
+        MOST,
+        QUICK,
+        RELEASES,
+        SEEDS,
+        TABLES,
+        WANTED,
+        study_averages,
+        study_limits,
+    )
 
-    seeds = QUICK if quick else SEEDS
+    seeds, releases = (QUICK, QUICK) if quick else (SEEDS, RELEASES)
     found = [study_limits(data / file, column, seeds) for file, column in TABLES.items()]
+    averages = [
+        each
+        for file, column, most in AMOUNTS
+        for each in study_averages(data / file, column, most, releases)
+    ]
     if as_json:
-        console.print_json([asdict(each) for each in found])
+        console.print_json([asdict(each) for each in found] + [asdict(each) for each in averages])
         return
     console.echo(
         f"Error of a mean at ε = {EPSILON} with limits of private_limits at the same ε, as a "
@@ -162,6 +180,16 @@ def numbers(data: DataFolder, quick: Quick = False, as_json: options.Json = Fals
         console.echo(
             f"{each.table} {each.column} ({each.rows:,} rows): median {each.median:.2f}, 90 % "
             f"{each.worst_tenth:.2f}; mostly {list(each.usual)}, best {list(each.best)}"
+        )
+    console.echo(
+        f"Half-width (95 %) of averages at ε = 1, as a multiple of that of the best sum of a group "
+        f"alone with the same share of ε; {releases} releases each."
+    )
+    for average in averages:
+        console.echo(
+            f"{average.table} {average.column} by {average.groups} ({average.rows:,} rows): "
+            f"{average.ratio:.2f}, at most {WANTED[average.groups]} wanted; ± "
+            f"{100 * average.of_mean:.2g} % of the average; {100 * average.held:.3g} % hold"
         )
 
 

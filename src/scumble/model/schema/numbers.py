@@ -189,6 +189,12 @@ class Number:
         found = np.floor(quotients).astype(np.int64)
         error = ((np.abs(numbers) + abs(low)) / step + 1) * _UNSURE
         unsure = np.flatnonzero(np.abs(quotients - np.rint(quotients)) <= error)
+        if self.whole and len(unsure):  # a multiple of a half is the decimal that stands for it
+            twice = 2 * numbers[unsure]
+            halves = twice == np.rint(twice)
+            twice = twice[halves].astype(np.int64) - 2 * self._first + self._width
+            found[unsure[halves]] = twice // (2 * self._width)
+            unsure = unsure[~halves]
         if len(unsure):  # between two steps, or too large for a quotient of floats
             different, places = np.unique(numbers[unsure], return_inverse=True)
             steps = [self._of_fraction(exact(number)) for number in different.tolist()]
