@@ -10,6 +10,7 @@ from scumble.families.alphabeta.publish import AlphaBeta as AlphaBeta
 from scumble.families.alphabeta.publish import Frapp as Frapp
 from scumble.families.anatomy.publish import Anatomy as Anatomy
 from scumble.families.aroma.publish import Aroma as Aroma
+from scumble.families.axes.publish import Dyadic as Dyadic
 from scumble.families.axes.publish import Hierarchy as Hierarchy
 from scumble.families.axes.publish import Wavelet as Wavelet
 from scumble.families.baskets.publish import Baskets as Baskets
@@ -100,6 +101,7 @@ __all__ = [
     "DiffPart",
     "Dirichlet",
     "DomainError",
+    "Dyadic",
     "Estimate",
     "EstimateTable",
     "Estimates",

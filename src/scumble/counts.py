@@ -1,6 +1,6 @@
 """Noisy counts and tables of counts: `sc.counts.Histogram`."""
 
-from scumble.families.axes.publish import Hierarchy, Wavelet
+from scumble.families.axes.publish import Dyadic, Hierarchy, Wavelet
 from scumble.families.boxes.publish import Dawa, Grid, KdTree, Mosaic, PrivTree, Quadtree
 from scumble.families.histogram.publish import Histogram, Sparse
 from scumble.families.marginals.publish import Datacube, Fourier, Marginals
@@ -10,6 +10,7 @@ from scumble.families.workload.publish import Workload
 __all__ = [
     "Datacube",
     "Dawa",
+    "Dyadic",
     "Fourier",
     "Grid",
     "Hierarchy",

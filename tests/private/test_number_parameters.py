@@ -59,6 +59,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "hierarchy": [{**_SUMMARY, "contribution": 1, "delta": 1e-6, "fanout": 4, "root": True}],
     "wavelet": [{**_SUMMARY, "contribution": 1, "delta": 1e-6}],
+    "dyadic": [{**_SUMMARY, "contribution": 1, "delta": 1e-6}],
     "marginals": [{**_SUMMARY, "contribution": 1, "delta": 1e-6, "ways": 1, "weights": [1.0, 2.0]}],
     "fourier": [{**_SUMMARY, "contribution": 1, "ways": 1}],
     "datacube": [{**_SUMMARY, "contribution": 1, "delta": 1e-6, "ways": 1, "within": 2.0}],

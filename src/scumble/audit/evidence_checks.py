@@ -18,7 +18,7 @@ import pyarrow as pa
 from scumble.model.evidence.channels import MultisetChannel
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws import law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw, RoundedNormal
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.private.mechanism import Summary
 from scumble.private.meter.table import PrivateTable
@@ -42,8 +42,7 @@ def multiset_counts(
 
 # The noise that a released summary states, compared with that of its method.
 
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
-_KINDS = ("discrete laplace", "discrete gaussian")
+_KINDS = ("discrete laplace", "discrete gaussian", "rounded normal")
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,8 @@ def _width(law: NoiseLaw) -> Any:
 def _words(law: NoiseLaw) -> str:
     if isinstance(law, DiscreteLaplace):
         return f"Laplace noise of scale {float(law.scale):.4g}"
-    return f"Gaussian noise of variance {float(law.parameter):.4g}"
+    kind = "normal" if isinstance(law, RoundedNormal) else "Gaussian"
+    return f"{kind} noise of variance {float(law.parameter):.4g}"
 
 
 def _bare(data: Any, laws: list[NoiseLaw]) -> Any:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from scumble.audit import hooks
 from scumble.audit.choices import MOST_SCORES
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Summary
@@ -129,7 +129,7 @@ class RecordedStep:
 
     kind: StepKind
     numbers: npt.NDArray[Any]
-    law: DiscreteLaplace | DiscreteGaussian
+    law: NoiseLaw
     chosen: npt.NDArray[Any] | None = None
     places: npt.NDArray[Any] | None = None
     floor: int = 0

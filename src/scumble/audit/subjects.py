@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
+from math import inf, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -481,7 +481,7 @@ def _other(claim: str, noise: StatedNoise | None) -> Finding:
 def _compared(
     loss: ExactLoss, promise: Guarantee
 ) -> tuple[str, float | Fraction, float | Fraction]:
-    """Return "ε" or "ρ", the loss, and the promise of the release in that measure.
+    """Return "ε", "ρ" or "μ", the loss, and the promise of the release in that measure.
 
     The promise is the number that the release states, not the one that follows from its parameters.
     """
@@ -489,6 +489,8 @@ def _compared(
     epsilon = Fraction(given["epsilon"])
     if not loss.rho:
         return "ε", loss.epsilon, epsilon
+    if "mu" in given:
+        return "μ", sqrt(2 * loss.rho), given["mu"] * (1 + _ROUNDING)
     rho = loss.rho + loss.epsilon**2 / 2
     implied = epsilon_for(rho, given["delta"]) if "delta" in given else inf
     if "rho" not in given or implied > epsilon * Fraction(1 + _ROUNDING):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from scumble.model.errors import ScumbleError
 from scumble.model.laws.base import check_level
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, RoundedNormal
 from scumble.model.laws.weighted_sum import NoiseSum
 from scumble.private.database.answers import (
     Average,
@@ -70,7 +70,7 @@ _CLASSES: dict[str, Callable[..., Any]] = {
             Average,
         ),
         *(MixedNoise, Weights, Shifted),
-        *(NoiseSum, DiscreteLaplace, DiscreteGaussian),
+        *(NoiseSum, DiscreteLaplace, DiscreteGaussian, RoundedNormal),
     )
 }
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -28,8 +28,10 @@ from tests.support.people import people, schema
 JOBS = [["cook", "driver"], ["nurse", ["smith", "teacher"]]]
 
 
-def _make(kind: str, attributes, **given) -> sc.Hierarchy | sc.Wavelet:
+def _make(kind: str, attributes, **given) -> sc.Hierarchy | sc.Wavelet | sc.Dyadic:
     given = {"epsilon": 1, "neighbours": "replace"} | given
+    if kind == "dyadic":  # it has no pure ε
+        return sc.Dyadic(attributes, **{**given, "delta": given.get("delta") or 1e-5})
     if kind == "wavelet":
         return sc.Wavelet(attributes, transform="all", **given)
     return sc.Hierarchy(attributes, fanout=2, **given)
@@ -40,6 +42,7 @@ KINDS = {
     "hierarchy with root": {"kind": "hierarchy", "root": True},
     "hierarchy with optimal budget": {"kind": "hierarchy", "budget": "optimal"},
     "wavelet": {"kind": "wavelet"},
+    "dyadic": {"kind": "dyadic"},
 }
 every = pytest.mark.parametrize("how", KINDS)
 noises = pytest.mark.parametrize("delta", [None, 1e-5])

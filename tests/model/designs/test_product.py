@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from scumble.model.designs.kronecker import ByLaw, Product
+from scumble.model.designs.kronecker import ByLaw, Product, least_product
 from scumble.model.evidence.evidence import design_from_dict as read
 from scumble.model.laws.distributions import DiscreteGaussian
 from tests.support.axes import AXES, group_weights, matrix
@@ -99,17 +99,35 @@ def test_descriptions_make_it_again(subtests: pytest.Subtests) -> None:
             assert again == design
 
 
-def test_no_negative_inner_products_need_weights_that_are_products() -> None:
-    """Two wavelets with noise of one law are; not if one combination of groups has less noise
-    than all others, nor with Laplace noise, where it would not help.
+def test_the_least_inner_product_by_brute_force(subtests: pytest.Subtests) -> None:
+    for name in MIXED:
+        with subtests.test(name=name):
+            design, rng = product_of(name), np.random.default_rng(6)
+            for _ in range(20):
+                weights = rng.integers(1, 9, len(design.laws)).tolist()
+                gram = sum(w * g.T @ g for w, g in zip(weights, dense(design), strict=True))
+                least = least_product(design.axes, [Fraction(w, 7) for w in weights])
+                assert least * 7 <= gram.min()
+                if all(axis.signed for axis in design.axes):
+                    assert least * 7 == gram.min()
+
+
+def test_designs_without_negative_inner_products() -> None:
+    """Two wavelets with noise of one law are; if one combination of groups has much less noise than
+    all others, by brute force; never with Laplace noise, where it would not help.
     """
     design = product_of("wavelets")
     even = [DiscreteGaussian(Fraction(4))] * len(design.laws)
     assert design.nonnegative_gram(even)
+    found = set()
     for place in range(len(even)):
-        assert not design.nonnegative_gram(
-            [*even[:place], DiscreteGaussian(Fraction(3)), *even[place + 1 :]]
-        )
+        weights = [4] * len(even)
+        weights[place] = 9
+        laws = [DiscreteGaussian(Fraction(36, weight)) for weight in weights]
+        gram = sum(w * g.T @ g for w, g in zip(weights, dense(design), strict=True))
+        found.add(design.nonnegative_gram(laws))
+        assert design.nonnegative_gram(laws) == (gram.min() >= 0)
+    assert found == {True, False}
     assert not design.nonnegative_gram(design.laws)
     assert ByLaw(replace(design, laws=tuple(even))).nonnegative_gram(even[:1])
     less = np.repeat([Fraction(1), Fraction(5)], [len(even) // 4, len(even) - len(even) // 4])

@@ -18,7 +18,7 @@ from scipy import stats
 from scumble.model.errors import ParameterError
 from scumble.model.laws import law_from_dict, weighted_sum
 from scumble.model.laws.base import ErrorLaw, Normal
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw, RoundedNormal
 from scumble.model.laws.weighted_sum import NoiseSum
 
 BASES = [
@@ -26,10 +26,17 @@ BASES = [
     DiscreteLaplace(Fraction(7, 3)),
     DiscreteGaussian(Fraction(1, 8)),
     DiscreteGaussian(Fraction(9, 4)),
+    RoundedNormal(Fraction(1, 8)),
+    RoundedNormal(Fraction(9, 4)),
 ]
-NARROW = [*BASES, DiscreteLaplace(Fraction(40)), DiscreteGaussian(Fraction(100))]
+NARROW = [
+    *BASES,
+    DiscreteLaplace(Fraction(40)),
+    DiscreteGaussian(Fraction(100)),
+    RoundedNormal(Fraction(100)),
+]
 LEVELS = [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999]
-Discrete = DiscreteLaplace | DiscreteGaussian
+Discrete = NoiseLaw
 
 
 def direct(base: Discrete, terms: Mapping[int, int]) -> NDArray[np.float64]:

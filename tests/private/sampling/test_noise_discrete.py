@@ -1,4 +1,4 @@
-"""Discrete Laplace and Gaussian noise: exact thresholds, true laws, no limit on the scale."""
+"""Discrete Laplace, Gaussian and rounded normal noise: exact thresholds and true laws."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, RoundedNormal
 from scumble.private.sampling.noise import (
     _constants,
+    _join_fractions,
     _sampler,
     discrete_gaussian,
     discrete_laplace,
     exponential,
+    rounded_normal,
 )
 from scumble.private.sampling.source import Keystream
 from tests.support.goodness import rejects_law
@@ -212,3 +214,58 @@ def test_scales_are_exact_and_positive(subtests: pytest.Subtests) -> None:
                 ParameterError, match="The 'variance' parameter of discrete_gaussian"
             ):
                 discrete_gaussian(Keystream(1), bad, 1)  # type: ignore[arg-type]
+
+
+NORMALS = [Fraction(1, 9), Fraction(1, 3), Fraction(2), 10**6 + Fraction(1, 7), Fraction(2**100)]
+
+
+def test_rounded_normal_law(subtests: pytest.Subtests) -> None:
+    """False alarm 1e-6; sees a standard deviation that is 30 % off, and from 1 on 2 %."""
+    for variance in NORMALS:
+        with subtests.test(variance=variance):
+            drawn = rounded_normal(Keystream(41), variance, 300_000)
+            assert drawn.dtype == np.int64
+            sigma = float(variance) ** 0.5
+            edges = sorted({floor(edge * sigma) for edge in EDGES if abs(edge) <= 2})
+            assert not rejects_law(drawn, RoundedNormal(variance).cdf, edges)
+            assert rejects_law(drawn, RoundedNormal(variance * Fraction(169, 100)).cdf, edges)
+            assert rejects_law(drawn, RoundedNormal(variance / Fraction(169, 100)).cdf, edges)
+            if variance >= 1:
+                assert rejects_law(drawn, RoundedNormal(variance * Fraction(104, 100)).cdf, edges)
+
+
+def test_rounded_normal_is_not_discrete_gaussian() -> None:
+    """False alarm 1e-6: at a variance of 1/3 both are far apart."""
+    drawn = rounded_normal(Keystream(42), Fraction(1, 3), 300_000)
+    assert rejects_law(drawn, DiscreteGaussian(Fraction(1, 3)).cdf, [-2, -1, 0, 1])
+
+
+def test_rounded_normal_noise_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ParameterError, match="at most 2"):
+        rounded_normal(Keystream(43), Fraction(2**101), 1)
+    assert not rounded_normal(Keystream(43), Fraction(1, 10**5), 1000).any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    some.fractions(Fraction(1, 10**4), 10**9, max_denominator=10**4),
+    some.integers(0, 10**5),
+    some.integers(0, 2**64 - 1),
+    some.integers(-(2**12), 2**12),
+)
+def test_a_fraction_is_kept_by_exact_arithmetic(
+    variance: Fraction, whole: int, fraction: int, off: int
+) -> None:
+    """Words far from exp(-gamma), and words that only further bits decide."""
+    x = Fraction(fraction, 2**64)
+    chance = floor(decimal_exp(x * (2 * whole + x) / (2 * variance), 60) * 2**64)
+    for word, kept in [(chance - 2**40, True), (chance + 2**40, False)]:
+        if 0 <= word < 2**64 and variance >= 1:
+            source = Scripted(words(fraction), words(word))
+            assert _join_fractions(source, variance, np.array([whole]))[1].tolist() == [kept]
+    word = min(max(chance + off, 0), 2**64 - 1)
+    source = Scripted(words(fraction), words(word), *[words(2**63)] * 8)
+    [kept] = _join_fractions(source, variance, np.array([whole]))[1].tolist()
+    x += Fraction(1, 2**65)  # what the script says of the further bits of both
+    exact = decimal_exp(x * (2 * whole + x) / (2 * variance), 60)
+    assert kept == (Fraction(2 * word + 1, 2**65) < exact)

@@ -43,6 +43,12 @@ def _wavelet(**changed) -> Mechanism:
     return sc.Wavelet(given.pop("attributes"), transform="all", **given)
 
 
+def _dyadic(**changed) -> Mechanism:
+    given = {"attributes": ["age", "sex", "job"], "epsilon": 1, "neighbours": "replace"}
+    given |= {"delta": 1e-6} | changed
+    return sc.Dyadic(given.pop("attributes"), **given)
+
+
 def _sparse(**changed) -> Mechanism:
     given = {"epsilon": 1, "neighbours": "add_remove"} | changed
     return sc.Sparse(["age", "sex", "job"], **given)
@@ -146,6 +152,7 @@ CASES = {
         (*_AXIS_REFUSED, ({"transform": "some"}, "'large' or 'all'")),
     ),
     "wavelet, gaussian": Case(lambda: _wavelet(delta=1e-6), ()),
+    "dyadic": Case(_dyadic, (*_AXIS_REFUSED, ({"delta": None}, "needs a delta"))),
     "sparse": Case(
         _sparse,
         (
@@ -360,6 +367,7 @@ FULL = {
     "dawa": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "hierarchy": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
     "wavelet": {"attributes": ["age"], "epsilon": 1, "neighbours": "replace"},
+    "dyadic": {"attributes": ["age"], "epsilon": 1, "delta": 1e-6, "neighbours": "replace"},
     "partition": {"rho1": 0.2, "rho2": 0.5},
     "anatomy": {"l": 2},
     "generalise": {"k": 2},

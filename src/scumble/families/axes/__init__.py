@@ -5,9 +5,10 @@ from scumble.model.family import Family
 FAMILY = Family(
     order=8,
     use="counts",
-    mechanisms={"hierarchy": "Hierarchy", "wavelet": "Wavelet"},
+    mechanisms={"hierarchy": "Hierarchy", "wavelet": "Wavelet", "dyadic": "Dyadic"},
     publishes={
         "hierarchy": "counts of blocks of several sizes, for ranges",
         "wavelet": "differences of blocks, for ranges and many columns",
+        "dyadic": "differences of blocks, for questions about some of up to six columns",
     },
 )

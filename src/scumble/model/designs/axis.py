@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -44,9 +43,10 @@ class Axis(Protocol):
     def signed(self) -> bool:
         """Whether some entry of A is negative."""
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        """Return True only if no two columns of A have a negative inner product, where the terms of
-        a group are multiplied by its weight.
+    @property
+    def pair_products(self) -> Integers:
+        """The inner products, by group, of every two columns of A and of each with itself; a row
+        for each kind of pair.
         """
 
     @property
@@ -88,8 +88,9 @@ class IdentityAxis:
     def lengths(self) -> tuple[int, ...]:
         return (self.size,)
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        return True
+    @property
+    def pair_products(self) -> Integers:
+        return nested_products(1)
 
     @property
     def cell_classes(self) -> Integers:
@@ -110,6 +111,13 @@ class IdentityAxis:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> IdentityAxis:
         return cls(stored.whole(data["size"], 1))
+
+
+def nested_products(groups: int) -> Integers:
+    """Return the inner products of columns of a matrix that counts nested blocks: 1 in the groups
+    from that on whose block holds both cells.
+    """
+    return np.triu(np.ones((groups + 1, groups), np.int64))
 
 
 def cell_classes(size: int, fanouts: Sequence[int]) -> Integers:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from fractions import Fraction
+from functools import cached_property, partial
 from itertools import product
-from math import prod
+from math import lcm, prod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from scumble.model.designs.tree import Tree
 from scumble.model.designs.wavelets import Haar, Nominal
 from scumble.model.errors import ReleaseError
 from scumble.model.laws import noise_law_from_dict
-from scumble.model.laws.distributions import DiscreteGaussian, NoiseLaw
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import PrivacyUnit, cost_of_sums
 from scumble.model.privacy.stated_loss import StatedLoss, of_loss
 
@@ -70,23 +71,10 @@ class Product(Design):
         return any(axis.signed for axis in self.axes)
 
     def nonnegative_gram(self, laws: Sequence[NoiseLaw]) -> bool:
-        """Columns are products of columns of the axes. So are their inner products, if the weights
-        of the groups are products too.
-        """
         if not self.signed:
             return True
-        if not all(isinstance(law, DiscreteGaussian) for law in laws):
-            return False
-        precisions = [1 / law.parameter for law in laws if isinstance(law, DiscreteGaussian)]
-        weights = np.array(precisions, object).reshape(self.groups)
-        along = [
-            np.moveaxis(weights, place, 0).reshape(size, -1)[:, 0] / weights.flat[0]
-            for place, size in enumerate(self.groups)
-        ]
-        whole = weights.flat[0] * reduce(np.multiply.outer, along)
-        return bool((weights == whole).all()) and all(
-            axis.nonnegative_gram(own.tolist()) for axis, own in zip(self.axes, along, strict=True)
-        )
+        weights = [1 / law.parameter for law in laws if not isinstance(law, DiscreteLaplace)]
+        return len(weights) == len(laws) and least_product(self.axes, weights) >= 0
 
     @property
     def size(self) -> int:
@@ -184,6 +172,18 @@ def product_norms(axes: Sequence[Axis]) -> list[tuple[int, int]]:
         (prod(total for total, _ in each), prod(squares for _, squares in each))
         for each in product(*(axis.norms for axis in axes))
     ]
+
+
+def least_product(axes: Sequence[Axis], weights: Sequence[Fraction]) -> Fraction:
+    """Return the least inner product of two columns of a Kronecker product, where the terms of each
+    group are multiplied by its weight: each kind of pair is one kind of every axis.
+    """
+    unit = lcm(*(weight.denominator for weight in weights))
+    whole = np.array([int(weight * unit) for weight in weights], object)
+    products = whole.reshape([len(axis.lengths) for axis in axes])
+    for axis in axes:  # the next axis is always the first direction
+        products = np.tensordot(products, axis.pair_products.astype(object), ((0,), (1,)))
+    return Fraction(int(products.min()), unit)
 
 
 def apply_along(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model import stored
-from scumble.model.designs.axis import Floats, Integers
+from scumble.model.designs.axis import Floats, Integers, nested_products
 from scumble.model.designs.tree import FamilyGroups, LevelLeastSquares
 
 
@@ -115,8 +114,9 @@ class TaxonomyTree:
     def _squares(self) -> LevelLeastSquares:
         return LevelLeastSquares(self.size, self.taxonomy.steps, self.weights)
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        return True
+    @property
+    def pair_products(self) -> Integers:
+        return nested_products(len(self.lengths))
 
     @property
     def cell_classes(self) -> Integers:

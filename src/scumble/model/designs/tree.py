@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scumble.model import stored
-from scumble.model.designs.axis import Floats, Integers, cell_classes
+from scumble.model.designs.axis import Floats, Integers, cell_classes, nested_products
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ class Tree:
     def _squares(self) -> LevelLeastSquares:
         return LevelLeastSquares(self.size, self._steps, self.weights)
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
-        return True
+    @property
+    def pair_products(self) -> Integers:
+        return nested_products(len(self.lengths))
 
     @property
     def cell_classes(self) -> Integers:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, partial
 from math import isqrt, lcm
 from typing import Any, ClassVar
@@ -54,12 +53,30 @@ class Haar:
     def norms(self) -> tuple[tuple[int, int], ...]:
         return ((1, 1),) * (len(self._levels) + 1)
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
+    @property
+    def pair_products(self) -> Integers:
         """Two cells share the sum and, with equal signs, the differences of blocks of which one
         half holds both. They share one difference with opposite signs: that of the block whose
         halves separate them.
+
+        A block without a right half has no difference: one at most, the last of its level, which
+        begins at the sum `ends`. So pairs in the same differences of wider blocks are of one kind.
         """
-        return all(weight <= weights[-1] for weight in weights)
+        levels = self._levels
+        ends = [(place, length // 2) for place, length in enumerate(levels) if length % 2]
+        found = []
+        for apart in range(-1, len(levels)):
+            for first in (0, *(end << (place - apart) for place, end in ends if place > apart)):
+                if apart >= 0 and first >= levels[apart] // 2:
+                    continue
+                row = [0] * (len(levels) + 1)
+                row[-1] = 1
+                for place in range(apart + 1, len(levels)):
+                    row[place] = int(first >> (place - apart) < levels[place] // 2)
+                if apart >= 0:
+                    row[apart] = -1
+                found.append(row)
+        return np.unique(np.array(found, np.int64), axis=0)
 
     @property
     def cell_classes(self) -> Integers:
@@ -177,17 +194,35 @@ class Nominal:
             for sizes, factors in both
         )
 
-    def nonnegative_gram(self, weights: Sequence[Fraction]) -> bool:
+    @property
+    def pair_products(self) -> Integers:
         """Two cells share the sum and, with a product of k² f (f - 1), the families of one node
         above both. The family of f nodes that separates them contributes
         2 · -k² (f - 1) + (f - 2) k² = -k² f.
         """
-        return all(
-            weight * k * k * f <= weights[-1]
-            for weight, (place, _) in zip(weights, self._levels, strict=False)
-            for k, f in zip(self.factors[place], self.taxonomy.families[place], strict=True)
-            if f > 1
-        )
+        families, kept = self.taxonomy.families, [place for place, _ in self._levels]
+        found = []
+        for apart in range(-1, len(families)):
+            nodes = len(families[apart]) if apart >= 0 else self.size
+            for first in range(nodes):
+                row, node = dict.fromkeys(kept, 0), first
+                if apart >= 0:
+                    size, factor = families[apart][first], self.factors[apart][first]
+                    if size == 1:
+                        continue
+                    row[apart] = -factor * factor * size
+                for place in range(apart + 1, len(families)):
+                    node = int(np.searchsorted(self._ends[place], node, side="right"))
+                    size, factor = families[place][node], self.factors[place][node]
+                    if size > 1:
+                        row[place] = factor * factor * size * (size - 1)
+                found.append([*row.values(), 1])
+        return np.unique(np.array(found, np.int64), axis=0)
+
+    @cached_property
+    def _ends(self) -> tuple[Integers, ...]:
+        """For each level, the number of nodes up to each family."""
+        return tuple(np.cumsum(sizes) for sizes in self.taxonomy.families)
 
     @property
     def cell_classes(self) -> Integers:

@@ -13,7 +13,12 @@ from typing import Any
 from scumble.model import stored
 from scumble.model.errors import ParameterError
 from scumble.model.laws.base import DiscreteLaw, ErrorLaw, Normal
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from scumble.model.laws.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    RoundedNormal,
+)
 from scumble.model.laws.key_noise import KeyNoise
 from scumble.model.laws.weighted_sum import NoiseSum
 
@@ -26,6 +31,7 @@ __all__ = [
     "NoiseLaw",
     "NoiseSum",
     "Normal",
+    "RoundedNormal",
     "law_from_dict",
     "noise_law_from_dict",
 ]
@@ -43,6 +49,8 @@ def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
         return DiscreteLaplace(_noise(data["scale"], _LARGEST))
     if kind == "discrete gaussian":
         return DiscreteGaussian(_noise(data["parameter"], _LARGEST**2))
+    if kind == "rounded normal":
+        return RoundedNormal(_noise(data["parameter"], _LARGEST**2))
     if kind == "key noise":
         return KeyNoise(_noise(data["scale"], _LARGEST), stored.fraction(data["delta"]))
     if kind == "noise sum":
@@ -52,10 +60,10 @@ def law_from_dict(data: Mapping[str, Any]) -> ErrorLaw:
 
 
 def noise_law_from_dict(data: Mapping[str, Any]) -> NoiseLaw:
-    """Return the discrete Laplace or Gaussian law that `to_dict` described as `data`."""
+    """Return the law of noise on single numbers that `to_dict` described as `data`."""
     law = law_from_dict(data)
     if not isinstance(law, NoiseLaw):
-        raise ValueError("noise is discrete Laplace or discrete Gaussian")
+        raise ValueError("noise is discrete Laplace, discrete Gaussian or rounded normal")
     return law
 
 

@@ -1,5 +1,5 @@
-"""The laws of discrete Laplace, geometric and discrete Gaussian noise: moments, tails,
-quantiles.
+"""The laws of discrete Laplace, geometric, discrete Gaussian and rounded normal noise: moments,
+tails, quantiles.
 """
 
 from __future__ import annotations
@@ -294,7 +294,107 @@ class DiscreteGaussian:
         return {"kind": "discrete gaussian", "parameter": str(self.parameter)}
 
 
-NoiseLaw = DiscreteLaplace | DiscreteGaussian
+@dataclass(frozen=True)
+class RoundedNormal:
+    """The law of normal noise with variance `parameter` that is rounded to the nearest integer.
+
+    To round the sum of an integer and normal noise is to round the noise. So integers with this
+    noise have the privacy of the Gaussian mechanism, which that of discrete Gaussian noise is not.
+    """
+
+    parameter: Fraction
+
+    def __post_init__(self) -> None:
+        checked = check_positive("RoundedNormal", "parameter", self.parameter)
+        object.__setattr__(self, "parameter", checked)
+
+    @cached_property
+    def _sigma(self) -> float:
+        return math.sqrt(self.parameter)
+
+    @property
+    def variance(self) -> float:
+        if self.parameter > _NORMAL:  # rounding adds the variance of an even spread up to e^-78
+            return float(self.parameter) + 1 / 12
+        k, shares = _rounded_shares(self.parameter)
+        return float(shares @ k**2)
+
+    @property
+    def fourth(self) -> float:
+        """The fourth cumulant, or 0 where it is negative: that of wide noise is -1 / 120."""
+        if self.parameter > _NORMAL:
+            return 0.0
+        k, shares = _rounded_shares(self.parameter)
+        return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def pmf(self, k: int) -> float:
+        size = abs(k)  # the tail keeps its digits
+        return normal_cdf((0.5 - size) / self._sigma) - normal_cdf((-0.5 - size) / self._sigma)
+
+    def cdf(self, x: float) -> float:
+        return normal_cdf((math.floor(x) + 0.5) / self._sigma)
+
+    def quantile(self, q: float) -> float:
+        """Return the smallest k with cdf(k) >= q."""
+        guess = normal_quantile(check_share(q)) * self._sigma
+        spread = 2 + abs(guess) * 1e-6
+        return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
+
+    def half_width(self, level: float) -> float:
+        """Return the smallest integer h with P(|error| <= h) >= level."""
+        miss = (1 - check_level(level)) / 2
+        guess = -normal_quantile(miss) * self._sigma
+        covers = lambda h: h >= 0 and self.cdf(-h - 1) <= miss  # noqa: E731
+        return max(_first(covers, -1, guess * (1 + 1e-6) + 2), 0)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = self.half_width(level)
+        return value - half, value + half
+
+    def characteristic(self, angle: Floats) -> Floats:
+        """Return the characteristic function at each angle, by the sum over integers or by the sum
+        over frequencies (Poisson's formula), whichever is shorter.
+        """
+        if self.parameter < Fraction(1, 4):
+            k, shares = _rounded_shares(self.parameter)
+            result: Floats = np.cos(np.multiply.outer(angle, k)) @ shares
+            return result
+        turns = angle / (2 * math.pi)
+        turns = turns - np.round(turns)
+        total: Floats = np.zeros_like(turns)
+        for shift in range(-3, 4):
+            # The noise and an even spread over one step, at the frequencies of that spread.
+            near = turns + shift
+            total += np.exp(-2 * math.pi**2 * float(self.parameter) * near**2) * np.sinc(near)
+        return total
+
+    def log_moment(self, rate: Floats) -> Floats:
+        """Return an upper bound on log E exp(rate * error).
+
+        Poisson's formula gives exp(rate² parameter / 2) sinh(rate / 2) / (rate / 2), and terms of
+        which the j-th pair is at most 2 exp(-2 π² parameter j²) |rate| / 2πj of it. Rounding also
+        adds at most one half.
+        """
+        size = np.abs(rate)
+        far = math.exp(-2 * math.pi**2 * float(self.parameter))
+        terms = np.log1p(2 * far / (1 - far) * np.minimum(size / (2 * math.pi), 1.0))
+        rounding = np.minimum(rate**2 / 24 + terms, size / 2)
+        result: Floats = float(self.parameter) * rate**2 / 2 + rounding
+        return result
+
+    @property
+    def widest_rate(self) -> float:
+        return math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": "rounded normal", "parameter": str(self.parameter)}
+
+
+NoiseLaw = DiscreteLaplace | DiscreteGaussian | RoundedNormal
 
 
 def _reach(square: float) -> int:
@@ -308,6 +408,13 @@ def _gaussian_shares(parameter: Fraction) -> tuple[Floats, Floats]:
     k = np.arange(-reach, reach + 1.0)
     weights = np.exp(-(k**2) / (2 * float(parameter)))
     return k, weights / weights.sum()
+
+
+@lru_cache(maxsize=128)
+def _rounded_shares(parameter: Fraction) -> tuple[Floats, Floats]:
+    law, reach = RoundedNormal(parameter), _reach(float(parameter))
+    k = np.arange(-reach, reach + 1.0)
+    return k, np.array([law.pmf(int(each)) for each in k])
 
 
 def _first(holds: Callable[[int], bool], low: float, high: float) -> int:

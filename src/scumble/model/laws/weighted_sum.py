@@ -20,7 +20,7 @@ from scumble.model.laws.base import (
     normal_cdf,
     normal_quantile,
 )
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
+from scumble.model.laws.distributions import NoiseLaw
 
 Weight = int | float
 _LARGEST_TABLE = 1 << 20
@@ -44,12 +44,12 @@ class NoiseSum:
     Intervals cover at least their level in all cases.
     """
 
-    base: DiscreteLaplace | DiscreteGaussian
+    base: NoiseLaw
     terms: tuple[tuple[Weight, int], ...]
 
     def __init__(
         self,
-        base: DiscreteLaplace | DiscreteGaussian,
+        base: NoiseLaw,
         terms: Mapping[Weight, int] | Iterable[tuple[Weight, int]],
     ) -> None:
         given = terms.items() if isinstance(terms, Mapping) else terms
@@ -65,7 +65,7 @@ class NoiseSum:
         object.__setattr__(self, "terms", tuple(sorted(totals.items())))
 
     @classmethod
-    def of(cls, base: DiscreteLaplace | DiscreteGaussian, weights: NDArray[Any]) -> NoiseSum:
+    def of(cls, base: NoiseLaw, weights: NDArray[Any]) -> NoiseSum:
         """Return the law with one copy of the noise for every element of the array `weights`."""
         sizes, counts = np.unique(np.abs(weights), return_counts=True)
         return cls(base, zip(sizes.tolist(), counts.tolist(), strict=True))

@@ -1,5 +1,5 @@
 """Privacy accounting: privacy losses, the privacy unit, the budget account of one release,
-conversions between zCDP and (ε, δ), and the calibration of Gaussian noise.
+conversions between zCDP, Gaussian DP and (ε, δ), and the calibration of Gaussian noise.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from functools import lru_cache
 from typing import Literal
 
 from scumble.model.errors import ParameterError, PromiseError
-from scumble.model.laws.base import normal_cdf
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from scumble.model.laws.base import normal_cdf, normal_quantile
+from scumble.model.laws.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    RoundedNormal,
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,8 @@ class PrivacyLoss:
     """An exact privacy loss: either a pure ε, or the ρ of zero-concentrated differential privacy.
 
     With `delta`, ε bounds the loss but for a probability of δ: (ε, δ)-DP, where δ does not get
-    smaller with a larger ε, as that of Gaussian noise does.
+    smaller with a larger ε, as that of Gaussian noise does. A ρ that is `normal` is that of normal
+    noise, μ-Gaussian DP with μ² = 2ρ (Dong, Roth, Su, JRSS B 2022), from which ρ-zCDP follows.
 
     Losses of the same kind add up. ε-DP implies ρ-zCDP with ρ = ε²/2 (Bun and Steinke, TCC 2016,
     proposition 1.4). No ρ implies a pure ε.
@@ -30,6 +36,7 @@ class PrivacyLoss:
     epsilon: Fraction = Fraction(0)
     rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
+    normal: bool = False
 
     def __post_init__(self) -> None:
         epsilon, rho = self.epsilon.numerator, self.rho.numerator  # their signs
@@ -38,6 +45,8 @@ class PrivacyLoss:
             raise ParameterError(
                 f"A privacy loss is either an epsilon or a rho above 0. Got {given}."
             )
+        if self.normal and not self.rho:
+            raise ParameterError("Only a rho is the loss of normal noise.")
         if self.delta and not (self.epsilon and 0 < self.delta < 1):
             raise ParameterError(
                 "A privacy loss has a delta between 0 and 1 only beside an epsilon. "
@@ -56,7 +65,7 @@ class PrivacyLoss:
 
     def __str__(self) -> str:
         if self.rho:
-            return f"ρ = {float(self.rho):g}"
+            return f"ρ = {float(self.rho):g}" + (" (normal noise)" if self.normal else "")
         also = f", δ = {float(self.delta):g}" if self.delta else ""
         return f"ε = {float(self.epsilon):g}{also}"
 
@@ -129,7 +138,8 @@ def cost_of_sums(
 
     One person changes a group by at most `sensitivity` columns. Laplace noise of scale b then costs
     ε = sensitivity · (L1 norm) / b for the group; Gaussian noise of parameter σ² costs ρ = squared
-    sensitivity · (squared L2 norm) / 2σ². The costs of groups add up.
+    sensitivity · (squared L2 norm) / 2σ². The costs of groups add up; those of rounded normal noise
+    alone are a loss of normal noise.
     """
     square = unit.squared_sensitivity(nonnegative_gram=nonnegative_gram)
     epsilon = rho = Fraction(0)
@@ -138,14 +148,18 @@ def cost_of_sums(
             epsilon += unit.sensitivity * absolute / law.scale
         else:
             rho += square * squares / (2 * law.parameter)
-    return PrivacyLoss(epsilon) if not rho else PrivacyLoss(rho=rho + epsilon**2 / 2)
+    if not rho:
+        return PrivacyLoss(epsilon)
+    normal = all(isinstance(law, RoundedNormal) for law in laws)
+    return PrivacyLoss(rho=rho + epsilon**2 / 2, normal=normal)
 
 
 class BudgetAccount:
     """The privacy loss that a release may have in all, and the charges against it.
 
-    A promise of pure ε pays for pure losses only. A promise of ρ pays for both kinds. A promise of
-    (ε, δ) pays for losses of ε with or without δ; both add up. All sums are exact.
+    A promise of pure ε pays for pure losses only. A promise of ρ pays for both kinds, and one of
+    normal noise for normal noise only. A promise of (ε, δ) pays for losses of ε with or without δ;
+    both add up. All sums are exact.
     """
 
     def __init__(self, promise: PrivacyLoss) -> None:
@@ -171,6 +185,10 @@ class BudgetAccount:
             raise PromiseError(
                 f"The {reason} would cost {cost}, which no promise of a pure ε pays for. Promise "
                 "an ε together with a δ, or use noise with a pure ε."
+            )
+        if self.promise.normal and not cost.normal:
+            raise PromiseError(
+                f"The {reason} would cost {cost}, and this promise pays for normal noise only."
             )
         if (cost.delta or self.promise.delta) and not self._pays_delta(cost):
             raise PromiseError(
@@ -273,6 +291,64 @@ def _least(bound: Callable[[float], float]) -> float:
         else:
             low = left
     return bound(1 + math.exp((low + high) / 2))
+
+
+# --- normal noise: μ-Gaussian DP with μ² = 2ρ -----------------------------------------------------
+#
+# Normal noise that a row shifts by at most μ in units of its standard deviation is (ε, δ)-DP if and
+# only if δ is at least Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Balle and Wang, ICML 2018, theorem 8).
+# This also holds if the shift of each number depends on the numbers before, as long as the squares
+# of all shifts add up to at most μ² whatever happens (docs/decisions/0036-normal-noise.md).
+
+
+def normal_delta(rho: Fraction | float, epsilon: Fraction | float) -> float:
+    """Return the least δ, rounded up, of the loss ρ of normal noise at ε."""
+    mu, target = math.sqrt(2 * rho), float(epsilon)
+    near = normal_cdf(mu / 2 - target / mu)
+    far = normal_cdf(-mu / 2 - target / mu)
+    if not far:
+        return near  # what would be taken away is below the smallest float
+    far = math.exp(target + math.log(far))
+    return max(near - far, 0.0) + _LOST * (1 + target / mu) ** 2 * (near + far)
+
+
+@lru_cache(maxsize=256)
+def normal_rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
+    """Return the largest ρ of normal noise, found by bisection, that keeps (ε, δ).
+
+    >>> round(float(2 * normal_rho_for(1, 1e-9)) ** 0.5, 5)
+    0.18197
+    """
+    low, high = 0.0, 1.0
+    while normal_delta(high, epsilon) <= delta:
+        high *= 2
+    for _ in range(_CONVERSION_STEPS):
+        middle = (low + high) / 2
+        kept = middle > 0 and normal_delta(middle, epsilon) <= delta
+        low, high = (middle, high) if kept else (low, middle)
+    return Fraction(low)
+
+
+def normal_epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
+    """Return the least ε, rounded up, that the loss ρ of normal noise keeps with δ."""
+    low, high = 0.0, 1.0
+    if normal_delta(rho, low) <= delta:
+        return low
+    while normal_delta(rho, high) > delta:
+        low, high = high, 2 * high
+    for _ in range(_CONVERSION_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if normal_delta(rho, middle) <= delta else (middle, high)
+    return high
+
+
+def normal_tail_bound(rho: Fraction | float, delta: Fraction | float) -> float:
+    """Return the privacy loss that normal noise of the loss ρ exceeds with probability at most δ.
+
+    The loss is normal with mean ρ and variance 2ρ.
+    """
+    reach = -normal_quantile(float(delta)) * math.sqrt(2 * rho)
+    return (float(rho) + max(reach, 0.0)) * (1 + _SLACK)
 
 
 # --- calibration of Gaussian noise to (ε, δ) -----------------------------------------------------

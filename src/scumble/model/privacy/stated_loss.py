@@ -13,18 +13,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw, RoundedNormal
 from scumble.model.privacy.accounting import (
     PrivacyLoss,
     PrivacyUnit,
     analytic_delta,
     epsilon_for,
+    normal_epsilon_for,
 )
 
 
 @dataclass(frozen=True)
 class StatedLoss:
-    """The ε of Laplace noise and the ρ of Gaussian noise, of all numbers of a release together.
+    """The ε of Laplace noise, the ρ of discrete Gaussian noise and that of rounded normal noise
+    (`normal`), of all numbers of a release together.
 
     `delta` is the probability with which a key of one person is named, `gaussian` the variance of
     all Gaussian noise of keys together, for a change of squared length 1: it costs an (ε, δ).
@@ -32,6 +34,7 @@ class StatedLoss:
 
     epsilon: float = 0.0
     rho: float = 0.0
+    normal: float = 0.0
     delta: float = 0.0
     gaussian: float = math.inf
 
@@ -39,15 +42,25 @@ class StatedLoss:
         return StatedLoss(
             self.epsilon + other.epsilon,
             self.rho + other.rho,
+            self.normal + other.normal,
             self.delta + other.delta,
             min(self.gaussian, other.gaussian),
         )
 
     def needed_epsilon(self, delta: float) -> float:
         """Return the least ε of an (ε, δ) that this loss keeps; infinite without a δ for ρ."""
-        if not self.rho:
+        if not self.all_rho:
             return self.epsilon
-        return epsilon_for(self.rho + self.epsilon**2 / 2, delta) if delta else math.inf
+        if not delta:
+            return math.inf
+        if self.all_rho == self.normal and not self.epsilon:
+            return normal_epsilon_for(self.normal, delta)
+        return epsilon_for(self.all_rho + self.epsilon**2 / 2, delta)
+
+    @property
+    def all_rho(self) -> float:
+        """The ρ of all Gaussian noise."""
+        return self.rho + self.normal
 
     def needed_delta(self, epsilon: float) -> float:
         """Return the least δ beside this ε that names of keys and their counts need."""
@@ -63,7 +76,8 @@ def add_losses(losses: Iterable[StatedLoss]) -> StatedLoss:
 
 def of_loss(loss: PrivacyLoss) -> StatedLoss:
     """Return the ε and ρ of a computed loss."""
-    return StatedLoss(float(loss.epsilon), float(loss.rho))
+    rho, normal = (0, loss.rho) if loss.normal else (loss.rho, 0)
+    return StatedLoss(float(loss.epsilon), float(rho), float(normal))
 
 
 def counts_loss(law: NoiseLaw, unit: PrivacyUnit, touched: int | Fraction = 1) -> StatedLoss:
@@ -71,7 +85,8 @@ def counts_loss(law: NoiseLaw, unit: PrivacyUnit, touched: int | Fraction = 1) -
     if isinstance(law, DiscreteLaplace):
         return StatedLoss(float(unit.sensitivity * touched / law.scale))
     square = unit.squared_sensitivity(nonnegative_gram=True)
-    return StatedLoss(rho=float(square * touched / (2 * law.parameter)))
+    rho = square * touched / (2 * law.parameter)
+    return of_loss(PrivacyLoss(rho=Fraction(rho), normal=isinstance(law, RoundedNormal)))
 
 
 def number_loss(law: DiscreteLaplace | None, unit: PrivacyUnit) -> StatedLoss:

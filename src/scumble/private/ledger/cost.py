@@ -91,9 +91,11 @@ class Bill:
 
     def to_dict(self) -> dict[str, Any]:
         numbers = ("epsilon", "rho", "delta")
-        number = self.loss and {
-            name: str(given) for name in numbers if (given := getattr(self.loss, name))
-        }
+        number: dict[str, Any] | None = None
+        if (loss := self.loss) is not None:
+            number = {name: str(given) for name in numbers if (given := getattr(loss, name))}
+            if loss.normal:
+                number["normal"] = True
         return {
             "method": self.method,
             "parameters": dict(self.parameters),
@@ -106,12 +108,12 @@ class Bill:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Bill:
-        number = data["loss"]
-        loss = (
-            None
-            if number is None
-            else PrivacyLoss(**{k: stored.fraction(v) for k, v in number.items()})
-        )
+        loss = None
+        if data["loss"] is not None:
+            numbers = dict(data["loss"])
+            normal = stored.flag(numbers.pop("normal", False))
+            exact = {name: stored.fraction(text) for name, text in numbers.items()}
+            loss = PrivacyLoss(**exact, normal=normal)
         words = (data["method"], data["parameters"], data["promise"])
         return cls(*words, loss, data["remark"], data["part"], data["column"])
 

@@ -108,6 +108,11 @@ class LedgerStatement:
     def why(self) -> str:
         """Why the total is no plain sum, or the rest no plain difference; empty if both are."""
         limit, both = self.terms.limit, bool(self.total.epsilon and self.total.rho)
+        if limit is not None and limit.adds_normal(self.total):
+            return (
+                "All noise is normal: the squares of its losses add up exactly, whatever is chosen "
+                "after looking."
+            )
         if limit is not None and limit.delta is not None and self.counted:
             return (
                 "The total is what these releases cost as they are. What is left is counted at one "
@@ -161,6 +166,12 @@ def refuse(bill: Bill, totals: Mapping[str | None, Total], limit: Limit) -> None
         raise PromiseError(
             f"The promise of this release has a δ, and the ledger allows a pure ε only: leave "
             f"{named('delta')} out, or use a ledger with one. Nothing was charged."
+        )
+    if not bill.loss.normal and any(limit.adds_normal(each) for each in full):
+        raise PromiseError(
+            f"This release would cost {_cost(bill.loss)}, and the ledger began with normal noise: "
+            "it takes releases with normal noise only. Use the method dyadic, or publish releases "
+            f"of both kinds with a ledger that has {named('pure')}. Nothing was charged."
         )
     for each in full:
         _refuse_delta(bill.loss, each, limit)

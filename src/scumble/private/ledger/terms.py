@@ -168,6 +168,7 @@ _GRID = 1 << 64  # a square root is rounded down to a multiple of its inverse
 # A hundred times the rounding error of the floating-point numbers below. The rest is for up to a
 # million releases whose noise is within a factor of e^(2^-80) of Gaussian noise (Marginals).
 _SLACK = 1e-12
+_ROUNDED = Fraction(1, 10**9)  # relative: an ε is rounded
 _STEPS = 200
 _CERTAIN = Fraction(999, 1000)  # a δ of this size or more protects nothing, and fits no limit
 
@@ -189,6 +190,11 @@ class Limit:
 
     The order is the best one for Gaussian noise alone; if a part of ε is kept for `pure` releases,
     for Gaussian noise with the rest of ε.
+
+    A ledger whose first release has normal noise, and which keeps no part for pure releases, takes
+    releases with normal noise only: their ρ add up to at most that of (ε, δ) by the exact curve of
+    normal noise, which allows a tenth more noise variance than any order does, and holds for
+    adaptive choices too (docs/decisions/0036-normal-noise.md). Other releases first, then all by orders.
 
     Losses of (ε, δ) count as pure ones but for a probability of their δ, which adds up. A ledger
     whose first release has one keeps half of δ for these, and the other half for all else. So it is
@@ -233,7 +239,18 @@ class Limit:
         most = self.order * loss.as_rho
         return most if loss.rho else min(loss.epsilon, most)
 
+    def adds_normal(self, total: Total) -> bool:
+        """Whether the ledger takes normal noise only, and adds it up by its own curve."""
+        return total.begins_with_normal and not self.pure and self.delta is not None
+
+    @cached_property
+    def _normal_capacity(self) -> Fraction:
+        """The largest ρ of normal noise."""
+        return accounting.normal_rho_for(self.epsilon, self.delta or Fraction(0))
+
     def allows(self, total: Total) -> bool:
+        if self.adds_normal(total):
+            return total.normal and total.rho <= self._normal_capacity
         if total.delta and not (total.begins_with_delta and total.delta <= self.kept_delta):
             return False
         return (not total.rho and total.epsilon <= self.epsilon) or self._rest(total) >= 0
@@ -245,12 +262,16 @@ class Limit:
 
     def left_epsilon(self, total: Total) -> Fraction:
         """Return the largest pure loss that still fits, rounded down to 64 binary places."""
+        if self.adds_normal(total):
+            return Fraction(0)
         added = Fraction(0) if total.rho else self.epsilon - total.epsilon
         rest = max(self._rest(total), Fraction(0))
         return max(added, rest, _root(2 * rest / self.order) if rest else rest)
 
     def left_rho(self, total: Total) -> Fraction:
-        """Return the largest ρ (zCDP) that still fits."""
+        """Return the largest ρ (zCDP) that still fits; of normal noise, if that is all it takes."""
+        if self.adds_normal(total):
+            return max(self._normal_capacity - total.rho, Fraction(0))
         return max(self._rest(total), Fraction(0)) / self.order if self.delta else Fraction(0)
 
     def left_gaussian(self, total: Total) -> Fraction:
@@ -258,6 +279,9 @@ class Limit:
         rho = self.left_rho(total)
         if self.delta is None or rho == 0:
             return Fraction(0)
+        if self.adds_normal(total):
+            found = Fraction(accounting.normal_epsilon_for(rho, self.delta))
+            return min(found * (1 - _ROUNDED), self.epsilon)
         found = min(Fraction(accounting.epsilon_for(rho, self.delta)), self.epsilon)
         while accounting.rho_for(found, self.delta) > rho:
             found *= 1 - Fraction(1, 10**6)
@@ -324,6 +348,16 @@ class Total:
         return bool(self.losses and self.losses[0].delta)
 
     @property
+    def begins_with_normal(self) -> bool:
+        """Whether the first loss is one of normal noise."""
+        return bool(self.losses and self.losses[0].normal)
+
+    @property
+    def normal(self) -> bool:
+        """Whether all losses are of normal noise."""
+        return all(loss.normal for loss in self.losses)
+
+    @property
     def epsilon(self) -> Fraction:
         """The sum of the losses that are no ρ."""
         return sum((loss.epsilon for loss in self.losses), Fraction(0))
@@ -347,6 +381,8 @@ class Total:
         """
         if not self.losses:
             return Fraction(0)
+        if self.normal:
+            return Fraction(accounting.normal_epsilon_for(self.rho, delta))
         rest = delta - self.delta
         others = _epsilon(self.rho, rest) if self.rho else Fraction(0)
         return min(self.epsilon + others, _epsilon(self.as_rho, rest))
@@ -371,4 +407,4 @@ def group_loss(loss: PrivacyLoss, count: int) -> PrivacyLoss:
         if factor * loss.delta >= _CERTAIN:
             break
     delta = min(factor * loss.delta, _CERTAIN)
-    return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho, delta)
+    return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho, delta, loss.normal)

@@ -15,8 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import ParameterError
-from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
-from scumble.private.sampling.noise import discrete_gaussian, discrete_laplace, geometric
+from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw, RoundedNormal
+from scumble.private.sampling.noise import (
+    discrete_gaussian,
+    discrete_laplace,
+    geometric,
+    rounded_normal,
+)
 from scumble.private.sampling.runs import Runs, pick_number
 from scumble.private.sampling.selection import permute_and_flip, report_noisy_min
 from scumble.private.sampling.sparse import FilterRule, passing_cells
@@ -48,6 +53,8 @@ class NoisySteps:
             part = numbers[begin : begin + _NOISE_CHUNK]
             if isinstance(law, DiscreteLaplace):
                 part += discrete_laplace(self.source, law.scale, len(part))
+            elif isinstance(law, RoundedNormal):
+                part += rounded_normal(self.source, law.parameter, len(part))
             else:
                 part += discrete_gaussian(self.source, law.parameter, len(part))
 

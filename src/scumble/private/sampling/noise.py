@@ -1,4 +1,4 @@
-"""Exact samplers of discrete Laplace, geometric and discrete Gaussian noise.
+"""Exact samplers of discrete Laplace, geometric, discrete Gaussian and rounded normal noise.
 
 Discrete Laplace noise has P(x) proportional to exp(-|x| / scale) on the integers. Its sign (minus,
 zero, plus) is one draw from three outcomes. A magnitude above 0 is 1 + G with G geometric, and the
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scumble.model.errors import ParameterError
 from scumble.model.laws.base import check_positive
 from scumble.private.sampling.bits import Cuts, Floors, chunks, decide_below, multiply_high
 from scumble.private.sampling.source import Keystream
@@ -301,7 +302,7 @@ class _Constants:
         has 48 and is off by at most 3; so exp(-gamma) is off by at most 3 * 2**15 units of 2**-63,
         and by 28 more for the seven factors. `slack` is more than twice that.
         """
-        slack, one = np.uint64(1 << 18), np.uint64(1)
+        one = np.uint64(1)
         slope, shift, offset = np.uint64(self.slope), np.uint64(self.shift), np.uint64(self.offset)
         size = np.abs(proposed).astype(np.uint64)
         high = multiply_high(size, slope)
@@ -309,16 +310,9 @@ class _Constants:
         root = ((high << (np.uint64(63) - shift)) << one) | ((size * slope) >> shift)
         root = np.where(root >= offset, root - offset, offset - root)
         possible = ((high >> shift) == 0) & (root < np.uint64(8 << 56))
-        gamma = multiply_high(root, root)
-        chance = np.full(len(words), 1 << 63, np.uint64)
-        for place, factors in enumerate(exponentials()):
-            digits = ((gamma >> np.uint64(8 * place)) & np.uint64(255)).astype(np.intp)
-            chance = multiply_high(chance, factors.take(digits))
-            chance <<= one
+        chance = _chances(multiply_high(root, root))
         chance[~possible] = 0
-        word = words >> one
-        below = word + slack < chance
-        return below, (~below & (word < chance + slack)).nonzero()[0]
+        return _compare(words, chance, 1 << 18)
 
     def _exactly(self, source: Keystream, proposed: int, word: int) -> bool:
         """Return whether the uniform number that begins with `word` is below exp(-gamma)."""
@@ -344,6 +338,29 @@ def _constants(variance: Fraction) -> _Constants:
     return _Constants(variance, Fraction(scale), min(slope, (1 << 63) - 1), shift, offset)
 
 
+def _chances(gamma: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return about exp(-gamma) * 2**63, for numbers below 256 with 48 bits after the point; each of
+    seven factors is rounded down, and so is each product.
+    """
+    chance = np.full(len(gamma), 1 << 63, np.uint64)
+    for place, factors in enumerate(exponentials()):
+        digits = ((gamma >> np.uint64(8 * place)) & np.uint64(255)).astype(np.intp)
+        chance = multiply_high(chance, factors.take(digits))
+        chance <<= np.uint64(1)
+    return chance
+
+
+def _compare(
+    words: NDArray[np.uint64], chance: NDArray[np.uint64], slack: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return whether uniform words are below chances in units of 2**-63 that are off by less than
+    `slack`, and the rows that this leaves open.
+    """
+    word = words >> np.uint64(1)
+    below = word + np.uint64(slack) < chance
+    return below, (~below & (word < chance + np.uint64(slack))).nonzero()[0]
+
+
 @lru_cache(maxsize=1)
 def exponentials() -> NDArray[np.uint64]:
     """Return exp(-b * 256**j / 2**48) * 2**63, rounded down, for the bytes b and j = 0 to 6."""
@@ -353,3 +370,90 @@ def exponentials() -> NDArray[np.uint64]:
         base = exponential(Fraction(256**place, 1 << 48), precision)
         table[place] = [low >> (precision - 63) for low, _ in powers(base, 255, precision)]
     return table
+
+
+# --- rounded normal noise: normal noise, rounded to the nearest integer --------------------------
+#
+# The size of a normal variable is j + x with j a whole number and x below 1. Its density is
+# proportional to exp(-j**2 / (2 variance)) exp(-gamma), gamma = x (2 j + x) / (2 variance) (Karney,
+# 2016). So j is drawn from the discrete Gaussian law on 0, 1, 2, ..., x uniformly, and both are
+# kept with probability exp(-gamma). The bits of x are drawn as far as this decision needs them.
+
+
+def rounded_normal(source: Keystream, variance: Fraction, size: int) -> NDArray[np.int64]:
+    """Return `size` independent normal variables, each rounded to the nearest integer.
+
+    `variance`, at most 2**100, is that before rounding.
+    """
+    variance = check_positive("rounded_normal", "variance", variance)
+    if variance > _WIDEST_NORMAL:
+        raise ParameterError.of("rounded_normal", "variance", "at most 2^100", variance)
+    law = _constants(variance)
+    out = np.empty(size, np.int64)
+    for part in chunks(size, _STEP):
+        target = out[part]
+        rows = np.arange(len(target))
+        while len(rows):
+            whole = geometric(source, law.scale, len(rows))
+            kept = law.accept(source, whole).nonzero()[0]
+            fractions, accepted = _join_fractions(source, variance, whole[kept])
+            kept, fractions = kept[accepted], fractions[accepted]
+            number = whole[kept] + (fractions >> np.uint64(63)).astype(np.int64)
+            minus = source.words(len(kept)) >> np.uint64(63) == 1
+            target[rows[kept]] = np.where(minus, -number, number)
+            rows = np.delete(rows, kept)
+    return out
+
+
+_WIDEST_NORMAL = 1 << 100
+_POINT = 48  # bits after the point of gamma
+_LARGEST_GAMMA = 64  # exp(-64) is below 2**-63
+
+
+def _join_fractions(
+    source: Keystream, variance: Fraction, whole: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Draw a fraction for each whole number; return the first 64 bits of each, and whether it is
+    kept with its whole number.
+
+    The product of 2 j + x and x is off by less than 3 units of the last bit of 2 j + x, and gamma
+    by these times 1 / (2 variance) and 2 units of its own.
+    """
+    fractions, words = source.words(len(whole)), source.words(len(whole))
+    if not len(whole):
+        return fractions, np.empty(0, bool)
+    point = 62 - (2 * int(whole.max()) + 1).bit_length()
+    inverse = 1 / (2 * variance)
+    scale = 62 + int(1 / inverse).bit_length() - int(inverse).bit_length()
+    slope = int(inverse * (1 << scale))  # at most 2**63
+    shift = scale - 64 + point - _POINT
+    unit = 1 << max(-shift, 0)
+    off = int(3 * inverse * (1 << _POINT) / (1 << point)) + 2 * unit + 2
+    both = (whole.astype(np.uint64) << np.uint64(point + 1)) + (fractions >> np.uint64(64 - point))
+    gamma = multiply_high(multiply_high(both, fractions), np.uint64(slope))
+    if shift >= 0:
+        gamma >>= np.uint64(min(shift, 63))
+    possible = gamma < np.uint64((_LARGEST_GAMMA << _POINT) // unit)
+    chance = _chances(np.where(possible, gamma * np.uint64(unit), np.uint64(0)))
+    chance[~possible] = 0
+    kept, open_ = _compare(words, chance, min((off + 1) << (63 - _POINT), 1 << 62))
+    for row in open_.tolist():
+        numbers = int(whole[row]), int(fractions[row]), int(words[row])
+        kept[row] = _is_kept(source, inverse, *numbers)
+    return fractions, kept
+
+
+def _is_kept(source: Keystream, inverse: Fraction, whole: int, fraction: int, word: int) -> bool:
+    """Return whether a uniform number is below exp(-x (2 whole + x) inverse); `word` has the first
+    64 bits of the number, and `fraction` those of x.
+    """
+    bits = 64
+    while True:
+        ends = [Fraction(fraction + more, 1 << bits) for more in (0, 1)]
+        least, most = (x * (2 * whole + x) * inverse for x in ends)
+        if word + 1 <= exponential(most, bits)[0]:
+            return True
+        if word >= exponential(least, bits)[1]:
+            return False
+        fraction, word = ((n << 64) | source.bits(64) for n in (fraction, word))
+        bits += 64

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from math import sqrt
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -160,7 +161,9 @@ class ProtectedSummary(Summary):
         numbers = {"epsilon": float_at_least(self._epsilon)}
         if self._delta is not None:
             numbers["delta"] = float_at_least(self._delta)
-        if self._promise.rho:
+        if self._promise.normal:
+            numbers["mu"] = sqrt(2 * self._promise.rho) * (1 + 1e-15)
+        elif self._promise.rho:
             numbers["rho"] = float_at_least(self._promise.rho)
         return (
             Guarantee(
@@ -200,7 +203,10 @@ class ProtectedSummary(Summary):
         """
         if self._delta is None:
             return steps * self._epsilon
-        return Fraction(accounting.loss_tail_bound(steps**2 * self._promise.rho, self._delta))
+        bound = accounting.loss_tail_bound
+        if self._promise.normal:
+            bound = accounting.normal_tail_bound
+        return Fraction(bound(steps**2 * self._promise.rho, self._delta))
 
     def _but(self) -> str:
         if self._delta is None:

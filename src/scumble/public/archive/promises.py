@@ -198,10 +198,14 @@ def _is_within(promise: Guarantee, loss: StatedLoss) -> bool:
     """Return whether the loss of the stated noise is within the promise of the method."""
     given = promise.parameters
     epsilon, delta = given["epsilon"], given.get("delta", 0.0)
-    if loss.needed_epsilon(delta) > epsilon * (1 + (_CONVERTED if loss.rho else SLACK)):
+    if loss.needed_epsilon(delta) > epsilon * (1 + (_CONVERTED if loss.all_rho else SLACK)):
         return False
+    if "mu" in given:
+        normal = not loss.epsilon and not loss.rho
+        if not normal or 2 * loss.normal > given["mu"] ** 2 * (1 + SLACK):
+            return False
     if "rho" in given:
-        if loss.rho + loss.epsilon**2 / 2 > given["rho"] * (1 + SLACK):
+        if loss.all_rho + loss.epsilon**2 / 2 > given["rho"] * (1 + SLACK):
             return False
         if epsilon_for(given["rho"], delta) > epsilon * (1 + _CONVERTED):
             return False
