@@ -571,7 +571,7 @@ class _Case:
         """
         if mechanism.name == "histogram":
             return self._of_cells(mechanism, question)
-        if mechanism.name in ("hierarchy", "wavelet"):
+        if mechanism.name in ("hierarchy", "wavelet", "dyadic"):
             return self._of_product(mechanism, question)
         if mechanism.name == "marginals":
             return self._of_tables(mechanism, question)
@@ -869,7 +869,8 @@ def _round(number: float) -> str:
 
 def _for_questions(case: _Case, queries: Any) -> _Choices:
     """Choose what answers questions."""
-    grown, plain = _for_ranges(case) if _is_ranges(case) else (None, _for_values(case))
+    ranges = _is_ranges(case) and not case.gaussian
+    grown, plain = _for_ranges(case) if ranges else (None, _for_values(case))
     if queries is None:
         choices = plain if grown is None else [grown, *plain]
         return [*choices, *_with_rows(case)]
@@ -933,7 +934,12 @@ def _for_values(case: _Case) -> _Choices:
 def _joint(case: _Case) -> _Choices:
     if case.cells > _MOST_CELLS:
         return []
-    return case.candidates(*(() if case.gaussian else (("histogram", {}),)), ("hierarchy", {}))
+    return case.candidates((_whole_table(case), {}), ("hierarchy", {}))
+
+
+def _whole_table(case: _Case) -> str:
+    """Return the method for one table of all attributes, beside a hierarchy."""
+    return "dyadic" if case.gaussian else "histogram"
 
 
 def _score(choice: Recommendation) -> float:
@@ -1062,7 +1068,7 @@ def _for_tables(case: _Case, _: Any) -> _Choices:
     plain = (
         []
         if case.cells > _MOST_CELLS
-        else case.candidates(*(() if case.gaussian else (("histogram", {}),)), ("hierarchy", {}))
+        else case.candidates((_whole_table(case), {}), ("hierarchy", {}))
     )
     if not many:
         best = _for_cells(case)
@@ -1219,7 +1225,12 @@ def _reasons(case: _Case) -> Mapping[str, str]:
             f"cells for {case.rows:,} rows. Its answers about many small cells are too low."
         ),
         "hierarchy": "for ranges of few ordered columns; here other questions have less error.",
-        "wavelet": "hierarchy has less error, except for a taxonomy with a δ.",
+        "wavelet": f"{'dyadic' if case.gaussian else 'hierarchy'} has less error.",
+        "dyadic": (
+            "another method has less error for these questions."
+            if case.gaussian
+            else f"it needs {named('delta')}; with one it has the least error for many columns."
+        ),
         "quadtree": "hierarchy has less error for ranges.",
         "marginals": "for three columns and more.",
         "fourier": "for columns of two values; marginals has no more error, and takes any.",

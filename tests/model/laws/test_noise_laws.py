@@ -18,7 +18,12 @@ from scipy import stats
 from scumble.model.errors import ParameterError
 from scumble.model.laws import law_from_dict, weighted_sum
 from scumble.model.laws.base import ErrorLaw, Normal
-from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw, RoundedNormal
+from scumble.model.laws.distributions import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    RoundedNormal,
+)
 from scumble.model.laws.weighted_sum import NoiseSum
 
 BASES = [

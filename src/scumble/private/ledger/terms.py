@@ -193,8 +193,8 @@ class Limit:
 
     A ledger whose first release has normal noise, and which keeps no part for pure releases, takes
     releases with normal noise only: their ρ add up to at most that of (ε, δ) by the exact curve of
-    normal noise, which allows a tenth more noise variance than any order does, and holds for
-    adaptive choices too (docs/decisions/0036-normal-noise.md). Other releases first, then all by orders.
+    normal noise, which allows a tenth more ρ than an order does, for adaptive choices too
+    (docs/decisions/0036-normal-noise.md).
 
     Losses of (ε, δ) count as pure ones but for a probability of their δ, which adds up. A ledger
     whose first release has one keeps half of δ for these, and the other half for all else. So it is
