@@ -51,7 +51,7 @@ def _advise(schema: sc.Schema, **changed: object) -> Advice:
 
 FITS = [
     (LINE, {"rows": 10**7}, "hierarchy"),
-    (LINE, {"rows": 1000, "delta": 1e-6}, "hierarchy"),
+    (LINE, {"rows": 1000, "delta": 1e-6}, "dyadic"),
     (LINE, {"rows": 1000}, "mosaic"),
     (LINE, {"rows": 10**4}, "mosaic"),
     (LINE, {"rows": 10**6}, "hierarchy"),
@@ -74,7 +74,7 @@ FITS = [
     (JOBS, {"use": "tables"}, "histogram"),
     (PEOPLE, {}, "histogram"),
     (PEOPLE, {"attributes": ["age", "ill"]}, "mosaic"),
-    (PEOPLE, {"attributes": ["age", "ill"], "delta": 1e-6}, "hierarchy"),
+    (PEOPLE, {"attributes": ["age", "ill"], "delta": 1e-6}, "dyadic"),
     (MANY, {}, "marginals"),
     (MANY, {"use": "tables"}, "marginals"),
     (MANY, {"use": "tables", "delta": 1e-6}, "marginals"),

@@ -351,8 +351,8 @@ MUTANTS = (
     Mutant(
         "the ρ of a group grows with its size, not with the square",
         "private/ledger/terms.py",
-        "return PrivacyLoss(count * loss.epsilon, count**2 * loss.rho, delta)",
-        "return PrivacyLoss(count * loss.epsilon, count * loss.rho, delta)",
+        "PrivacyLoss(count * loss.epsilon, count**2 * loss.rho, delta, loss.normal)",
+        "PrivacyLoss(count * loss.epsilon, count * loss.rho, delta, loss.normal)",
         ("private/ledger/test_total.py::test_steps_to_a_neighbour_further_off",),
         "Gaussian noise for people with several rows is charged too little.",
     ),

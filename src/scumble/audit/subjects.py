@@ -34,7 +34,7 @@ from scumble.audit.table_risk import (
 from scumble.model.errors import ParameterError, ReleaseError, ScumbleError, large
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.long_work import part, portion, told
-from scumble.model.privacy.accounting import epsilon_for
+from scumble.model.privacy.accounting import epsilon_for, normal_epsilon_for
 from scumble.model.privacy.guarantee import NEIGHBOURS, Guarantee
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.relational import read_place
@@ -490,6 +490,9 @@ def _compared(
     if not loss.rho:
         return "ε", loss.epsilon, epsilon
     if "mu" in given:
+        implied = normal_epsilon_for(loss.rho, given["delta"])
+        if implied > epsilon * Fraction(1 + _ROUNDING):
+            return "ε", implied, epsilon
         return "μ", sqrt(2 * loss.rho), given["mu"] * (1 + _ROUNDING)
     rho = loss.rho + loss.epsilon**2 / 2
     implied = epsilon_for(rho, given["delta"]) if "delta" in given else inf
