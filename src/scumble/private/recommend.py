@@ -468,7 +468,7 @@ class _Case:
     def _with_sums(self, method: str, given: dict[str, Any], reason: str) -> Recommendation:
         """Return a method with sums by as many attributes together as leave averages useful."""
         found = self._checked(method, given, reason)
-        for ways in (2, 1):
+        for ways in () if method == "dyadic" else (2, 1):
             if not self._averages_suit(found) and ways < (given.get("ways") or len(self.names)):
                 found = self._checked(method, {**given, "sum_ways": ways}, reason)
         return found

@@ -156,7 +156,14 @@ CASES = {
         (*_AXIS_REFUSED, ({"transform": "some"}, "'large' or 'all'")),
     ),
     "wavelet, gaussian": Case(lambda: _wavelet(delta=1e-6), ()),
-    "dyadic": Case(_dyadic, (*_DYADIC_REFUSED, ({"delta": None}, "needs a delta"))),
+    "dyadic": Case(
+        _dyadic,
+        (
+            *_DYADIC_REFUSED,
+            ({"delta": None}, "needs a delta"),
+            ({"sum_ways": 1}, "takes no sum_ways"),
+        ),
+    ),
     "sparse": Case(
         _sparse,
         (

@@ -489,6 +489,11 @@ class Dyadic(AxisSummary):
                 f"Dyadic has normal noise and needs a {named('delta')}, such as 1e-9. Without one, "
                 "use the method hierarchy or marginals."
             )
+        if self.sum_ways is not None:
+            raise ParameterError(
+                f"Dyadic takes no {named('sum_ways')}: its sums serve questions about few columns "
+                "as they are."
+            )
         super().__post_init__()
 
     def _paid(self) -> PrivacyLoss:
