@@ -180,14 +180,18 @@ def test_what_the_tree_has_measured_of_a_workload_is_not_left_unspent(
 def test_the_budget_is_the_one_of_the_card():
     rho, unit = Fraction(1, 50), PrivacyUnit("add_remove", 1)
     budget = Budget.of(rho, unit, 14, 12)
-    assert float(budget.single.parameter) == pytest.approx(3 * 14 / (2 * 0.65 * 0.02))
-    assert float(budget.edge.parameter) == pytest.approx(3 * 13 / (2 * 0.65 * 0.02))
-    assert float(budget.edge_choice) == pytest.approx((8 * 0.65 * 0.02 / 3 / 13) ** 0.5)
-    assert float(budget.further.parameter) == pytest.approx(12 / (2 * 0.35 * 0.85 * 0.02))
-    assert float(budget.further_choice) == pytest.approx((8 * 0.35 * 0.15 * 0.02 / 12) ** 0.5)
+    assert float(budget.single.parameter) == pytest.approx(14 / (2 * 0.2 * 0.02))
+    assert float(budget.edge.parameter) == pytest.approx(13 / (2 * 0.25 * 0.02))
+    assert float(budget.edge_choice) == pytest.approx((8 * 0.1 * 0.02 / 13) ** 0.5)
+    assert float(budget.further.parameter) == pytest.approx(12 / (2 * 0.4 * 0.02))
+    assert float(budget.further_choice) == pytest.approx((8 * 0.05 * 0.02 / 12) ** 0.5)
     twice = Budget.of(rho, PrivacyUnit("replace", 1), 14, 12)
     assert twice.single.parameter == 2 * budget.single.parameter
     assert Budget.of(rho, unit, 1, 0).single.parameter == 1 / (2 * rho)
+    alone = Budget.of(rho, unit, 14, 0)
+    assert alone.single.parameter == Fraction(14 * 11, 4) / (2 * rho)
+    assert alone.edge.parameter == Fraction(13 * 11, 5) / (2 * rho)
+    assert Budget.of(rho, unit, 14, 12, 0).edge.parameter == Fraction(13 * 20, 14) / (2 * rho)
 
 
 def test_weights_of_subsets_are_those_of_what_they_share():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, combinations
 from math import comb, pi, prod, sqrt
@@ -74,16 +74,16 @@ class Synthesis(AttributeSummary):
         workload: one set of attributes that matters, as age,sex,job; repeatable.
         weights: a number for each set of `workload`.
 
-    Promises: (ε, δ)-DP of the whole release. Proof: zCDP, ρ from (ε, δ), all of it metered. Without
-        `extra`, a third of ρ pays for the counts of d attributes with discrete Gaussian noise, a
-        third for d − 1 choices of the exponential mechanism, a third for the chosen pairs. With
-        `extra`, 65 % of ρ are spent so, and of the rest 15 % on choices and 85 % on tables. Sets of
-        the workload that the tree has are not measured again: those that are left share the rest,
-        and if there are none, the pairs of the tree get it. What several tables may cost together
-        is shared out by their cells. The score of a set is the L1 distance of its counts from a
-        table that follows from published numbers, so that a person moves it by at most as much as
-        the counts; a choice costs ε²/8. Which values are merged follows from published counts. Rows
-        are drawn from published numbers and cost nothing.
+    Promises: (ε, δ)-DP of the whole release. Proof: zCDP, ρ from (ε, δ), all of it metered. With
+        `extra`, 20 % of ρ pay for the counts of d attributes with discrete Gaussian noise, 10 % for
+        d − 1 choices of the exponential mechanism, 25 % for the chosen pairs, 5 % for the choice of
+        further sets and 40 % for their tables. Without, the first three pay 4, 2 and 5 parts of 11.
+        Sets of the workload that the tree has are not measured again: those that are left share the
+        rest, and if there are none, the pairs of the tree get it. What several tables may cost
+        together is shared out by their cells. The score of a set is the L1 distance of its counts
+        from a table that follows from published numbers, so that a person moves it by at most as
+        much as the counts; a choice costs ε²/8. Which values are merged follows from published
+        counts. Rows are drawn from published numbers and cost nothing.
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
@@ -270,8 +270,9 @@ class Synthesis(AttributeSummary):
 # How the tables of a synthesis are chosen and measured: single attributes, a tree of pairs, and
 # further sets that the rows drawn so far fit worst.
 
-TREE_SHARE = Fraction(13, 20)  # of ρ, where further tables follow
-CHOICE_SHARE = Fraction(3, 20)  # of what is left, for choosing the further tables
+# The parts of ρ for counts of single attributes, the choice of the tree, its tables, the choice of
+# further tables, and these. Without further tables the first three have all of it.
+SINGLE, EDGE_CHOICE, EDGES, CHOICE, FURTHER = (Fraction(part, 20) for part in (4, 2, 5, 1, 8))
 RARE = 3  # standard deviations of noise below which a value is merged with others
 PER_ROUND = 5  # further tables that are chosen from the same rows, at most
 MOST_TRIPLES = 1000  # among which further tables are chosen without a workload
@@ -285,8 +286,7 @@ _FINEST_SHARE = 16
 class Budget:
     """What is spent on each step: laws of noise, and the ε of each choice; None for no such step.
 
-    One third of the tree's share of ρ pays for single attributes, one for the choice of the tree,
-    one for its tables.
+    The laws of the tree and of further tables are those of tables with equally many cells.
     """
 
     single: DiscreteGaussian
@@ -316,20 +316,19 @@ class Budget:
 
         if attributes == 1:
             return cls(law(1, rho))
-        tree = TREE_SHARE * rho if further else rho
-        third, edges = tree / 3, attributes - 1
+        whole = rho if further else rho / (SINGLE + EDGE_CHOICE + EDGES)
+        single, edge_choice, edges = SINGLE * whole, EDGE_CHOICE * whole, EDGES * whole
         left = further if left is None else left
-        of_edges = third if left else rho - 2 * third
-        budget = cls(law(attributes, third), choice_epsilon(edges, third), law(edges, of_edges))
+        if not left:
+            edges = rho - single - edge_choice
+        pairs = attributes - 1
+        budget = cls(law(attributes, single), choice_epsilon(pairs, edge_choice), law(pairs, edges))
         if not left:
             return budget
-        choice = CHOICE_SHARE * (rho - tree)
-        return cls(
-            budget.single,
-            budget.edge_choice,
-            budget.edge,
-            choice_epsilon(left, choice),
-            law(left, rho - tree - choice),
+        return replace(
+            budget,
+            further_choice=choice_epsilon(left, CHOICE * rho),
+            further=law(left, FURTHER * rho),
         )
 
 
