@@ -29,16 +29,17 @@ PAY = sc.Attribute("pay", "sensitive", sc.Number(0, 10_000))
 SEX = sc.Attribute("sex", "quasi", sc.Category(("f", "m")))
 
 
-def expanded(runs: Runs) -> dict[int, int]:
-    """The score of every candidate."""
-    lines = zip(runs.first, runs.step, runs.length, runs.score, runs.slope, strict=True)
-    found = [
-        (int(first + i * step), int(score + i * slope))
-        for first, step, length, score, slope in lines
-        for i in range(length)
-    ]
-    assert len(dict(found)) == len(found)
-    return dict(found)
+def expanded(runs: Runs) -> dict[int, tuple[int, int]]:
+    """The score and the weight of every candidate."""
+    found: dict[int, tuple[int, int]] = {}
+    columns = (runs.first, runs.step, runs.length, runs.score, runs.slope, runs.block, runs.weight)
+    for line in zip(*(column.tolist() for column in columns), strict=True):
+        first, step, length, score, slope, block, weight = line
+        for i, within in product(range(length), range(block)):
+            known = found.get(first + i * step + within, (score + i * slope, 0))
+            assert known[0] == score + i * slope
+            found[first + i * step + within] = (known[0], known[1] + weight)
+    return found
 
 
 def below(counts: Sequence[int], place: Fraction) -> Fraction:
@@ -52,9 +53,11 @@ def below(counts: Sequence[int], place: Fraction) -> Fraction:
 
 def test_numbers_of_runs_have_their_probabilities() -> None:
     """Chi-square rejects a true law once in 10^6."""
-    columns = [[0, 9, 10], [1, -1, 1], [4, 6, 3], [5, 2, 0], [0, 1, 2]]
+    columns = [[0, 9, 10, 1], [1, -1, 1, 5], [4, 6, 3, 2], [5, 2, 0, 5], [0, 1, 2, 0]]
+    columns += [[1, 1, 1, 2], [1, 2, 1, 3]]
+    columns[3][3], columns[0][3], columns[1][3], columns[2][3] = 5, 0, 2, 2
     runs, rate = Runs(*(np.array(column) for column in columns)), Fraction(1, 3)
-    weights = {number: math.exp(-score / 3) for number, score in expanded(runs).items()}
+    weights = {n: weight * math.exp(-score / 3) for n, (score, weight) in expanded(runs).items()}
     shares = [weights[number] / sum(weights.values()) for number in range(13)]
     source = Keystream(5)
     drawn = [pick_number(source, runs, rate) for _ in range(5000)]
@@ -65,11 +68,14 @@ def test_numbers_of_runs_have_their_probabilities() -> None:
 
 def test_runs_of_many_candidates() -> None:
     """Of 2^50 equal ones and one that is better by e^35 the weights are 0.71 to 1."""
-    columns = [[0, 1 << 50], [1, 1], [1 << 50, 1], [35, 0], [0, 0]]
+    columns = [[0, 1 << 50], [1, 1], [1 << 50, 1], [35, 0], [0, 0], [1, 1], [1, 1]]
     runs, source = Runs(*(np.array(column) for column in columns)), Keystream(5)
     best = sum(pick_number(source, runs, Fraction(1)) == 1 << 50 for _ in range(400))
     share = 1 / (1 + 2.0**50 * math.exp(-35))
     assert not rejects([best, 400 - best], [share, 1 - share])
+
+
+ROUNDS = ((2, 1), (3, 0))  # steps 1, 3, 5, ... and 0, 3, 6, ...
 
 
 def test_scores_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,15 +83,23 @@ def test_scores_by_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantiles, "_SHARES", 8)
     rng = np.random.default_rng(3)
     for _ in range(200):
-        counts = rng.integers(0, 4, 5) * rng.integers(0, 2, 5)
-        low, high = sorted(rng.choice(21, 2, replace=False).tolist())
+        counts = rng.integers(0, 4, 9) * rng.integers(0, 2, 9)
+        low, high = sorted(rng.choice(37, 2, replace=False).tolist())
         share = int(rng.integers(1, 8))
         steps = np.flatnonzero(counts)
-        runs = SpreadRows(steps, counts[steps]).runs(low, high, share)
+        runs = SpreadRows(steps, counts[steps], ROUNDS).runs(low, high, share)
         inside = {x: below(counts, Fraction(x, 4)) for x in range(low, high + 1)}
         rows = inside[high] - inside[low]
         expected = {x: abs(32 * (inside[x] - inside[low]) - 4 * share * rows) for x in inside}
-        assert expanded(runs) == {x: expected[x] for x in range(low, high)}
+        weights = {x: 1 + 2 * (x // 4 % 2 == 1) + 3 * (x // 4 % 3 == 0) for x in inside}
+        assert expanded(runs) == {x: (expected[x], weights[x]) for x in range(low, high)}
+
+
+def test_round_amounts() -> None:
+    assert quantiles.find_rounds(sc.Number(-30, 5000)) == ((10, 0), (100, 30), (1000, 30))
+    assert quantiles.find_rounds(sc.Number(0, 9, 0.01)) == ((10, 0), (100, 0))
+    assert quantiles.find_rounds(sc.Number(5, 5005, 10)) == ()
+    assert quantiles.find_rounds(sc.Number(0, 9)) == ((10, 0),)
 
 
 # --- what the cuts of a tiny table tell, by enumeration -------------------------------------------
@@ -107,7 +121,7 @@ class Scripted:
             raise BranchError(sorted(scores))
         chosen = self._path[self.taken]
         self.taken += 1
-        weights = {number: math.exp(-float(rate * score)) for number, score in scores.items()}
+        weights = {n: w * math.exp(-float(rate * score)) for n, (score, w) in scores.items()}
         self.log_p += math.log(weights[chosen] / sum(weights.values()))
         return chosen
 
@@ -119,7 +133,7 @@ def ways(counts: Sequence[int], rate: Fraction) -> Iterator[tuple[tuple[int, ...
     """All choices that cuts at `TARGETS` may take, with their probabilities."""
     steps = np.flatnonzero(counts)
     rows = (steps, np.array(counts)[steps])
-    amounts = GroupedAmounts(len(counts), (rows,), None)
+    amounts = GroupedAmounts(len(counts), (rows,), rounds=((2, 1),))
     waiting: list[tuple[int, ...]] = [()]
     while waiting:
         path = waiting.pop()

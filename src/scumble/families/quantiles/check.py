@@ -40,14 +40,16 @@ _ROUNDING = 1e-9
 
 def log_p_number(runs: Runs, chosen: int, rate: Fraction) -> float:
     """Return the log probability that the exponential mechanism chooses a number of runs."""
-    place = (chosen - runs.first) * runs.step
-    [run] = np.flatnonzero((place >= 0) & (place < runs.length))
+    place, within = np.divmod((chosen - runs.first) * np.sign(runs.step), np.abs(runs.step))
+    inside = (place >= 0) & (place < runs.length) & (within < runs.block)
     per = float(rate)
     gaps = per * (runs.score - runs.score.min())
     steep = np.maximum(per * runs.slope, np.finfo(float).tiny)
     sums = np.where(runs.slope > 0, np.expm1(-steep * runs.length) / np.expm1(-steep), runs.length)
-    own = float(gaps[run] + per * place[run] * runs.slope[run])
-    return -own - math.log(float(np.exp(-gaps) @ sums))
+    own = (np.log(runs.weight) - gaps - per * place * runs.slope)[inside]
+    return float(np.logaddexp.reduce(own)) - math.log(
+        float(np.exp(-gaps) @ (sums * runs.block * runs.weight))
+    )
 
 
 class OpenCutError(Exception):
@@ -133,7 +135,7 @@ def find_loss_of_cuts(mechanism: Summary, schema: Schema, one: Counts, other: Co
 def _find_ends(runs: Runs) -> list[int]:
     """Return the first and the last number of each run."""
     last = runs.first + runs.step * (runs.length - 1)
-    found: list[int] = np.concatenate([runs.first, last]).tolist()
+    found: list[int] = np.concatenate([runs.first, last, last + runs.block - 1]).tolist()
     return found
 
 

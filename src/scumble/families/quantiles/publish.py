@@ -24,7 +24,7 @@ from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import BinnedNumber, IntegerRange
-from scumble.model.schema.numbers import Number
+from scumble.model.schema.numbers import Number, exact
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import LINE, Claim, ComparisonPreset, protection
@@ -34,6 +34,7 @@ from scumble.private.sampling.runs import Runs
 from scumble.private.summaries.base import OFTEN, ProtectedSummary
 
 Integers = npt.NDArray[np.int64]
+Rounds = tuple[tuple[int, int], ...]
 
 MOST_STEPS = 1 << 40
 MOST_GROUPS = 10_000
@@ -46,7 +47,7 @@ _FOR_GROUPS = Fraction(1, 20)  # of ε, for the sizes of groups
 _FOR_CUTS = Fraction(2, 5)  # of the rest
 # Cuts for one quantile, as distances from it in rows. A distance of 1 is 1.5 standard errors of
 # the count up to the cut, and the scale of the error with which a cut is placed.
-_DISTANCES = (-3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
+_DISTANCES = (-9, -3, -1, 0, 1, 3, 9)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,7 +81,7 @@ class Quantiles(ProtectedSummary):
     Differs: the paper publishes the cuts alone, which tell of no error; here they only say where to
         count. A heap of equal amounts is spread over its step, where the paper needs amounts that
         differ. Scores are shares, with the sensitivity max(p, 1 - p) of a quantile p. Candidates
-        are all steps between the limits, drawn exactly.
+        are all steps between the limits, drawn exactly; round amounts weigh more.
     """
 
     name = "quantiles"
@@ -161,7 +162,7 @@ class Quantiles(ProtectedSummary):
 
     def outlook(self, schema: Schema) -> tuple[str, ...]:
         sized = bool(self.groups) or self.unit.neighbours == "add_remove"
-        rows = 1.5 * self._distance(sized)
+        rows = 2 * self._distance(sized)
         what = "a quantile of a group" if self.groups else "a quantile"
         return (f"To expect: {what} will be known within about ±{rows:,.0f} rows {OFTEN}.",)
 
@@ -253,6 +254,23 @@ def _steps(attribute: Attribute) -> tuple[Number, Integers | None]:
     return number, domain.first_steps if isinstance(domain, BinnedNumber) else None
 
 
+def find_rounds(number: Number) -> Rounds:
+    """Return, for the multiples of 10, 100, ... times the least power of ten that is at least a
+    step, the steps from one to the next and the first one. Many people have such amounts. In a cut
+    all of them together weigh as much as all steps, so that a round amount with many rows is chosen
+    and not one of thousands beside it that nobody has.
+    """
+    low, step, found = exact(number.low), exact(number.step), []
+    power = Fraction(1, 10**6)
+    while power < step:
+        power *= 10
+    while (power := 10 * power) <= step * number.size:
+        spacing, first = power / step, -low / step
+        if spacing.denominator == first.denominator == 1:
+            found.append((spacing.numerator, first.numerator % spacing.numerator))
+    return tuple(found)
+
+
 def _boxes(
     attribute: Attribute, shape: Sequence[int], edges: Sequence[Integers]
 ) -> tuple[Attribute, Boxes]:
@@ -287,7 +305,8 @@ class GroupedAmounts:
 
     size: int
     groups: tuple[tuple[Integers, Integers], ...]
-    absent: Integers | None
+    absent: Integers | None = None
+    rounds: Rounds = ()
 
     @classmethod
     def of(cls, table: PrivateTable, mechanism: Quantiles) -> GroupedAmounts:
@@ -314,7 +333,7 @@ class GroupedAmounts:
         steps = codes if starts is None else starts[codes]
         ends = np.searchsorted(of, np.arange(1, groups))  # cells are in the order of their keys
         split = zip(np.split(steps, ends), np.split(counts, ends), strict=True)
-        return cls(number.size, tuple(split), absent)
+        return cls(number.size, tuple(split), absent, find_rounds(number))
 
     def sizes(self) -> Integers:
         """Return the number of rows of each group that have an amount."""
@@ -337,7 +356,7 @@ class GroupedAmounts:
         Cuts lie between parts of steps. An amount that was cut once has an edge at its nearer end;
         one that was cut more often has many rows, and an edge at both.
         """
-        spread = SpreadRows(*self.groups[group])
+        spread = SpreadRows(*self.groups[group], self.rounds)
         cuts = list(self._cuts(spread, (0, self.size * _PARTS), (0, _SHARES), targets, table, rate))
         steps = Counter(cut // _PARTS for cut in cuts)
         nearer = {(cut + _PARTS // 2) // _PARTS for cut in cuts}
@@ -378,10 +397,12 @@ class GroupedAmounts:
 
 
 class SpreadRows:
-    """Rows by amount, those of one amount spread evenly over the parts of its step."""
+    """Rows by amount, those of one amount spread evenly over the parts of its step. `rounds` are
+    those of `find_rounds`.
+    """
 
-    def __init__(self, steps: Integers, counts: Integers) -> None:
-        self._starts, self._counts = steps * _PARTS, counts
+    def __init__(self, steps: Integers, counts: Integers, rounds: Rounds) -> None:
+        self._starts, self._counts, self._rounds = steps * _PARTS, counts, rounds
         self._sums = np.concatenate([[0], np.cumsum(counts)])
 
     def below(self, parts: Integers) -> Integers:
@@ -395,34 +416,50 @@ class SpreadRows:
 
     def runs(self, low: int, high: int, share: int) -> Runs:
         """Return the candidates for a cut of the part from `low` to before `high`, with the
-        distance of the rows below each from a share of all in it, in 1 / (_SHARES · _PARTS).
+        distance of the rows below each from a share of all in it, in 1 / (_SHARES · _PARTS). Round
+        amounts have more weight, whatever the rows are.
         """
         first, last = self.below(np.array([low, high]))
         wanted = share * int(last - first)
         inside = slice(*np.searchsorted(self._starts, [low - _PARTS, high]))
         starts = self._starts[inside]
-        ends = np.concatenate([[low, high], starts, starts + _PARTS])
+        whole = -(-low // _PARTS) * _PARTS, high // _PARTS * _PARTS  # from where on steps are whole
+        ends = np.concatenate([[low, *whole, high], starts, starts + _PARTS])
         ends = np.unique(ends[(low <= ends) & (ends <= high)])
         passed = _SHARES * (self.below(ends) - first) >= wanted
         place = int(np.argmax(passed))  # the first end up to which there are enough rows
         if place:
-            ends = np.insert(
-                ends, place, self._passing(ends[place - 1], ends[place], first, wanted)
-            )
-            ends = np.unique(ends)
-        begins, length = ends[:-1], np.diff(ends)
+            passing = self._passing(ends[place - 1], ends[place], first, wanted)
+            ends = np.unique(np.append(ends, passing))
+        begins, ends = ends[:-1], ends[1:]
+        length = ends - begins
         of_first, of_last = (
-            _SHARES * (self.below(each) - first) - wanted for each in (begins, ends[1:] - 1)
+            _SHARES * (self.below(each) - first) - wanted for each in (begins, ends - 1)
         )
         slope = np.where(length > 1, np.abs(of_last - of_first) // np.maximum(length - 1, 1), 0)
         above = of_first >= 0
-        return Runs(
-            np.where(above, begins, ends[1:] - 1),
-            np.where(above, 1, -1),
-            length,
-            np.where(above, of_first, -of_last),
-            slope,
-        )
+        score, ones = np.where(above, of_first, -of_last), np.ones_like(begins)
+        weight, first_step, last_step = ones.copy(), begins // _PARTS, (ends - 1) // _PARTS
+        columns = [np.where(above, begins, ends - 1), np.where(above, 1, -1), length, score, slope]
+        lines = [[*columns, ones, weight]]
+        for spacing, offset in self._rounds:
+            found = first_step + (offset - first_step) % spacing
+            times = np.maximum((last_step - found) // spacing + 1, 0)
+            single = first_step == last_step
+            weight += spacing * (single & (times > 0))
+            some = np.flatnonzero(~single & (times > 0))  # whole steps without rows
+            lines.append(
+                [
+                    found[some] * _PARTS,
+                    spacing * _PARTS * ones[some],
+                    times[some],
+                    score[some],
+                    0 * ones[some],
+                    _PARTS * ones[some],
+                    spacing * ones[some],
+                ]
+            )
+        return Runs(*(np.concatenate(column) for column in zip(*lines, strict=True)))
 
     def _passing(self, low: int, high: int, first: int, wanted: int) -> int:
         """Return the first part above `low`, up to `high`, below which there are enough rows."""

@@ -28,9 +28,11 @@ _PRECISION = 128
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Disjoint runs of candidates: run i has the numbers `first[i]`, `first[i] + step[i]`, ...,
-    `length[i]` of them, with the scores `score[i]`, `score[i] + slope[i]`, ... The slope is at
-    least 0 and the step is 1 or -1; the least scores are the best.
+    """Runs of candidates: run i has the numbers `first[i]`, `first[i] + step[i]`, ..., `length[i]`
+    of them, with the scores `score[i]`, `score[i] + slope[i]`, ... The slope is at least 0; the
+    least scores are the best. Each number stands for a block of `block[i]` candidates, itself and
+    those after it, with the same score; a block of more than one has the slope 0. A candidate of
+    `weight[i]` is as likely as so many of weight 1; one that is in several runs has all weights.
     """
 
     first: Integers
@@ -38,10 +40,12 @@ class Runs:
     length: Integers
     score: Integers
     slope: Integers
+    block: Integers
+    weight: Integers
 
 
 def pick_number(source: Keystream, runs: Runs, rate: Fraction) -> int:
-    """Return one candidate, with probability proportional to exp(-rate · score)."""
+    """Return one candidate, with probability proportional to weight · exp(-rate · score)."""
     rate = check_positive("pick_number", "rate", rate)
     order = np.argsort(runs.score, kind="stable")
     place = int(order[_pick_run(source, runs, order, rate)])
@@ -50,7 +54,8 @@ def pick_number(source: Keystream, runs: Runs, rate: Fraction) -> int:
         steps = int(integers(source, length, 1)[0])
     else:  # geometric noise below a bound is the remainder of geometric noise by this bound
         steps = int(geometric(source, 1 / (rate * slope), 1)[0]) % length
-    return int(runs.first[place]) + int(runs.step[place]) * steps
+    within = int(integers(source, int(runs.block[place]), 1)[0])
+    return int(runs.first[place]) + int(runs.step[place]) * steps + within
 
 
 def _pick_run(source: Keystream, runs: Runs, order: Integers, rate: Fraction) -> int:
@@ -61,23 +66,26 @@ def _pick_run(source: Keystream, runs: Runs, order: Integers, rate: Fraction) ->
     """
     gaps = runs.score[order] - runs.score[order[0]]
     lengths, slopes = runs.length[order].tolist(), runs.slope[order].tolist()
+    weights = (runs.block * runs.weight)[order].tolist()
     prefix, bits, precision = source.bits(_BITS), _BITS, _PRECISION
     while True:
-        # e^-x < 2^-precision beyond: the weights of these runs lie between 0 and their lengths.
+        # e^-x < 2^-precision beyond: these runs weigh less than their numbers of candidates.
         near = int(np.searchsorted(gaps, int(precision / rate), side="right"))
         low = high = 0
         lows, highs = [], []
-        for gap, length, slope in zip(gaps[:near].tolist(), lengths, slopes, strict=False):
+        lines = zip(gaps[:near].tolist(), lengths, slopes, weights, strict=False)
+        for gap, length, slope, weight in lines:
             least, most = exponential(rate * gap, precision)
             if slope and length > 1:
                 fewest, largest = _geometric_sum(rate * slope, length, precision)
                 least, most = (least * fewest) >> precision, -(-most * largest >> precision)
             else:
                 least, most = least * length, most * length
-            low, high = low + least, high + most
+            low, high = low + least * weight, high + most * weight
             lows.append(low)
             highs.append(high)
-        total = low, high + sum(lengths[near:])
+        beyond = zip(lengths[near:], weights[near:], strict=True)
+        total = low, high + sum(length * weight for length, weight in beyond)
         place = bisect_left(lows, -(-(prefix + 1) * total[1] >> bits))
         if place < near and (not place or highs[place - 1] << bits <= prefix * total[0]):
             return place
