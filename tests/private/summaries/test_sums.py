@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
@@ -513,3 +518,36 @@ def test_the_outlook_names_averages() -> None:
     [sentence] = mechanism.sum_outlook(schema, 10_000)
     assert "the average 'pay' of a tenth of 10,000 rows will be within ±" in sentence
     assert math.isfinite(float(sentence.partition("±")[2].split()[0].replace(",", "")))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb", "sqlite"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_source_has_the_same_sums(kind: str, jobs: int, tmp_path: Path) -> None:
+    """Sources that count rows themselves, and those that read them one by one."""
+    table, schema = _people(300, missing=True), _schema(missing=True)
+    mechanism = BY["histogram"](sums=["pay"], epsilon=1, neighbours="replace")
+    options = sc.PublishOptions(seed=1, jobs=jobs)
+    expected = sc.publish(table, schema, mechanism, options=options)
+    release = sc.publish(_stored(table, kind, tmp_path), schema, mechanism, options=options)
+    for file in release.evidence.files:
+        assert (release.folder / file).read_bytes() == (expected.folder / file).read_bytes()
+
+
+def _stored(table: pa.Table, kind: str, folder: Path) -> object:
+    path = folder / f"people.{kind}"
+    if kind == "csv":
+        pyarrow.csv.write_csv(table, path)
+    elif kind == "parquet":
+        pq.write_table(table, path)
+    elif kind == "duckdb":
+        with duckdb.connect(str(path)) as connection:
+            connection.register("people", table)
+            connection.execute("CREATE TABLE t AS FROM people")
+    else:
+        pytest.importorskip("adbc_driver_sqlite", reason="needs scumble[postgres]")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TABLE t (a, b, pay)")
+            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+            connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        return f"sqlite:///{path}"
+    return path

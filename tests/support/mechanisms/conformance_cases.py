@@ -110,6 +110,13 @@ CASES = {
             ({"attributes": ["age", "age"]}, "one or more different attribute names"),
         ),
     ),
+    "histogram, sums": Case(
+        lambda: _histogram(sums=["age"]),
+        (
+            ({"sums": ["age"], "sum_share": 1}, "between 0 and 1"),
+            ({"sums": ["age"], "sum_ways": 0}, "a whole number from 1 to"),
+        ),
+    ),
     "marginals": Case(
         _marginals,
         (
@@ -149,6 +156,9 @@ CASES = {
             ({"budget": "geometric"}, "'uniform' or 'optimal'"),
             ({"root": "yes"}, "True or False"),
         ),
+    ),
+    "hierarchy, sums by columns": Case(
+        lambda: _hierarchy(sums=["age"], sum_ways=1, delta=1e-6), ()
     ),
     "hierarchy, gaussian": Case(lambda: _hierarchy(delta=1e-6, budget="optimal", root=True), ()),
     "wavelet": Case(
@@ -211,6 +221,10 @@ CASES = {
             ({"prune": 0}, "'prune' parameter of Quadtree must be a whole number of at least 1"),
             ({"prune": 2.5}, "Got 2.5 instead"),
         ),
+    ),
+    "quadtree, sums": Case(
+        lambda: sc.Quadtree(["age", "sex", "job"], sums=["age"], epsilon=1, neighbours="replace"),
+        (),
     ),
     "quadtree, gaussian": Case(
         lambda: sc.Quadtree(

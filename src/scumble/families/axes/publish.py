@@ -32,6 +32,7 @@ from scumble.model.parameters import flag, whole
 from scumble.model.privacy import accounting
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import SMALL_DELTA, Claim, ComparisonPreset, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -175,6 +176,9 @@ class AxisSummary(WithDelta, SumSummary):
             name: list(axis.lengths) for name, axis in zip(design.columns, design.axes, strict=True)
         }
         return {"sums": design.size, "sums by level": levels}
+
+    def cell_layout(self, schema: Schema) -> Layout:
+        return {FILE: ("number",)}
 
     def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow as pa

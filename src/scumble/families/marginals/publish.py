@@ -33,6 +33,7 @@ from scumble.model.privacy import accounting
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import (
     BINARY,
     SMALL_DELTA,
@@ -76,6 +77,9 @@ class TableSummary(SumSummary):
     @abstractmethod
     def tables(self, schema: Schema) -> list[MarginalTable]:
         """Return what to measure, from parameters and schema alone."""
+
+    def cell_layout(self, schema: Schema) -> Layout:
+        return {FILE: ("count",)}
 
     def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         sizes = self._list_sizes(table.schema)

@@ -27,7 +27,6 @@ from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
 from scumble.private.tables.counter import CellCounter, CountsAndSums, SumCounter
-from scumble.public.manifest import FILES
 
 MOST_SUMS = 26
 SUM_SHARE = Fraction(1, 2)  # of the budget, unless the owner says otherwise
@@ -178,19 +177,19 @@ class SumSummary(AttributeSummary):
     def _files(self, asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
         return sum_files([len(self._kinds(each)) for each in asked])
 
+    @abstractmethod
     def cell_layout(self, schema: Schema) -> Layout:
         """The columns of the file of the counts (see `layout`)."""
-        return {}
 
     def layout(self, schema: Schema) -> Layout:
         own = self.cell_layout(schema)
         asked = [Amounts.of(schema, name) for name in self.sums]
         if not asked:
             return own
-        plain = {FILES[0]: ("count",)}
-        [(_, columns)] = ({} if self.sum_ways else own).items() or plain.items()
+        summed = self._by_tables.cell_layout(schema) if self.sum_ways else own
+        [columns] = summed.values()
         files = [name for each in self._files(asked) for name in each]
-        return {**(own or plain), **dict.fromkeys(files, columns)}
+        return {**own, **dict.fromkeys(files, columns)}
 
     def sum_outlook(self, schema: Schema, rows: int) -> tuple[str, ...]:
         """Return a sentence for each sum about the average of a tenth of the rows."""

@@ -20,6 +20,7 @@ from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import SMALL_DELTA, Claim, ComparisonPreset, protection
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
@@ -101,6 +102,9 @@ class Workload(WithDelta, SumSummary):
     def expected_error(self, schema: Schema, rows: int) -> float:
         """The root mean square over the questions of the workload."""
         return self.forecast(schema).rmse
+
+    def cell_layout(self, schema: Schema) -> Layout:
+        return {_FILE: ("noisy", "cells", "entries")}
 
     def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         import pyarrow.parquet as pq

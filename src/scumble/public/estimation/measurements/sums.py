@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from scumble.model.designs.residuals import Residuals
 from scumble.model.errors import QueryError
 from scumble.model.evidence.evidence import Evidence, MeasuredSum, Measurements
 from scumble.model.long_work import told
@@ -92,11 +93,27 @@ def sum_asked(evidence: Evidence, query: Query) -> AskedSum | None:
     argument, wanted = query.argument, hidden.intersection(query.attributes)
     asked = set() if argument is None else measured.intersection(argument.attributes)
     for name in (wanted or asked) if len(wanted or asked) == 1 else ():
-        if argument is None or _is_linear(argument, name):
+        if (argument is None or _is_linear(argument, name)) and _reaches(evidence, query, name):
             return AskedSum(name, name)
     if wanted:
         raise _refusal(evidence, sorted(wanted)[0])
     return None
+
+
+def _reaches(evidence: Evidence, query: Query, column: str) -> bool:
+    """Return whether to ask the sums of a column: they may be by fewer attributes together than the
+    question names, and the counts by all.
+    """
+    if not isinstance(evidence, Measurements) or column not in evidence.columns:
+        return True
+    [total] = [each.total for each in evidence.sums if each.amounts.column == column]
+    if not isinstance(total.design, Residuals):
+        return True
+    named = {*query.groups, *(name for clause in query.clauses for name in clause.attributes)}
+    if query.argument is not None:
+        named.update(name for name in query.argument.attributes if name != column)
+    places = {evidence.columns.index(name) for name in named}
+    return any(places <= table for table in total.design.sets)
 
 
 def _is_linear(argument: Expression, column: str) -> bool:
