@@ -230,8 +230,10 @@ def test_counts_have_their_noise_whatever_the_cuts() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["smooth", "heaps", "missing"])
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize(
+    ("kind", "neighbours"),
+    [("smooth", "replace"), ("heaps", "add_remove"), ("missing", "replace")],
+)
 def test_intervals_hold(kind: str, neighbours: str) -> None:
     """Quantiles that were named, and one that was not, of all and of a group. A true law fails once
     in 10^6 for each quantile and level.
