@@ -401,7 +401,8 @@ def test_a_published_cell_lacks_nothing_and_a_left_out_one_little() -> None:
     left = release.answer("SELECT COUNT(*) FROM t WHERE age = 20")
     assert left.interval() == (min(0, left.value), made.theta - 1 + noise)
     assert left.stderr >= (made.theta - 1) / 12**0.5
-    note, impossible = left.notes
+    note, typical, impossible = left.notes
+    assert typical == TYPICAL
     assert left.value < 0
     assert "outside of what is possible" in impossible
     assert f"up to {made.theta - 1 + noise:,.0f} rows" in note
