@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -258,6 +259,18 @@ def test_a_heap_has_bins_of_its_own() -> None:
     release = sc.publish(rows, schema(), made, options=sc.PublishOptions(seed=1))
     answer = release.answer("SELECT MEDIAN(pay) FROM t")
     assert (answer.value, *answer.interval(0.95)) == (2500, 2500, 2500)
+
+
+def test_incomes_of_real_people(shared_data: Path) -> None:
+    """Incomes in twelve classes: the median is one of them, and so are the ends of its interval."""
+    column = "AnnualHouseholdIncome"
+    rows = pacsv.read_csv(shared_data / "nhanes_2017_2018_8366.csv").select([column])
+    known = sc.Attribute(column, "sensitive", sc.Number(0, 150_000), missing=True)
+    made = sc.Quantiles(column, epsilon=1, neighbours="replace")
+    options = sc.PublishOptions(seed=1)
+    release = sc.publish(rows, sc.Schema([known]), made, options=options)
+    answer = release.answer(f"SELECT QUANTILE_DISC({column}, 0.5) FROM t")
+    assert (answer.value, *answer.interval(0.95)) == (50_000, 50_000, 50_000)
 
 
 def test_saved_and_opened(tmp_path: Path) -> None:
