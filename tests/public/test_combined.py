@@ -242,6 +242,15 @@ def test_the_promise_of_all_releases_is_that_of_the_ledger(tmp_path: Path) -> No
     assert float(total_charged.rho) == pytest.approx(rho - 0.5)
 
 
+def test_the_promise_of_normal_noise_counts_as_rho() -> None:
+    more = [made(sc.Dyadic(["a", "b"], epsilon=1, **GAUSSIAN), seed) for seed in range(4)]
+    [promise] = sc.combine(more).guarantees
+    total = 4 * more[0].guarantees[0].parameters["mu"] ** 2 / 2
+    assert promise.parameters["rho"] == pytest.approx(total)
+    assert promise.parameters["epsilon"] == pytest.approx(epsilon_for(total, 4e-6))
+    assert promise.parameters["epsilon"] < 4
+
+
 def test_refusals() -> None:
     first, second = made(OTHERS[0], 1), made(OTHERS[1], 2)
     with pytest.raises(sc.ParameterError, match="two or more releases"):

@@ -191,13 +191,18 @@ def _joint_promise(promises: Sequence[Guarantee]) -> Guarantee:
     if not delta:
         return _stated(promises, "ε-DP", {"epsilon": epsilon}, _BASIC)
     joint, proof = {"epsilon": epsilon, "delta": delta}, _BASIC
-    rhos = [
-        each.get("rho", 0.0 if each.get("delta") else each["epsilon"] ** 2 / 2) for each in numbers
-    ]
+    rhos = [_rho(each) for each in numbers]
     if all(rhos) and (concentrated := epsilon_for(sum(rhos), delta)) < epsilon:
         joint = {"epsilon": concentrated, "delta": delta, "rho": sum(rhos)}
         proof = _CONCENTRATED
     return _stated(promises, "(ε, δ)-DP", joint, proof)
+
+
+def _rho(promised: Mapping[str, float]) -> float:
+    """Return the ρ of a promise: its own, that of its μ, or that of a pure ε; 0 without any."""
+    if "mu" in promised:
+        return promised["mu"] ** 2 / 2
+    return promised.get("rho", 0.0 if promised.get("delta") else promised["epsilon"] ** 2 / 2)
 
 
 def _stated(
