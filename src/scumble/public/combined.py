@@ -128,7 +128,10 @@ class CombinedReleases(Asking):
         sandbox = Sandbox(self.schema, tables or {})
         sandbox.derived["reader"] = self._reader
         manifest = replace(self.releases[0].manifest, evidence=self._evidence)
-        return ReleaseAnswers(manifest, self.schema, sandbox)
+        return ReleaseAnswers(manifest, self.schema, sandbox, self._current)
+
+    def _current(self, given: ReleaseAnswers) -> ReleaseAnswers:
+        return given
 
 
 def _refusal(manifest: Manifest) -> str | None:

@@ -254,7 +254,14 @@ class Release(Asking):
         from scumble.public.release_answers import ReleaseAnswers
 
         sandbox = self._new_sandbox(tables) if tables else self._sandbox
-        return ReleaseAnswers(self.manifest, self._queryable, sandbox)
+        return ReleaseAnswers(self.manifest, self._queryable, sandbox, self._current)
+
+    def _current(self, given: ReleaseAnswers) -> ReleaseAnswers:
+        """Return `given`, or others that read the folder to which the release was saved since."""
+        view = given.sandbox.view
+        if view is None or view.parent == self.folder:
+            return given
+        return self._answers(given.sandbox.side_tables)
 
     def _check_whole(self, verb: str) -> None:
         """Refuse what would tell about the sample as if it were the table."""

@@ -7,7 +7,7 @@ saved or shown does without, and loads it with the first question.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,12 +39,14 @@ from scumble.public.views import DrawnRows
 @dataclass(frozen=True, eq=False)
 class ReleaseAnswers:
     """Answers questions to one release: `schema` has the attributes that they may name, and
-    `sandbox` its files and the side tables.
+    `sandbox` its files and the side tables. The laws of some answers ask later questions: of what
+    `current` returns for these answers. It keeps the release, whose folder may be a temporary one.
     """
 
     manifest: Manifest
     schema: Schema
     sandbox: Sandbox
+    current: Callable[[ReleaseAnswers], ReleaseAnswers]
 
     @property
     def evidence(self) -> Evidence:
@@ -131,11 +133,14 @@ class ReleaseAnswers:
                 answers.append(given)
         return answers
 
+    def _asked(self, queries: Sequence[Query]) -> list[dict[Any, Estimate]]:
+        return self.current(self)._answered(queries)
+
     def _select(self, plan: SelectPlan, clamp: bool) -> Estimate | Estimates | EstimateTable:
         """Answer a SELECT that is more than one COUNT, SUM or AVG by attributes."""
         if clamp:
             raise ParameterError("Only a plain count can be clamped: this question is more.")
-        found = select(plan, self.schema, self.sandbox, self._answered)
+        found = select(plan, self.schema, self.sandbox, self._asked)
         notes = self.manifest.left_out(plan.attributes)
         counts = [item.is_count for item in plan.items]
         if isinstance(found, Estimate):

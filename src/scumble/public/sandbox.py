@@ -80,7 +80,7 @@ class Sandbox:
         self.schema = schema
         self.view = view
         self.derived: dict[str, Any] = {}
-        side_tables = {name: side_table(table) for name, table in tables.items()}
+        self.side_tables = side_tables = {n: side_table(table) for n, table in tables.items()}
         names = [name.lower() for name in side_tables]
         files = {**({"view": view} if view else {}), **others}
         for name in {"view", *files} & set(names):
@@ -264,6 +264,7 @@ class Sandbox:
     def add_table(self, name: str, table: pa.Table) -> None:
         """Add a side table."""
         self.keep_table(name, table)
+        self.side_tables[name] = table
         self.columns[name] = tuple(table.column_names)
 
     def keep_table(self, name: str, table: pa.Table) -> None:

@@ -8,23 +8,32 @@ noise nor the sample leaves its limits. Those of the sample are
 |---------|---------------------------------------------------------------------------------------|
 | count   | of Clopper and Pearson, binomial or hypergeometric; if people have several rows, of   |
 |         | Bernstein's inequality                                                                |
-| sum     | of Bernstein's inequality, with the largest count and the largest amount              |
+| sum     | the score interval of the variances of noise and sample together                      |
 | average | of Hoeffding's inequality, with the least count                                       |
+
+The variance of a sum of the amounts x of people who are drawn with probability q, divided by q, is
+(1 - q)/q Σ x². The estimate of Σ x² is one more sum of the sample. With r rows of a person it is at
+most r times as much. Of a sample of a fixed size it is (1 - q)/q (Σ x² - (Σ x)²/n) n/(n - 1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
 
+from scumble.model.errors import QueryError
 from scumble.model.privacy.sampling import Sample
-from scumble.model.query import Query
-from scumble.public.estimate import Estimate, Exact, Law, Unknown
+from scumble.model.query import Expression, Query
+from scumble.public.estimate import Estimate, Exact, Law, Unknown, is_bounded
 from scumble.public.estimation.estimators import Estimator, Rows
 from scumble.public.estimation.impossible import IMPOSSIBLE
+from scumble.public.estimation.interval_laws import score_half_width
 
 _UNSURE = 1e-9
+_OF_VARIANCE = 1 / 50  # of α: that a limit of the sum of squares fails
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,27 @@ class SampledEstimator(Estimator):
         if query.aggregate == "count":
             return [(key, self._count(each)) for key, each in found]
         counts = dict(super().one(replace(query, aggregate="count", argument=None)))
-        make = self._sum if query.aggregate == "sum" else self._mean
         limits = self._limits(query)
-        return [(key, make(each, counts[key], limits)) for key, each in found]
+        if query.aggregate == "mean":
+            return [(key, self._mean(each, counts[key], limits)) for key, each in found]
+        squares = self._squares(query)
+        return [
+            (key, self._sum(each, counts[key], squares.get(key), limits)) for key, each in found
+        ]
 
     def many(self, queries: Sequence[Query]) -> Iterable[Rows]:
         return map(self.one, queries)
+
+    def _squares(self, query: Query) -> Mapping[tuple[Any, ...], Estimate]:
+        """Return the sums of squared amounts; none if what was published does not tell them."""
+        if query.argument is None:
+            return {}
+        sql = f"(({query.argument.sql})::DOUBLE * ({query.argument.sql}))"
+        squared = Expression(sql, query.argument.attributes, query.argument.start)
+        try:
+            return dict(super().one(replace(query, argument=squared)))
+        except QueryError:
+            return {}
 
     def _limits(self, query: Query) -> tuple[float, float]:
         """Return the least and the largest amount under the condition, wherever in its bins a
@@ -74,7 +98,13 @@ class SampledEstimator(Estimator):
                 return found
         return self._scaled(found, SampledCount(found.law, found.value, sample))
 
-    def _sum(self, found: Estimate, count: Estimate, limits: tuple[float, float]) -> Estimate:
+    def _sum(
+        self,
+        found: Estimate,
+        count: Estimate,
+        squares: Estimate | None,
+        limits: tuple[float, float],
+    ) -> Estimate:
         if isinstance(found.law, Unknown) or isinstance(count.law, Unknown):
             return self._scaled(found, Unknown())
         largest = max(map(abs, limits))
@@ -83,7 +113,7 @@ class SampledEstimator(Estimator):
         ):  # no row can satisfy the condition
             return found
         counted = SampledCount(count.law, count.value, self.sample)
-        return self._scaled(found, SampledSum(found.law, found.value, counted, largest))
+        return self._scaled(found, SampledSum(found.law, found.value, counted, largest, squares))
 
     def _mean(self, found: Estimate, count: Estimate, limits: tuple[float, float]) -> Estimate:
         if isinstance(found.law, Unknown) or isinstance(count.law, Unknown) or self.sample.rows > 1:
@@ -187,34 +217,70 @@ def _first(test: Callable[[int], bool], start: int, top: int | None) -> int:
 @dataclass(frozen=True)
 class SampledSum:
     """The law of a sum over all people of amounts of at most `largest`; `law` and `value` are those
-    of the sum in the sample, `count` is the law of the number of rows that are summed.
+    of the sum in the sample, `count` is the law of the number of rows that are summed. `squares` is
+    the sum of the squared amounts in the sample, if it is known.
     """
 
     law: Law
     value: float
     count: SampledCount
     largest: float
+    squares: Estimate | None = None
 
     @property
     def stderr(self) -> float:
-        """At most: as if all amounts were the largest one."""
+        most = max(self.count.value, 0.0) * self.largest**2
+        squares = most if self.squares is None else min(max(self.squares.value, 0.0), most)
         sample = self.count.sample
-        rate = sample.share
-        spread = max(self.count.value, 0.0) * (1 - rate) * sample.rows * self.largest**2
-        return math.sqrt(self.law.stderr**2 + spread) / rate
+        total = self.value / sample.share
+        return math.sqrt((self.law.stderr / sample.share) ** 2 + self._variance(squares, total))
 
     def interval(self, value: float, level: float) -> tuple[float, float]:
-        left = (1 - level) / 3  # for the noise, for the count, and for the sample
-        sample = self.count.sample
-        rate = sample.share
+        """Return limits of the sum. Both of the variance are passed with a small part of what is
+        not covered. The error of the noise is taken for normal, with the larger one of its standard
+        error and that which its own interval has at this level.
+        """
+        left, rate = (1 - level) * (1 - 2 * _OF_VARIANCE), self.count.sample.share
+        most = self._most_squares(1 - (1 - level) * _OF_VARIANCE)
+        if is_bounded(self.law):  # the limits of pieces are no noise: they add up
+            low, high = self.law.interval(self.value, 1 - left / 2)
+            half = self._half(self._variance(most, 0.0), 1 - left / 2)
+            return low / rate - half, high / rate + half
         low, high = self.law.interval(self.value, 1 - left)
-        _, most = self.count.interval(math.nan, 1 - left)
-        log = math.log(2 / left)
-        unit = self.largest * sample.rows / rate
-        variance = most * self.largest * unit * (1 if sample.people else 1 - rate)
-        step = unit * log / 3
-        far = step + math.sqrt(step * step + 2 * variance * log)
-        return low / rate - far, high / rate + far
+        z, total = NormalDist().inv_cdf(1 - left / 2), self.value / rate
+        ends = []
+        for side, reach in ((-1, self.value - low), (1, high - self.value)):
+            noise = (max(reach / z, self.law.stderr) / rate) ** 2
+            half = self._half(noise + self._variance(most, 0.0), 1 - left)
+            # The variance of a sample of a fixed size is smaller for a sum that is larger.
+            variance = self._variance(most, max(abs(total) - half, 0.0))
+            ends.append(total + side * self._half(noise + variance, 1 - left))
+        return ends[0], ends[1]
+
+    def _half(self, variance: float, level: float) -> float:
+        """Return the half-width for a variance of noise and sample."""
+        sample = self.count.sample
+        person = self.largest * sample.rows * max(1 / sample.share - 1, 1.0)
+        return score_half_width(variance, person, level)
+
+    def _most_squares(self, level: float) -> float:
+        """Return the largest sum of squares in the sample, from its estimate or from the count."""
+        _, rows = self.count.law.interval(self.count.value, level)
+        most = max(rows, 0.0) * self.largest**2
+        if self.squares is None or not math.isfinite(self.squares.value):
+            return most
+        return min(max(self.squares.interval(level)[1], 0.0), most)
+
+    def _variance(self, squares: float, total: float) -> float:
+        """Return the variance by the draw of people, of whom those drawn have this sum of squares;
+        `total` is the sum over all people.
+        """
+        sample, rate = self.count.sample, self.count.sample.share
+        found = (1 - rate) / rate * sample.rows * squares / rate
+        if sample.people is not None and sample.people > 1:
+            found -= (1 - rate) / rate * total**2 / sample.people
+            found *= sample.people / (sample.people - 1)
+        return max(found, 0.0)
 
 
 @dataclass(frozen=True)

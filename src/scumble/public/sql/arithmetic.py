@@ -190,6 +190,14 @@ def ratio(node: Node) -> Ratio | None:
     return None
 
 
+def ratios(node: Node) -> tuple[Ratio, Ratio] | None:
+    """Return the ratio forms of dividend and divisor, as of two averages; None if one has none."""
+    if not isinstance(node, Apply) or node.name != "/":
+        return None
+    one, other = ratio(node.parts[0]), ratio(_without_guard(node.parts[1]))
+    return None if one is None or other is None else (one, other)
+
+
 def _with_constant(node: Apply) -> Ratio | None:
     """Return the ratio form of an operation on a ratio and a constant."""
     first, second = node.parts

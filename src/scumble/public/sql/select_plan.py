@@ -137,6 +137,15 @@ def linear_query(plan: SelectPlan, form: Linear) -> tuple[Query, float]:
     return _summed(plan, form, (*clauses, *shared), "sum", {}), 1.0
 
 
+def sum_query(
+    plan: SelectPlan, form: Linear, conditions: Mapping[Term, Sequence[Expression]]
+) -> Query:
+    """Return the question for a linear form whose terms count where their `conditions` hold."""
+    own = [conditions[term] for term, _ in form.weights]
+    shared = [clause for clause in own[0] if all(clause in each for each in own)]
+    return _summed(plan, form, shared, "sum", conditions)
+
+
 def ratio_query(
     plan: SelectPlan, form: Ratio, group: Sequence[Expression] = ()
 ) -> tuple[Query, float] | None:

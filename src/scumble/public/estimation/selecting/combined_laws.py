@@ -3,6 +3,7 @@
 | law        | of what                                                                         |
 |------------|---------------------------------------------------------------------------------|
 | `Combined` | any formula of several estimates, whose errors may depend on each other         |
+| `Quotient` | a quotient of sums or of averages, whose errors are known together              |
 | `IntervalLaw` | an estimate whose interval is given by a function of the level               |
 """
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from scumble.public.estimate import LEVEL, Estimate, Exact, Law, Undefined, Unknown
 from scumble.public.estimation.selecting.interval_arithmetic import (
+    EVERYTHING,
     Interval,
     apply,
     apply_interval,
@@ -22,6 +24,10 @@ from scumble.public.estimation.selecting.interval_arithmetic import (
 from scumble.public.sql.arithmetic import Apply, Constant, Node
 
 COMBINED = "computed from {} estimates, each with its interval at 1 - α/{}"
+QUOTIENT = "quotient of sums over rows; Fieller interval"
+_STEPS = 60
+_PRECISION = 0.01  # of the distance from the estimate to an end, which is rounded outwards
+_BEYOND = 1.004  # how far to look beyond the place where a straight line is 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,65 @@ class Combined:
         each_level = _each_level(self.leaves, level)
         low, high = _interval(self.node, self.leaves, lambda each: each.interval(each_level))
         return (low, high) if math.isnan(value) else (min(low, value), max(high, value))
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """The law of a quotient: Fieller's interval.
+
+    `differences(r, level)` returns estimates of sums over rows that fall by `slope` for each r, and
+    of which one, or a mixture of them, is 0 for the true quotient. For a quotient of sums it is
+    total - r · count, whose law knows how the errors of the two depend on each other. The interval
+    holds every r for which 0 is between the least and the largest limit of the differences. It
+    holds all r if 0 is in the interval of the divisor.
+    """
+
+    value: float
+    divisor: Estimate
+    slope: float
+    differences: Callable[[float, float | None], list[Estimate]]
+
+    @property
+    def stderr(self) -> float:
+        return self.differences(self.value, None)[0].stderr / abs(self.slope)
+
+    def interval(self, value: float, level: float) -> Interval:
+        low, high = self.divisor.interval(level)
+        if low <= 0 <= high:
+            return EVERYTHING
+
+        def excess(r: float, side: int) -> float:
+            """Return by how much 0 is inside of the limit that excludes an r far to a side."""
+            limits = [each.interval(level) for each in self.differences(r, level)]
+            if side * self.slope > 0:
+                return max(most for _, most in limits)
+            return -min(least for least, _ in limits)
+
+        return self._end(excess, -1), self._end(excess, 1)
+
+    def _end(self, excess: Callable[[float, int], float], side: int) -> float:
+        """Return an excluded number that is hardly farther away than the last one that is not."""
+        below = excess(self.value, side)
+        if below <= 0:
+            return self.value
+        inside, outside = 0.0, below / abs(self.slope)  # distances from the value
+        excluded = math.inf
+        for _ in range(_STEPS):
+            above = excess(self.value + side * outside, side)
+            slope = (below - above) / (outside - inside)
+            if above < 0:
+                excluded = outside
+                if -above <= slope * _PRECISION * outside:
+                    break
+            else:
+                inside, below = outside, above
+            # Where a straight line is 0, and a little beyond.
+            straight = inside + _BEYOND * below / slope if slope > 0 else math.inf
+            farthest = 4 * outside if math.isinf(excluded) else (inside + 9 * excluded) / 10
+            outside = min(max(straight, _BEYOND * inside), farthest)
+            if not inside < outside:
+                break
+        return self.value + side * excluded
 
 
 def combined(node: Node, leaves: Mapping[Node, Estimate]) -> Estimate:

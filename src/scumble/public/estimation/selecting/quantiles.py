@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 METHOD = "inversion of estimated counts; the interval inverts their intervals"
 FEW = "too few people to tell a quantile: it may be any value of the domain"
 MOST_VALUES = 1_000_000
-_SCANNED = 64  # with more values, the ends are found by bisection at a higher level
+_SCANNED = 100  # places that are tried one after the other; more are searched in stages
 _ONE_SIGMA = 0.6826894921370859
 
 
@@ -271,21 +271,18 @@ class QuantileLaw:
         values, share = self.inversion.values, self.inversion.term.share
         disc = self.inversion.term.option == "disc"
         below, above = (0.0, 0.0) if disc else (-share, 1 - share)
-        steps = max(math.ceil(math.log2(max(len(values), 2))), 1)
-        scan = len(values) <= _SCANNED
-        # Bisection takes at most `steps` decisions on the way to the true quantile, and each end is
-        # wrong only if one of them is: each is made at 1 - α/steps.
-        each = level if scan else 1 - (1 - level) / steps
+        # The first accepted place is looked for among at most `_SCANNED` places, then among those
+        # between it and the one before, and so on. An end is wrong only if a decision on the way to
+        # the true quantile is, one of each stage: each is made at 1 - α/stages.
         last = len(values) - 1
-        at = (
-            lambda place: place == last or self._limits(place, each)[1] >= below - 1e-9,
-            lambda place: place == 0 or self._limits(place - 1, each)[0] <= above + 1e-9,
+        each = 1 - (1 - level) / _stages(last)
+        low = _first(
+            lambda place: place == last or self._limits(place, each)[1] >= below - 1e-9, last
         )
-        low, high = (_first if scan else _bisected)(at[0], last), last
-        if scan:
-            high = last - _first(lambda place: at[1](last - place), last)
-        else:
-            high = last - _bisected(lambda place: at[1](last - place), last)
+        high = last - _first(
+            lambda back: back == last or self._limits(last - back - 1, each)[0] <= above + 1e-9,
+            last,
+        )
         ends = values[min(low, high)], values[max(low, high)]
         return (ends[0], ends[1]) if not value else (min(ends[0], value), max(ends[1], value))
 
@@ -294,16 +291,22 @@ class QuantileLaw:
         return (0.0, 0.0) if found is None else found.interval(level)
 
 
+def _stages(last: int) -> int:
+    """Return the number of stages in which the places from 0 to `last` are searched."""
+    stages = 1
+    while _SCANNED**stages <= last:
+        stages += 1
+    return stages
+
+
 def _first(accepts: Callable[[int], bool], last: int) -> int:
-    return next((place for place in range(last + 1) if accepts(place)), last)
-
-
-def _bisected(accepts: Callable[[int], bool], last: int) -> int:
+    """Return the first accepted place; `last` is accepted."""
     low, high = 0, last
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if accepts(middle) else (middle + 1, high)
-    return low
+    for stage in reversed(range(_stages(last))):
+        step = _SCANNED**stage
+        high = next(place for place in (*range(low + step - 1, high, step), high) if accepts(place))
+        low = max(low, high - step + 1)
+    return high
 
 
 def domain_values(

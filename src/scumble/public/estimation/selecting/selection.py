@@ -13,9 +13,10 @@ before it charges anything: `Selection.needed` lists it, from the plan alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import pyarrow as pa
 from scumble.model.errors import QueryError
 from scumble.model.long_work import part
 from scumble.model.notebook import format_label
-from scumble.model.query import Query, quoted
+from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import (
     ALL,
@@ -34,11 +35,13 @@ from scumble.public.estimate import (
     Estimates,
     Exact,
     GroupingColumn,
+    Law,
+    Unknown,
     scaled,
 )
 from scumble.public.estimate_table import OTHERS, EstimateTable, SelectedEstimates
 from scumble.public.estimation.interval_laws import AverageLaw
-from scumble.public.estimation.selecting.combined_laws import combined
+from scumble.public.estimation.selecting.combined_laws import QUOTIENT, Combined, Quotient, combined
 from scumble.public.estimation.selecting.exact_values import exact_values, refused
 from scumble.public.estimation.selecting.groups import (
     NO_CELL,
@@ -63,13 +66,24 @@ from scumble.public.estimation.selecting.shares import (
 from scumble.public.estimation.selecting.variances import needed, variances
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.aggregates import Scope, Term
-from scumble.public.sql.arithmetic import Apply, Constant, Linear, Node, Ratio, linear, ratio
+from scumble.public.sql.arithmetic import (
+    Apply,
+    Constant,
+    Linear,
+    Node,
+    Ratio,
+    linear,
+    ratio,
+    ratios,
+)
 from scumble.public.sql.select_plan import (
     UNARRANGED,
     SelectPlan,
+    clauses_of,
     linear_query,
     placeholder,
     ratio_query,
+    sum_query,
 )
 
 
@@ -162,6 +176,12 @@ class Selection:
             own = answers[place * size : (place + 1) * size]
             self._known[query, chosen] = groups.merged(own)
 
+    def ask_about(self, key: KeyValues, queries: Sequence[Query]) -> list[Estimate]:
+        """Return the answers to questions that depend on answers, about the rows of one group."""
+        clauses = self.groups.conditions(key, replace(self.groups, chosen=()))
+        asked = [replace(query, clauses=(*query.clauses, *clauses)) for query in queries]
+        return [answer[()] for answer in self.answerer.ask(asked)]
+
     def total_groups(self, scope: Scope | None) -> Groups:
         """Return the groups of a total: those of the keys within which it is one."""
         if scope is not None and scope not in self._scopes:
@@ -201,7 +221,15 @@ class Selection:
             return self._ratio(quotient)
         if isinstance(node, Term):
             return self._other(node)
-        leaves = {leaf: self.estimates(leaf) for leaf in _leaves(node)}
+        assert isinstance(node, Apply)  # noqa: S101  (a constant is a linear form)
+        averages = None if self.fixed else ratios(node)
+        if averages is not None:
+            return self._of_averages(node, *averages)
+        return self._apart(node)
+
+    def _apart(self, node: Apply) -> dict[KeyValues, Estimate]:
+        """Return a formula by the intervals of its parts."""
+        leaves = {leaf: self.estimates(leaf) for part in node.parts for leaf in _leaves(part)}
         return {
             key: combined(node, {leaf: found[key] for leaf, found in leaves.items()})
             for key in self.keys
@@ -244,13 +272,65 @@ class Selection:
         return found
 
     def _quotient(self, form: Ratio) -> dict[KeyValues, Estimate]:
-        """Return a ratio by the intervals of its parts."""
-        node = Apply("/", (_node(form.total), _node(form.count)))
-        leaves = {leaf: self.estimates(leaf) for part in node.parts for leaf in _leaves(part)}
-        return {
-            key: combined(node, {leaf: found[key] for leaf, found in leaves.items()})
-            for key in self.keys
-        }
+        """Return a quotient of two sums; in a database, by the intervals of its parts."""
+        total, count = _node(form.total), _node(form.count)
+        found = self._apart(Apply("/", (total, count)))
+        if self.fixed:
+            return found
+        counts = self._linear(form.count)
+
+        def law(key: KeyValues, value: float) -> Law:
+            def differences(r: float, _level: float | None) -> list[Estimate]:
+                return self._sums(key, [form.total.plus(form.count.scaled(-r))])
+
+            return Quotient(value, counts[key], counts[key].value, differences)
+
+        return _with_laws(found, law)
+
+    def _of_averages(self, node: Apply, one: Ratio, other: Ratio) -> dict[KeyValues, Estimate]:
+        """Return a quotient A/C : B/D of two averages, which are over different rows.
+
+        With the true m = B/D and w = C/D, A - r m C - r w (B - m D) is 0 for the true quotient r.
+        It is linear in both, so that it is a mixture of its forms at the limits of m and w. Of
+        these errors it has their product alone.
+        """
+        found, means = self._apart(node), self._ratio(other)
+        shares, counts = self._ratio(Ratio(one.count, other.count)), self._linear(one.count)
+
+        def law(key: KeyValues, value: float) -> Law:
+            mean, share = means[key], shares[key]
+
+            def differences(r: float, level: float | None) -> list[Estimate]:
+                ends = [
+                    (each.value,) if level is None else each.interval(level)
+                    for each in (mean, share)
+                ]
+                if not all(map(math.isfinite, (*ends[0], *ends[1]))):
+                    return [Estimate(0.0, Unknown(), "")]
+                forms = [
+                    one.total.plus(one.count.scaled(-r * m))
+                    .plus(other.total.scaled(-r * w))
+                    .plus(other.count.scaled(r * w * m))
+                    for m, w in product(*ends)
+                ]
+                return self._sums(key, list(dict.fromkeys(forms)))
+
+            return Quotient(value, mean, mean.value * counts[key].value, differences)
+
+        return _with_laws(found, law)
+
+    def _sums(self, key: KeyValues, forms: Sequence[Linear]) -> list[Estimate]:
+        """Return the estimates of linear forms in a group, whose terms may have several scopes."""
+        asked = list[Query]()
+        for form in forms:
+            conditions = dict[Term, Sequence[Expression]]()
+            for term, _ in form.weights:
+                groups = self.total_groups(term.scope)
+                within = self.groups.within(key, groups)
+                own = groups.conditions(within, replace(groups, chosen=()))
+                conditions[term] = [*clauses_of(self.plan, term.scope), *term.clauses, *own]
+            asked.append(sum_query(self.plan, form, conditions))
+        return [answer[()] for answer in self.answerer.ask(asked)]
 
     def _other(self, term: Term) -> dict[KeyValues, Estimate]:
         """Return the estimates of an aggregate that is neither a sum nor an average."""
@@ -259,6 +339,16 @@ class Selection:
         if term.kind in ("variance", "covariance"):
             return variances(self, term)
         return exact_values(self, term)
+
+
+def _with_laws(
+    found: dict[KeyValues, Estimate], law: Callable[[KeyValues, float], Law]
+) -> dict[KeyValues, Estimate]:
+    """Return quotients with a law of their own, but those that are exact or have no value."""
+    for key, each in found.items():
+        if isinstance(each.law, Combined) and not math.isnan(each.value):
+            found[key] = replace(each, law=law(key, each.value), method=QUOTIENT)
+    return found
 
 
 def _needs(selection: Selection, node: Node) -> list[tuple[Needed, Groups]]:

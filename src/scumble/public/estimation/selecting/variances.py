@@ -1,18 +1,26 @@
 """Variances, standard deviations and covariances, from averages of products.
 
-For every constant c, the variance is AVG((x - c)²) - (AVG(x) - c)². Small differences of large
-numbers are avoided by a c near the mean. The interval needs a c that does not depend on the noise:
-there are `_CENTRES` of them, at public places of the domain. With the intervals of all averages,
-and of the number of rows, at the level 1 - α/m, all m hold together with probability 1 - α at
-least, so that the one nearest to the estimated mean may be used. The covariance is
-AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d), in the same way. In a database, where questions must
-not depend on answers, there is one centre: the middle of the domain.
+If μ and ν are the true means of x and y, Σ ((x - μ)(y - ν) - C) is 0 for the true covariance C. For
+known means, the interval of AVG((x - μ)(y - ν)) is one of C, by a law that knows how the errors of
+all sums depend on each other. The means are in intervals [a, a'] and [b, b'], by the same level.
+What is averaged is linear in each mean, so that it is a mixture of its forms at the four corners,
+and so is its error. The interval goes from the least to the largest limit of these four averages.
+The variance is the case y = x.
+
+The estimate is wrong by T - D·E, where T is the error with the true means, and D and E are the
+errors of the means. The interval allows for a T and a D·E that both are as large as their level
+says. They rarely are at once: if T, D and E are normal, the interval covers its level whatever
+their variances and correlations (the tests integrate this).
+
+In a database, where questions must not depend on answers, the covariance is
+AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d) with c and d in the middle of the domain. The
+intervals of the averages hold together.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -28,8 +36,7 @@ if TYPE_CHECKING:
 
 METHOD = "from averages of products; their intervals hold together"
 FEW = "too few people to tell it: it may be any number that is possible"
-_CENTRES = 8  # of a variance, and
-_CENTRES_EACH = 3  # of each argument of a covariance
+_ROWS = 1 / 25  # of α: that the interval of the number of rows fails
 
 
 def variances(selection: Selection, term: Term) -> dict[KeyValues, Estimate]:
@@ -73,18 +80,6 @@ class Products:
     def single(self) -> bool:
         return self.term.second is None
 
-    def intervals(self) -> int:
-        """Return the number of intervals that must hold together."""
-        products = self.centres_each + 1 if self.single else self.centres_each**2 + 2
-        return products + (self.term.option == "samp")
-
-    @property
-    def centres_each(self) -> int:
-        """The number of places of a centre on the domain of each argument."""
-        if self.selection.fixed:
-            return 1
-        return _CENTRES if self.single else _CENTRES_EACH
-
     def mean(self, place: int, key: KeyValues) -> Estimate | None:
         return self.selection.ask(self.mean_query(place)).get(key)
 
@@ -99,25 +94,21 @@ class Products:
     def number_query(self) -> Query:
         return Query("count", None, self.clauses, text=self.selection.plan.text)
 
-    def centres(self, key: KeyValues) -> tuple[float, float]:
-        """Return the public constants nearest to the estimated means."""
-        found = []
-        many = self.centres_each
-        if many == 1:
-            middles = [(low + high) / 2 for low, high in self.limits]
-            return middles[0], middles[1]
-        for place, (low, high) in enumerate(self.limits):
-            mean = self.mean(place, key)
-            at = 0.5 if mean is None or high <= low else (mean.value - low) / (high - low)
-            index = min(max(math.floor(at * many), 0), many - 1)
-            found.append(low + (index + 0.5) * (high - low) / many)
-        return found[0], found[1]
+    @property
+    def centres(self) -> tuple[float, float]:
+        """The middles of the domains of the arguments."""
+        first, second = ((low + high) / 2 for low, high in self.limits)
+        return first, second
 
     def product(self, key: KeyValues) -> Estimate | None:
         """Return AVG((x - c)(y - d)); None if no value of the domain satisfies the condition."""
         if math.isnan(sum(map(sum, self.limits))):
             return None
-        return self.selection.ask(self.product_query(self.centres(key))).get(key)
+        return self.selection.ask(self.product_query(self.centres)).get(key)
+
+    def products(self, key: KeyValues, centres: Sequence[tuple[float, float]]) -> list[Estimate]:
+        """Return AVG((x - c)(y - d)) of one group for several pairs of constants."""
+        return self.selection.ask_about(key, [self.product_query(each) for each in centres])
 
     def product_query(self, centres: tuple[float, float]) -> Query:
         parts = [
@@ -144,7 +135,7 @@ class Products:
         if any(math.isnan(each.value) for each in known) or self._too_few(number.value):
             return empty if exact else self._unknown()
         _, *means, product = known
-        moments = Moments(self, key, product, (means[0], means[1]), number, self.centres(key))
+        moments = Moments(self, key, product, (means[0], means[1]), number)
         law: Law = Exact() if exact else moments
         return Estimate(moments.value, law, METHOD, self.notes)
 
@@ -176,47 +167,69 @@ class Moments:
     product: Estimate
     means: tuple[Estimate, Estimate]
     number: Estimate
-    centres: tuple[float, float]
 
     @property
     def value(self) -> float:
-        shifts = [mean.value - at for mean, at in zip(self.means, self.centres, strict=True)]
+        shifts = [
+            mean.value - at for mean, at in zip(self.means, self.products.centres, strict=True)
+        ]
         found = (self.product.value - shifts[0] * shifts[1]) * self._factor(self.number.value)
         if not self.products.single:
             return found
         found = max(found, 0.0)
         return math.sqrt(found) if self.products.term.root else found
 
-    @property
+    @cached_property
     def stderr(self) -> float:
-        """A bound to first order, whatever the dependence of the averages."""
-        shifts = [mean.value - at for mean, at in zip(self.means, self.centres, strict=True)]
-        found = self.product.stderr + abs(shifts[0]) * self.means[1].stderr
-        found += abs(shifts[1]) * self.means[0].stderr
+        """To first order; in a database, a bound of it whatever the dependence of the averages."""
+        at = self.means[0].value, self.means[1].value
+        if self.products.selection.fixed:
+            shifts = [mean - c for mean, c in zip(at, self.products.centres, strict=True)]
+            found = self.product.stderr + abs(shifts[0]) * self.means[1].stderr
+            found += abs(shifts[1]) * self.means[0].stderr
+        else:
+            found = self.products.products(self.key, [at])[0].stderr
         found *= self._factor(self.number.value)
         if self.products.term.root:
             return found / (2 * self.value) if self.value else math.inf
         return found
 
     def interval(self, value: float, level: float) -> Interval:
-        each = 1 - (1 - level) / self.products.intervals()
-        shifts = [
-            tuple(limit - at for limit in mean.interval(each))
-            for mean, at in zip(self.means, self.centres, strict=True)
-        ]
-        if self.products.single:
-            least, most = apply_interval("abs", [(shifts[0][0], shifts[0][1])])
-            square = (least * least, most * most)
-        else:
-            square = apply_interval("*", [(s[0], s[1]) for s in shifts])
-        found = apply_interval("-", [self.product.interval(each), square])
-        found = self._clipped(found)
-        if self.products.term.option == "samp":
-            low, high = (max(limit, 2.0) for limit in self.number.interval(each))
+        sample, left = self.products.term.option == "samp", 1 - level
+        of_rows = left * _ROWS
+        if sample:
+            left -= of_rows
+        fixed = self.products.selection.fixed
+        found = self._clipped((self._apart if fixed else self._at_corners)(1 - left))
+        if sample:
+            low, high = (max(limit, 2.0) for limit in self.number.interval(1 - of_rows))
             found = apply_interval("*", [found, (self._factor(high), self._factor(low))])
         if self.products.term.root:
             found = apply_interval("sqrt", [found])
         return min(found[0], value), max(found[1], value)
+
+    def _at_corners(self, level: float) -> Interval:
+        """Return limits from averages at the limits of the means."""
+        first, second = (mean.interval(level) for mean in self.means)
+        corners = [(a, b) for a in first for b in second]
+        if self.products.single:
+            corners.remove((first[1], first[0]))  # the same product as in the other order
+        found = [each.interval(level) for each in self.products.products(self.key, corners)]
+        return min(low for low, _ in found), max(high for _, high in found)
+
+    def _apart(self, level: float) -> Interval:
+        """Return limits from the intervals of the average of products and of the means."""
+        level = 1 - (1 - level) / (2 if self.products.single else 3)
+        shifts = [
+            (mean.interval(level)[0] - at, mean.interval(level)[1] - at)
+            for mean, at in zip(self.means, self.products.centres, strict=True)
+        ]
+        if self.products.single:
+            least, most = apply_interval("abs", shifts[:1])
+            square = (least * least, most * most)
+        else:
+            square = apply_interval("*", shifts)
+        return apply_interval("-", [self.product.interval(level), square])
 
     def _clipped(self, found: Interval) -> Interval:
         """Return limits cut to what a (population) variance or covariance can be."""
@@ -235,7 +248,7 @@ def needed(selection: Selection, term: Term) -> Iterator[Query]:
     products = Products(selection, term)
     yield from (products.mean_query(0), products.mean_query(1), products.number_query)
     if not math.isnan(sum(map(sum, products.limits))):
-        yield products.product_query(products.centres(()))
+        yield products.product_query(products.centres)
 
 
 def _is_null(estimate: Estimate) -> bool:
