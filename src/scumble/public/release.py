@@ -258,8 +258,7 @@ class Release(Asking):
 
     def _current(self, given: ReleaseAnswers) -> ReleaseAnswers:
         """Return `given`, or others that read the folder to which the release was saved since."""
-        view = given.sandbox.view
-        if view is None or view.parent == self.folder:
+        if given.sandbox.view == self._sandbox.view:
             return given
         return self._answers(given.sandbox.side_tables)
 
