@@ -226,8 +226,8 @@ def recommend(
 
     `rows` is the approximate number of rows, and `use` one of `USES`. `attributes` are the columns
     to publish. By default they are all that fit; of more than three, the sensitive ones and then
-    the others in the order of the schema, as many as leave the typical answers useful: off by at
-    most a tenth of what they count, or by 1 % of the rows. `queries` are the SQL counts that will
+    those with the fewest values, as many as leave the typical answers useful: off by at most a
+    tenth of what they count, or by 1 % of the rows. `queries` are the SQL counts that will
     be asked, as the path of a file or a list. `neighbours` is what is hidden: what the rows of a
     person say ("replace"), or also that they are there ("add_remove"). `occupied` is the
     approximate share of the cells that have rows, where it is publicly known, as for a map that is
@@ -273,13 +273,14 @@ def _fewer_columns(
     case: _Case, first: Recommendation, choose: Callable[[_Case], _Choices]
 ) -> tuple[_Case, _Choices]:
     """Return the case with fewer columns, and what is chosen for it: first the sensitive columns,
-    then as many of the others, in the order of the schema, as leave the typical answers useful.
+    then as many of the others, from the one with the fewest values on, as leave the typical answers
+    useful.
 
     `first` is the choice for all columns, which stays as the first alternative.
     """
-    names = sorted(case.names, key=lambda name: case.schema[name].role != "sensitive")
-    secret = sum(case.schema[name].role == "sensitive" for name in names)
-    fewest, most = max(_NARROW, secret), len(names)
+    secret = {name for name in case.names if case.schema[name].role == "sensitive"}
+    names = sorted(case.names, key=lambda name: (name not in secret, case.sizes[name]))
+    fewest, most = max(_NARROW, len(secret)), len(names)
     while fewest + 1 < most:  # more columns have more error
         number = (fewest + most) // 2
         some = case.select(names[:number])
@@ -291,11 +292,12 @@ def _fewer_columns(
         f"{_round(worst.half_width or 0)}"
     )
     why = (
-        f"with all {len(names)} columns a count of {off}. To keep one, drop others, name the "
-        f"columns to publish ({named('attributes')}), or move it up in the schema: the sensitive "
-        "columns are taken, and then the first ones"
+        f"with all {len(names)} columns a count of {off}. To keep one, drop others, or name the "
+        f"columns to publish ({named('attributes')}): the sensitive columns are taken, and then "
+        "those with the fewest values"
     )
-    kept.left_out = {**case.left_out, **dict.fromkeys(names[fewest:], why)}
+    left = [name for name in case.names if name not in kept.names]
+    kept.left_out = {**case.left_out, **dict.fromkeys(left, why)}
     best, *others = choose(kept)
     every = replace(first, reason=f"It publishes all {len(names)} columns; a count of {off}.")
     return kept, [best, every, *others]
