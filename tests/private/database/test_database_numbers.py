@@ -14,6 +14,7 @@ from scipy import stats
 import scumble as sc
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.private.database import session
+from scumble.private.database.tables import BoxCounter
 from tests.support.database.small_database import database, given
 
 GROUPS = 640
@@ -124,3 +125,27 @@ def test_appended_rows_and_an_opened_database_have_amounts(tmp_path: Path) -> No
     with sc.Database.open(tmp_path / "db", one, schema, batches=[other], seed=1) as db:
         after = db.answer("SELECT AVG(pay) FROM t")
     assert (after.value, after.interval()) == (before.value, before.interval())
+
+
+@pytest.mark.parametrize("sizes", [(3, 5000, 4), (5000,), (7, 8), (9000, 9000), (5000, 2, 6000, 3)])
+def test_counts_beside_columns_of_many_amounts(sizes: tuple[int, ...]) -> None:
+    """Boxes that do not limit amounts are counted by a table of the other columns."""
+    random = np.random.default_rng(len(sizes))
+    columns = [random.integers(0, size, 2000).astype(np.uint16) for size in sizes]
+    counter = BoxCounter(columns, sizes)
+    ends = [
+        [
+            (0, size - 1) if random.random() < 0.5 else np.sort(random.integers(0, size, 2))
+            for size in sizes
+        ]
+        for _ in range(60)
+    ]
+    boxes = np.array(ends, np.int64)
+    truths = [
+        np.logical_and.reduce(
+            [(low <= c) & (c <= high) for c, (low, high) in zip(columns, box, strict=True)]
+        ).sum()
+        for box in boxes
+    ]
+    assert counter.counts(boxes) == truths
+    assert [counter.counts(box[np.newaxis])[0] for box in boxes] == truths

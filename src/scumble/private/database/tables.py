@@ -294,6 +294,7 @@ Codes = npt.NDArray[np.unsignedinteger]
 Integers = npt.NDArray[np.int64]
 
 MOST_CELLS = 1 << 23  # of a table of cumulative counts: 64 MiB
+_MOST_VALUES = 1 << 12  # of an attribute in such a table
 _MOST_CORNERS = 1 << 10  # of a box; with more, comparing all rows is faster
 _PIECE = 1 << 20  # rows that are looked at together: what a question takes does not grow with rows
 _HALF = 1 << 26  # amounts are added up in two halves, which no number of rows makes overflow
@@ -303,7 +304,8 @@ class BoxCounter:
     """Exact counts and sums over boxes of a table, which is held as codes of some attributes.
 
     Where the space is small, a table of cumulative counts gives the count of any box in a few
-    look-ups. Otherwise all rows are compared with every box, so that the time does not depend on
+    look-ups. It leaves out attributes of very many values, such as amounts: boxes that limit these,
+    and all boxes of a large space, are compared with all rows, so that the time does not depend on
     the rows.
     """
 
@@ -315,8 +317,15 @@ class BoxCounter:
         self._sizes = tuple(sizes)
         self._ordered = ordered
         self.rows = len(self._columns[0])
-        small = prod(size + 1 for size in self._sizes) <= MOST_CELLS
-        self._cumulative = self._cumulated() if small else None
+        self._few = [*range(len(self._sizes))]
+        if not self._is_small():
+            self._few = [axis for axis in self._few if self._sizes[axis] <= _MOST_VALUES]
+        self._cumulative = self._cumulated() if self._few and self._is_small() else None
+
+    def _is_small(self) -> bool:
+        """Whether there is a table of cumulative counts of the attributes `_few`."""
+        points: int = prod(self._sizes[axis] + 1 for axis in self._few)
+        return points <= MOST_CELLS
 
     @classmethod
     def over(cls, rows: Rows, names: Iterable[str]) -> BoxCounter:
@@ -370,12 +379,16 @@ class BoxCounter:
     def counts(self, boxes: Boxes) -> list[int]:
         """Return the number of rows in each box."""
         table = self._cumulative
-        if table is None or 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum()) > _MOST_CORNERS:
+        many = [axis for axis in range(len(self._sizes)) if axis not in self._few]
+        whole = [[0, self._sizes[axis] - 1] for axis in many]
+        limited = bool(many) and bool((boxes[:, many] != whole).any())
+        corners = 1 << int((boxes[:, :, 0] > 0).any(axis=0).sum())
+        if table is None or limited or corners > _MOST_CORNERS:
             return [
                 sum(int(np.count_nonzero(self._inside(box, part))) for part in self._pieces())
                 for box in boxes
             ]
-        cells = table.reshape(-1)
+        cells, boxes = table.reshape(-1), boxes[:, self._few]
         return [
             sum(map(cells.item, added)) - sum(map(cells.item, taken))
             for added, taken in map(self._corners, boxes.tolist())
@@ -432,7 +445,7 @@ class BoxCounter:
         Most questions have one box with a few corners, for which lists are faster than arrays.
         """
         added, taken = [0], list[int]()
-        for size, (low, high) in zip(self._sizes, box, strict=True):
+        for size, (low, high) in zip([self._sizes[axis] for axis in self._few], box, strict=True):
             one = [place * (size + 1) + high + 1 for place in added]
             other = [place * (size + 1) + high + 1 for place in taken]
             if low:  # there is nothing below a box that begins at 0
@@ -443,12 +456,14 @@ class BoxCounter:
 
     def _cumulated(self) -> Integers:
         """The counts of rows below each point, with zeros at the start of each axis."""
-        total = prod(self._sizes)
+        sizes = [self._sizes[axis] for axis in self._few]
+        keys, total = CellKeys(sizes), prod(sizes)
         cells = np.zeros(total, np.int64)
         for part in self._pieces(total):
-            cells += np.bincount(self._keys(part).view(np.int64), minlength=total)
-        table = np.zeros([size + 1 for size in self._sizes], np.int64)
-        table[(slice(1, None),) * len(self._sizes)] = cells.reshape(self._sizes)
-        for axis in range(len(self._sizes)):
+            packed = keys.pack([self._columns[axis][part] for axis in self._few])
+            cells += np.bincount(packed.view(np.int64), minlength=total)
+        table = np.zeros([size + 1 for size in sizes], np.int64)
+        table[(slice(1, None),) * len(sizes)] = cells.reshape(sizes)
+        for axis in range(len(sizes)):
             np.cumsum(table, axis=axis, out=table)
         return table
