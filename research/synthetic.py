@@ -106,7 +106,7 @@ def study(
     step: Callable[[str], None],
     seeds: int,
     names: Sequence[str] = ("adult", "nltcs", "census"),
-    epsilons: Sequence[float] = (0.1, 1, 10),
+    epsilons: Sequence[float] = (0.1, 1, 3, 10),
 ) -> Iterator[Row]:
     """Yield the mean distances of each table, ε and setting, and the CPU seconds of a release with
     its rows.

@@ -24,7 +24,9 @@ AGES = np.arange(18, 81, 6)
 def release_of_the_page() -> dict[str, Any]:
     """Run the first example of the page with a fixed seed, and return its variables."""
     [first, *_] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    code = first.replace("schema, mechanism)", "schema, mechanism, seed=1)")
+    code = first.replace(
+        "schema, mechanism)", "schema, mechanism, options=sc.PublishOptions(seed=1))"
+    )
     found: dict[str, Any] = {}
     exec(compile(re.sub(r"(?m)^print.*$", "", code), str(PAGE), "exec"), found)
     return found
