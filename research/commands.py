@@ -342,6 +342,16 @@ def marginals(data: DataFolder, as_json: options.Json = False) -> None:
     _show(rows, as_table, as_json, reference=REFERENCE)
 
 
+@app.command("live")
+def live(data: DataFolder, quick: Quick = False, as_json: options.Json = False) -> None:
+    """Errors of a live database after 10 to 2,000 questions on three real tables, at ε = 1."""
+    from research.live import QUESTIONS, QUICK, as_table, study
+
+    with bars.steps() as step:
+        rows = list(study(data, QUICK if quick else QUESTIONS, step))
+    _show(rows, as_table, as_json)
+
+
 @app.command("sequences")
 def sequences(
     data: DataFolder,

@@ -33,6 +33,7 @@ _HOME = {
     "IntegerRange": "scumble.model.schema.domains",
     "Ledger": "scumble.private.ledger.ledger",
     "LedgerError": "scumble.model.errors",
+    "LiveDatabase": "scumble.private.database.live.database",
     "Number": "scumble.model.schema.numbers",
     "OutputExistsError": "scumble.model.errors",
     "ParameterError": "scumble.model.errors",

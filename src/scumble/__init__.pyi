@@ -63,6 +63,7 @@ from scumble.model.schema.spelling import Spelling as Spelling
 from scumble.model.schema.unit import Unit as Unit
 from scumble.private import primitives as primitives
 from scumble.private.database.database import Database as Database
+from scumble.private.database.live.database import LiveDatabase as LiveDatabase
 from scumble.private.database.plan import AskOptions as AskOptions
 from scumble.private.engines.spark import Spark as Spark
 from scumble.private.ledger.ledger import Ledger as Ledger
@@ -117,6 +118,7 @@ __all__ = [
     "Keys",
     "Ledger",
     "LedgerError",
+    "LiveDatabase",
     "Marginals",
     "Mosaic",
     "Mwem",

@@ -28,6 +28,7 @@ from scumble.private.database.state import (
     batch_of,
     write_quota,
 )
+from scumble.private.database.tables import refuse_live
 from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, REPEAT, Entry
@@ -58,6 +59,7 @@ class DatabaseInspection:
     def __init__(self, folder: str | Path) -> None:
         self._journal = Journal.open(folder)
         try:
+            refuse_live(self._journal)
             self.terms = DatabaseTerms.from_dict(self._journal.promised("terms"))
             self.schema = Schema.from_dict(self._journal.promised("schema"))
             self.space = Space(self.schema, self._journal.promised("attributes"))

@@ -113,6 +113,7 @@ def open_folder(
     """
     journal = Journal.open(folder)
     try:
+        refuse_live(journal)
         promise = journal.promise
         known = Schema.from_dict(journal.promised("schema"))
         given = known if schema is None else queryable_schema(schema, promise["attributes"])
@@ -129,6 +130,16 @@ def open_folder(
         journal.close()
         raise
     return journal, tables
+
+
+def refuse_live(journal: Journal) -> None:
+    """Raise `LedgerError` for a database that was made with a delta."""
+    if "edition" in journal.promise:
+        raise LedgerError(
+            f"{journal} is a live database with a delta, which buys accuracy: open it by "
+            "LiveDatabase.open or ask it by `scumble ask`. Rows cannot be added to it, and the "
+            "server and the shell do not open it yet."
+        )
 
 
 def read_batch(journal: Journal, table: SourceTable) -> NewBatch:
@@ -148,6 +159,7 @@ def append_rows(
     """
     check_word("key", key)
     with Journal.open(folder) as journal:
+        refuse_live(journal)
         rows = read_batch(journal, table)
         with journal.turn() as turn:
             added = [entry for entry in turn.new_entries() if entry.kind == APPEND]

@@ -103,6 +103,10 @@ class ExactTracker:
             points += self._counts.dtype.type(units)
             self._largest = max(self._largest, int(points.max()))
 
+    def room(self, boxes: Boxes) -> int:
+        """Return how many units may be added to each of these disjoint boxes."""
+        return self.limit - max((int(self._points(box).max()) for box in boxes), default=0)
+
     def largest(self) -> int:
         return self._largest
 

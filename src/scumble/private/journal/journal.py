@@ -82,16 +82,18 @@ class Journal:
         promise: Mapping[str, Any],
         *,
         secret: bytes | None = None,
+        beside: Mapping[str, bytes] | None = None,
         timeout: float = TIMEOUT,
         step: Step | None = None,
     ) -> Self:
         """Create a journal that begins with `promise`.
 
-        `secret` is kept beside the journal, apart from what auditors may get. After a failure,
-        `is_free` says whether the journal is there all the same.
+        `secret` is kept beside the journal, apart from what auditors may get. `beside` are files in
+        folders of a folder's journal, which are on the disk before it. After a failure, `is_free`
+        says whether the journal is there all the same.
         """
         found = resolve(place)
-        _create(found, new_entry(1, START.hash, PROMISE, promise), secret)
+        _create(found, new_entry(1, START.hash, PROMISE, promise), secret, beside or {})
         return cls(found, timeout=timeout, step=step)
 
     @classmethod
@@ -397,12 +399,12 @@ def _connect(place: Place, timeout: float) -> Store:
     return postgres_store.PostgresStore(place, timeout)
 
 
-def _create(place: Place, first: Entry, secret: bytes | None) -> None:
+def _create(place: Place, first: Entry, secret: bytes | None, beside: Mapping[str, bytes]) -> None:
     """Create a journal with its first entry and a secret.
 
     After a failure it may be there all the same, where it is not known whether the last step took
     effect: `is_free` tells.
     """
     if isinstance(place, Path):
-        return sqlite_store.create_folder(place, first, secret)
+        return sqlite_store.create_folder(place, first, secret, beside)
     return postgres_store.create_tables(place, first, secret)

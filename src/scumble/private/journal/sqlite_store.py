@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -238,7 +238,9 @@ def is_free_folder(folder: Path) -> bool:
         return False
 
 
-def create_folder(folder: Path, first: Entry, secret: bytes | None) -> None:
+def create_folder(
+    folder: Path, first: Entry, secret: bytes | None, beside: Mapping[str, bytes]
+) -> None:
     """Fill a folder under a temporary name, then rename it."""
     if not is_free_folder(folder):
         raise existing(folder)
@@ -248,6 +250,11 @@ def create_folder(folder: Path, first: Entry, secret: bytes | None) -> None:
         with _unfinished(folder) as partial:
             if secret is not None:
                 _write_durably(partial / KEY_FILE, secret.hex().encode())
+            for name, content in beside.items():
+                path = partial / name
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                _write_durably(path, content)
+                _sync_folder(path.parent)
             HeadFile.create(partial / HEAD_FILE, Head(first.number, first.hash))
             _create_file(partial, first)
             _sync_folder(partial)
@@ -328,11 +335,10 @@ def _create_file(folder: Path, first: Entry) -> None:
 def _write_durably(path: Path, content: bytes) -> None:
     """Create a file that only its owner can read, and sync it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(handle, content)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
         os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -162,8 +162,9 @@ class AppendedReader:
             left = base.variance - float(explained[place])
             if left <= _ROUNDING * base.variance:
                 left = 0.0
-            largest = base.largest if left else 0.0
-            found.append(LinearReading(base.value + float(gained[place]), left, 0.0, largest))
+            value = base.value + float(gained[place])
+            rest = (base.fourth, base.largest) if left else (0.0, 0.0)  # no less than what is left
+            found.append(LinearReading(value, left, *rest))
         return found, known
 
     def _covariances(self, ones: Terms, others: Terms) -> Floats:

@@ -1,0 +1,605 @@
+"""The live database: SQL questions about a private table, answered from all that is known; where an
+accuracy is asked for, what is missing for it is measured and charged.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+from scumble.families.axes.publish import Dyadic
+from scumble.model.errors import (
+    LedgerError,
+    ParameterError,
+    QueryError,
+    SchemaError,
+    SourceError,
+    large,
+    named,
+    setting,
+)
+from scumble.model.laws.base import check_level
+from scumble.model.laws.distributions import RoundedNormal
+from scumble.model.notebook import html_list
+from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.query import Query
+from scumble.model.schema.schema import Schema
+from scumble.private.database.live.inspect import (
+    BASE,
+    digest,
+    history,
+    new_state,
+    open_base,
+    summary,
+)
+from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus
+from scumble.private.database.live.state import Goal, LiveState, Plan, Purchase
+from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms, base_of
+from scumble.private.database.results import Event
+from scumble.private.database.space import Space
+from scumble.private.database.tables import BoxCounter, Progress, load_schema
+from scumble.private.journal.entries import ANSWER, Entry, check_word
+from scumble.private.journal.journal import Journal, Turn, refuse_existing
+from scumble.private.journal.store import resolve
+from scumble.private.ledger.ledger import charged_for_database
+from scumble.private.publish import publish
+from scumble.private.publish_options import PublishOptions, Table
+from scumble.private.sampling.noise import rounded_normal
+from scumble.private.sampling.source import Keystream
+from scumble.private.tables.open import open_source
+from scumble.private.tables.rows import Outside, Rows
+from scumble.public.archive import archive
+from scumble.public.archive.load import load
+from scumble.public.asking import Asking
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate_table import EstimateTable
+from scumble.public.estimation.estimators import Estimator
+from scumble.public.estimation.measurements.appended import AppendedReader
+from scumble.public.estimation.measurements.readings import Weights
+from scumble.public.estimation.measurements.weighed import WeighedQuestion
+from scumble.public.estimation.selecting.selection import select
+from scumble.public.limits import one_question
+from scumble.public.release import Release
+from scumble.public.release_answers import ReleaseAnswers
+from scumble.public.sql.select_plan import SelectPlan
+from scumble.public.views import readable_data
+
+if TYPE_CHECKING:
+    from scumble.private.ledger.ledger import Ledger
+
+MOST_POINTS = 1 << 24
+_COUNTS_ONLY = (
+    "An accuracy can be asked for counts of rows. Sums, averages and what is made of them are "
+    "answered from what is known: leave {} out."
+)
+_APART = 10**9  # of a seed: the base has other noise
+_FRESH = "this measurement alone"
+
+
+class Count(NamedTuple):
+    """One count of a question: the number of its query, its group, and its set of cells."""
+
+    query: int
+    key: tuple[Any, ...]
+    weights: Weights
+
+
+class Asked(NamedTuple):
+    """A question that was read, and the counts that it is made of."""
+
+    answers: ReleaseAnswers
+    question: Query | SelectPlan
+    counts: Sequence[Count]
+
+
+class LiveDatabase(Asking):
+    """`LiveDatabase.create(folder, source, schema, epsilon=..., delta=..., neighbours=...)`, then
+    `ask(sql, within=...)`.
+
+    All answers together are (ε, δ)-DP, also those that other processes get from the same folder. A
+    share of the promise measures a base at creation, from which every question has an answer, free
+    of charge. A question that wants more accuracy than that pays for what is missing. The table
+    stays where it is. The folder holds the journal and the base.
+    """
+
+    def __init__(self, journal: Journal, base: Release, counter: BoxCounter, seed: int | None):
+        """Call `LiveDatabase.create` or `LiveDatabase.open`."""
+        promise = journal.promise
+        self.terms = LiveTerms.from_dict(promise["terms"])
+        self.schema = base.schema
+        self.space = Space(self.schema, promise["attributes"])
+        self.remarks: tuple[str, ...] = ()  # for the owner who created it; they are not stored
+        self._journal, self._base, self._counter = journal, base, counter
+        self._noise = Keystream(None if seed is None else seed + _APART)
+        self._lock = threading.Lock()
+        self._state: LiveState | None = None
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        source: Any,
+        schema: Schema | str | Path,
+        *,
+        epsilon: float,
+        delta: float,
+        neighbours: Neighbours,
+        contribution: int = 1,
+        attributes: Sequence[str] | None = None,
+        sums: Sequence[str] = (),
+        base: float = 0.75,
+        largest_purchase: float = 0.125,
+        quotas: Mapping[str, float] | None = None,
+        table: str | None = None,
+        outside: Outside = "error",
+        seed: int | None = None,
+        ledger: Ledger | str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Create a live database over a table, in a new folder.
+
+        `epsilon` and `delta` are for all answers together; `neighbours` and `contribution` say who
+        is protected, as for Histogram. The share `base` of the promise measures the base, by
+        Dyadic: counts by the `attributes` (all by default) and, with half of it, `sums` of number
+        columns, which are not measured again. A purchase takes at most the share
+        `largest_purchase` of what is left at the most used point of its set. `quotas` are shares of
+        what is for purchases, by analyst. `seed` makes the noise repeatable and the database NOT
+        PRIVATE: for tests. `ledger` is the owner's ledger, in which the whole promise is charged.
+        """
+        given = load_schema(schema)
+        given.check_unit()
+        if given.unit is not None and given.unit.person is not None:
+            raise SchemaError(
+                'A live database protects rows, and the schema says unit = "person". If each '
+                f'person has at most c rows, write unit = "row" and give {named("contribution")}.'
+            )
+        if outside == "drop" and sums:
+            raise ParameterError(
+                f"With {setting('outside', 'drop')} the amounts would decide which rows are in the "
+                f"base. Use {setting('outside', 'missing')}, or leave {named('sums')} out."
+            )
+        names = _attributes(given, attributes, sums)
+        given = given.with_derived(names)
+        if (points := given.size(names)) > MOST_POINTS:
+            raise ParameterError(
+                f"A live database knows every combination of values, and {', '.join(names)} have "
+                f"{large(points)}; at most {large(MOST_POINTS)} are possible. Name fewer "
+                f"{named('attributes')}, or use coarser bins."
+            )
+        whole = Dyadic(
+            names,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            contribution=contribution,
+        )
+        chosen = base_of(whole, base, sums)
+        terms = LiveTerms.read(
+            whole,
+            chosen,
+            largest_purchase=largest_purchase,
+            quotas=quotas,
+            seeded=seed is not None,
+        )
+        place = resolve(folder)
+        if not isinstance(place, Path):
+            raise ParameterError.of("LiveDatabase", "folder", "a folder of this computer", folder)
+        refuse_existing(place)
+        with charged_for_database(ledger, terms.claim(), given, place, seeded=terms.seeded):
+            options = PublishOptions(outside=outside, seed=seed, progress=progress)
+            release = publish(Table(source, table), given, chosen, options=options)
+            rows = release.evidence.rows
+            counter = _counter(source, table, release.schema, names, outside, rows)
+            files = archive.pack(release)
+            secret = secrets.token_bytes(32)
+            promise = {
+                "edition": EDITION,
+                "terms": terms.to_dict(),
+                "attributes": list(names),
+                "schema": release.schema.to_dict(),
+                "outside": outside,
+                "rows": rows,
+                "data": counter.fingerprint(secret),
+                "base": {"sha256": digest(files[archive.MANIFEST])},
+            }
+            beside = {f"{BASE}/{name}": content for name, content in files.items()}
+            journal = Journal.create(place, promise, secret=secret, beside=beside)
+        # The folder exists and can be opened: from here on the charge has to stay.
+        made = cls._begun(journal, load(place / BASE), counter, seed)
+        made.remarks = release.remarks
+        return made
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        source: Any,
+        *,
+        table: str | None = None,
+        seed: int | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Open a live database that was created before. Another table is refused."""
+        journal = Journal.open(folder)
+        try:
+            promise = journal.promise
+            if promise.get("edition") != EDITION:
+                raise LedgerError(
+                    f"{journal} is not a live database with a delta: open it by Database.open."
+                )
+            base = open_base(journal)
+            counter = _counter(
+                source,
+                table,
+                base.schema,
+                promise["attributes"],
+                promise["outside"],
+                promise["rows"],
+                progress,
+            )
+            journal.expect({**promise, "data": counter.fingerprint(journal.secret())})
+        except BaseException:
+            journal.close()
+            raise
+        return cls._begun(journal, base, counter, seed)
+
+    @classmethod
+    def _begun(cls, journal: Journal, base: Release, counter: BoxCounter, seed: int | None) -> Self:
+        try:
+            if journal.promise["terms"]["seeded"] != (seed is not None):
+                raise ParameterError(
+                    "A fixed seed is for databases that were created with one, and only for these."
+                )
+            return cls(journal, base, counter, seed)
+        except BaseException:
+            journal.close()
+            raise
+
+    def ask(
+        self,
+        sql: str,
+        *,
+        within: float | str | None = None,
+        level: float = 0.95,
+        tables: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> LiveAnswer:
+        """Answer one question from all that is known.
+
+        Without `within` that is free, and leaves no entry in the journal. `within` is the
+        half-width that is wanted at the `level`, as 50 or "0.1%" of the rows. Counts, also by
+        groups, whose half-width is larger are measured, and charged, as far as is missing; the
+        charge is durable before the answer is returned. The `status` says whether the accuracy was
+        reached: "known", "answered", or "limited" where the promise does not allow it. `key` is an
+        idempotency key: a request that is tried again with it, also after a crash, gets the stored
+        answer. `tables` are public side tables by name: paths or data frames.
+        """
+        level = check_level(level)
+        check_word("key", key)
+        check_word("analyst", analyst)
+        with one_question(), readable_data(), self._lock:
+            wanted = within is not None
+            asked = self._read(sql, tables, counted=wanted)
+            with self._turn() as (turn, state):
+                stored = None if key is None else turn.find(key)
+                if stored is None:
+                    goal = self._goal(within, level, state)
+                    entry = self._decided(state, asked, goal, analyst)
+                    entry = {**entry, "sql": sql, "within": within, "level": level}
+                    if entry["new"] or key is not None:
+                        turn.append(ANSWER, entry, key, analyst)
+                        state.asked[entry["status"]] += 1
+                else:
+                    entry = _same(stored, sql, within, level, analyst)
+            return self._answer(state, asked, entry, level)
+
+    def answer(self, sql: str, **keywords: Any) -> Estimate | Estimates | EstimateTable:
+        """Return the estimate of `ask` alone."""
+        return self.ask(sql, **keywords).estimate
+
+    def preview(
+        self,
+        sql: str,
+        *,
+        within: float | str | None = None,
+        level: float = 0.95,
+        tables: Mapping[str, Any] | None = None,
+        analyst: str | None = None,
+    ) -> LiveCost:
+        """Return what `ask` would do. Nothing is charged, and no private row is read."""
+        level = check_level(level)
+        check_word("analyst", analyst)
+        with one_question(), readable_data(), self._lock:
+            asked = self._read(sql, tables, counted=within is not None)
+            with self._turn() as (_, state):
+                goal = self._goal(within, level, state)
+                if goal is not None:
+                    state.check_analyst(analyst)
+                trial = state.trial()
+            plans = []
+            for count in asked.counts:  # none without a goal
+                plan = trial.plan(count.weights, cast(Goal, goal), analyst)
+                plans.append(plan)
+                if plan.purchase is not None:
+                    trial.add(plan.purchase, 0, analyst)
+            bought = [
+                (count.query, plan.purchase.units)
+                for count, plan in zip(asked.counts, plans, strict=True)
+                if plan.purchase is not None
+            ]
+            return LiveCost(
+                _status(plans),
+                half_width=widest(self._estimate(asked, state.reader), level),
+                affordable=widest(self._estimate(asked, trial.reader), level),
+                charged=_charged(bought),
+                needed=max((plan.needed for plan in plans), default=0) / UNITS,
+                room=min((plan.room for plan in plans if plan.needed), default=0) / UNITS,
+            )
+
+    def status(self) -> LiveStatus:
+        """Return how much of the promise is used."""
+        with self._lock, self._turn() as (_, state):
+            return summary(state)
+
+    def history(self) -> list[Event]:
+        """Return each question that was charged, or asked with a key, in order."""
+        return history(self._journal)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        found = self.terms.guarantee(self.space.names, self.schema)
+        return replace(found, limits=(*found.limits, *self.schema.impossible_limits()))
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, if it is public."""
+        return self._base.evidence.rows
+
+    @property
+    def seal(self) -> str:
+        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
+        return str(self._journal.head)
+
+    def verify(self, seal: str | None = None) -> list[str]:
+        """Return what is wrong with the journal, in sentences; none if it is intact."""
+        return [finding.sentence for finding in self._journal.verify(seal)]
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Live database of {', '.join(self.space.names)}\n  {self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        return html_list(f"Live database of {', '.join(self.space.names)}", [str(self.guarantee)])
+
+    # --- questions --------------------------------------------------------------------------------
+
+    def _read(self, sql: str, tables: Mapping[str, Any] | None, *, counted: bool) -> Asked:
+        """Read a question; with `counted`, also find the counts that it is made of."""
+        if not isinstance(cast(object, sql), str):
+            raise ParameterError.of("ask", "sql", "the text of a question", sql)
+        answers = self._base._answers(tables)
+        question = answers.read(sql)
+        return Asked(answers, question, self._counts(answers, question) if counted else ())
+
+    def _counts(self, answers: ReleaseAnswers, question: Query | SelectPlan) -> list[Count]:
+        """Return the counts of a question, those of its finest groups first."""
+        asked: list[Query] = []
+        if isinstance(question, SelectPlan):
+            if not all(item.is_count for item in question.items):
+                raise QueryError(_COUNTS_ONLY.format(named("within")))
+            estimator = Estimator(self._base.evidence, answers.schema, answers.sandbox)
+
+            def collect(queries: Sequence[Query]) -> list[dict[Any, Estimate]]:
+                asked.extend(queries)
+                return [dict(estimator.one(query)) for query in queries]
+
+            answers.sandbox.derived["reader"] = self._current().reader
+            select(question, answers.schema, answers.sandbox, collect)
+        else:
+            asked.append(question)
+        if not all(type(each) is Query and each.aggregate == "count" for each in asked):
+            raise QueryError(_COUNTS_ONLY.format(named("within")))
+        coarse = [n for q in asked for e in q.expressions for n in e.attributes]
+        if any(answers.schema[name].coarse for name in coarse):
+            raise QueryError(
+                "An accuracy can be asked for conditions on values that are counted, and this one "
+                f"names numbers that are counted by bins: leave {named('within')} out."
+            )
+        asked.sort(key=lambda each: -answers.schema.size(each.groups))
+        found = []
+        for number, query in enumerate(asked):
+            answers.sandbox.check(query)
+            whole = WeighedQuestion(answers.schema, query, answers.sandbox)
+            found += [Count(number, key, weights) for key, weights, _ in whole.weights_by_group()]
+        return [each for each in found if each.weights.largest()]
+
+    def _goal(self, within: float | str | None, level: float, state: LiveState) -> Goal | None:
+        """Return the half-width that is asked for, as a number of rows."""
+        if within is None:
+            return None
+        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
+        try:
+            if isinstance(within, str) and within.strip().endswith("%"):
+                share = float(within.strip()[:-1]) / 100
+                number = share * (self.rows or state.reader.read(Weights(())).value)
+            else:
+                number = float(within)
+        except (TypeError, ValueError):
+            number = -1.0
+        if isinstance(within, bool) or not (isfinite(number) and number > 0):
+            raise ParameterError.of("ask", "within", allowed, within)
+        return Goal(number, level)
+
+    # --- decisions --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self) -> Iterator[tuple[Turn, LiveState]]:
+        """The turn at the journal, and the state as of all entries. After a failure the state is
+        built anew, since it may have learned what was not written.
+        """
+        try:
+            with self._journal.turn() as turn:
+                entries: Sequence[Entry] = turn.new_entries()
+                if self._state is None or turn.fresh:
+                    self._state = new_state(self._journal, self._base)
+                    if not turn.fresh:  # the others were checked before
+                        entries = self._journal.entries(after=1)
+                for entry in entries:
+                    self._state.learn(entry)
+                yield turn, self._state
+        except BaseException:
+            self._state = None
+            raise
+
+    def _current(self) -> LiveState:
+        with self._turn() as (_, state):
+            return state
+
+    def _decided(
+        self, state: LiveState, asked: Asked, goal: Goal | None, analyst: str | None
+    ) -> dict[str, Any]:
+        """Measure what is missing, and return what became of the question."""
+        plans, new = [], []
+        if goal is not None:
+            state.check_analyst(analyst)
+            for place, count in enumerate(asked.counts):
+                plan = state.plan(count.weights, goal, analyst)
+                plans.append(plan)
+                if plan.purchase is not None:
+                    value = self._measure(plan.purchase)
+                    state.add(plan.purchase, value, analyst)
+                    new.append({"count": place, **plan.purchase.to_dict(), "value": value})
+        return {
+            "status": _status(plans),
+            "needed": max((plan.needed for plan in plans), default=0),
+            "new": new,
+            "evidence": state.reader.appended,
+        }
+
+    def _measure(self, purchase: Purchase) -> int:
+        """Return the count of a set, with noise."""
+        count = sum(self._counter.counts(purchase.charged(self.space)))
+        variance = self.terms.variance(purchase.units)
+        noisy = count + int(rounded_normal(self._noise, variance, 1)[0])
+        return cast(int, self.rows) - noisy if purchase.complement else noisy
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def _answer(
+        self, state: LiveState, asked: Asked, entry: Mapping[str, Any], level: float
+    ) -> LiveAnswer:
+        estimate = self._estimate(asked, state.reader.at(entry["evidence"]))
+        counts = [asked.counts[new["count"]] for new in entry["new"]]
+        bought = [
+            (count.query, int(new["units"]))
+            for count, new in zip(counts, entry["new"], strict=True)
+        ]
+        fresh = {
+            count.key: Estimate(
+                float(new["value"]), RoundedNormal(self.terms.variance(new["units"])), _FRESH
+            )
+            for count, new in zip(counts, entry["new"], strict=True)
+        }
+        return LiveAnswer(
+            estimate,
+            entry["status"],
+            widest(estimate, level),
+            _charged(bought),
+            fresh,
+            entry["needed"] / UNITS,
+        )
+
+    def _estimate(
+        self, asked: Asked, reader: AppendedReader
+    ) -> Estimate | Estimates | EstimateTable:
+        asked.answers.sandbox.derived["reader"] = reader
+        return asked.answers.answer(asked.question, clamp=False)
+
+
+def widest(answer: Estimate | Estimates | EstimateTable, level: float) -> float:
+    """Return the largest half-width of an answer; 0 if nothing in it is uncertain."""
+    if isinstance(answer, Estimate):
+        found = [answer]
+    elif isinstance(answer, Estimates):
+        found = [estimate for _, estimate in answer.rows]
+    else:
+        found = [estimate for _, row in answer.rows for estimate in row]
+    ends = [each.interval(level) for each in found]
+    return max((float(high - low) / 2 for low, high in ends if high - low == high - low), default=0)
+
+
+def _status(plans: Sequence[Plan]) -> str:
+    """Return the status of a question: the worst of its counts."""
+    found = {plan.status for plan in plans}
+    return next((each for each in ("limited", "answered") if each in found), "known")
+
+
+def _charged(bought: Sequence[tuple[int, int]]) -> float:
+    """Return the charge of a question at one point, at most, as a share of what is for purchases;
+    from the queries and the units. The groups of a query are disjoint.
+    """
+    most: dict[int, int] = {}
+    for query, units in bought:
+        most[query] = max(most.get(query, 0), units)
+    return sum(most.values()) / UNITS
+
+
+def _same(
+    entry: Entry, sql: str, within: float | str | None, level: float, analyst: str | None
+) -> dict[str, Any]:
+    """Return the content of the entry that a request which is tried again made."""
+    payload = entry.payload
+    known = (payload["sql"], payload["within"], payload["level"], entry.analyst)
+    if known != (sql, within, level, analyst):
+        raise ParameterError.of(
+            "ask", "key", "a new one for another question, accuracy or analyst", entry.key
+        )
+    return payload
+
+
+def _counter(
+    source: Any,
+    table: str | None,
+    schema: Schema,
+    names: Sequence[str],
+    outside: Outside,
+    rows: int | None,
+    progress: Progress | None = None,
+) -> BoxCounter:
+    """Read the codes of the attributes of all rows."""
+    read = Rows(open_source(source, table=table), schema, outside=outside, progress=progress)
+    found = BoxCounter.over(read, names)
+    if rows is not None and found.rows != rows:
+        raise SourceError("The table was changed while it was read. Nothing was made of it.")
+    return found
+
+
+def _attributes(
+    schema: Schema, given: Sequence[str] | None, sums: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the attributes of a database, in the order of the schema."""
+    if isinstance(given, str):
+        raise ParameterError.of("LiveDatabase", "attributes", "a list of names", given)
+    if given is None:
+        return tuple(each.name for each in schema.published if each.name not in sums)
+    schema.check_limits(given)
+    known = schema.with_derived(given)
+    for name in given:
+        _ = known[name].size  # raises SchemaError for what is not there, with advice for lists
+    return tuple(name for name in known.names if name in given)

@@ -1,0 +1,135 @@
+"""Reading a live database without its table: status, history and verification of its journal."""
+
+from __future__ import annotations
+
+import hashlib
+from math import sqrt
+from pathlib import Path
+from typing import Self, cast
+
+from scumble.model.designs.kronecker import NUMBER, Product
+from scumble.model.errors import LedgerError
+from scumble.model.evidence.evidence import Measurements
+from scumble.model.privacy.guarantee import Guarantee
+from scumble.model.query import quoted
+from scumble.private.database.live.results import LiveStatus
+from scumble.private.database.live.state import LiveState
+from scumble.private.database.live.terms import UNITS, LiveTerms
+from scumble.private.database.results import Event
+from scumble.private.database.space import Space
+from scumble.private.journal.entries import ANSWER
+from scumble.private.journal.journal import Journal
+from scumble.public.archive import archive
+from scumble.public.archive.load import load
+from scumble.public.release import Release
+
+BASE = "base"  # the folder of the base, beside the journal
+
+
+class LiveInspection:
+    """`LiveInspection(folder)`: what a live database promised and answered, without its table."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._journal = Journal.open(folder)
+        try:
+            self._base = open_base(self._journal)
+            self.terms = LiveTerms.from_dict(self._journal.promise["terms"])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.terms.guarantee(self._journal.promise["attributes"], self._base.schema)
+
+    @property
+    def seal(self) -> str:
+        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
+        return str(self._journal.head)
+
+    def status(self) -> LiveStatus:
+        """Return how much of the promise is used."""
+        state = new_state(self._journal, self._base)
+        with self._journal.turn() as turn:
+            for entry in turn.new_entries() if turn.fresh else self._journal.entries(after=1):
+                state.learn(entry)
+        return summary(state)
+
+    def history(self) -> list[Event]:
+        """Return each question that was charged, or asked with a key, in order."""
+        return history(self._journal)
+
+    def verify(self, seal: str | None = None) -> list[str]:
+        """Return what is wrong with the journal, in sentences; none if it is intact."""
+        return [finding.sentence for finding in self._journal.verify(seal)]
+
+    def close(self) -> None:
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def summary(state: LiveState) -> LiveStatus:
+    """Return the promise, what is used of it, and counts of questions."""
+    return LiveStatus(
+        epsilon=state.terms.epsilon,
+        delta=state.terms.delta,
+        mu=sqrt(state.terms.mu2),
+        used=state.tracker.largest() / UNITS,
+        **state.asked,
+        purchases=state.purchases,
+        points=state.space.points,
+        quotas={name: each.largest() / each.limit for name, each in state.quotas.items()},
+    )
+
+
+def history(journal: Journal) -> list[Event]:
+    """Return each question of the journal, in order."""
+    return [
+        Event(
+            entry.number,
+            entry.time,
+            entry.analyst,
+            entry.key,
+            entry.payload["status"],
+            entry.payload["sql"],
+            len(entry.payload["new"]),
+        )
+        for entry in (each.unchanged() for each in journal.entries(after=1, kind=ANSWER))
+    ]
+
+
+def new_state(journal: Journal, base: Release) -> LiveState:
+    """Return the state at creation: what the base says."""
+    promise, evidence = journal.promise, cast(Measurements, base.evidence)
+    answers = base._answers()
+    column = answers.sandbox.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0)
+    return LiveState(
+        LiveTerms.from_dict(promise["terms"]),
+        Space(base.schema, promise["attributes"]),
+        cast(Product, evidence.design),
+        answers.schema,
+        column.to_numpy(),
+        evidence.rows,
+    )
+
+
+def open_base(journal: Journal) -> Release:
+    """Open the base beside a journal; another one than was promised is refused."""
+    folder = cast(Path, journal.place) / BASE
+    content = (folder / archive.MANIFEST).read_bytes() if folder.is_dir() else b""
+    if digest(content) != journal.promise["base"]["sha256"]:
+        raise LedgerError(
+            f"The base in {folder} is not the one that {journal} promised, or it is damaged. "
+            "Restore it from a copy."
+        )
+    return load(folder)
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of a file, as the promise has it."""
+    return hashlib.sha256(content).hexdigest()
