@@ -52,6 +52,7 @@ LATER = {
     "baskets",
     "diffpart",
     "dirichlet",
+    "dyadic",
     "generalise",
     "keys",
     "mwem",

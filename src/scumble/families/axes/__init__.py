@@ -9,6 +9,6 @@ FAMILY = Family(
     publishes={
         "hierarchy": "counts of blocks of several sizes, for ranges",
         "wavelet": "differences of blocks, for ranges and many columns",
-        "dyadic": "differences of blocks, for questions about some of up to six columns",
+        "dyadic": "differences of blocks, for any few of up to six columns",
     },
 )
