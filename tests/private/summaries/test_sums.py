@@ -333,8 +333,13 @@ COVERED = {
 }
 
 
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("name", COVERED)
+WITH_GAPS = ("histogram", "marginals, gaussian", "quadtree", BY_COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [*((name, False) for name in COVERED), *((name, True) for name in WITH_GAPS)],
+)
 def test_intervals_hold(name: str, missing: bool) -> None:
     """Releases are independent, the questions of one are not: each question is counted by itself.
     It fails by chance once in a million (see `covered.FALSE_ALARM`).
