@@ -32,6 +32,7 @@ def test_public_names() -> None:
         "IntegerRange",
         "Ledger",
         "LedgerError",
+        "LiveDatabase",
         "Number",
         "OutputExistsError",
         "ParameterError",

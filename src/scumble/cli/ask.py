@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from scumble.cli.targets import Kind
     from scumble.private.database.database import Database
+    from scumble.private.database.live.results import LiveAnswer
     from scumble.private.database.plan import AskOptions
 
 Target = Annotated[
@@ -105,6 +106,15 @@ Preview = Annotated[
         "--preview", help="Say what would become of it and what it costs; charge nothing."
     ),
 ]
+Within = Annotated[
+    str | None,
+    typer.Option(
+        "--within",
+        metavar="NUMBER",
+        help="Database made with --delta: the half-width that is wanted, as 50, or 0.1% of the "
+        "rows; what is missing is paid for.  [default: what is known, free]",
+    ),
+]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 # Which options each kind of target takes, besides those of all.
@@ -114,6 +124,7 @@ _TAKES: dict[Kind, tuple[str, ...]] = {
         *("source", "batch", "schema", "table", "analyst", "side", "weight"),
         *("relax", "prefer", "max_relaxation_error", "key", "level", "preview"),
     ),
+    "live": ("source", "table", "analyst", "side", "key", "level", "preview", "within"),
     "server": ("relax", "prefer", "max_relaxation_error", "key", "level", "preview"),
     "wire": (),
 }
@@ -187,6 +198,7 @@ def ask(
     level: options.Level = 0.95,
     clamp: options.Clamp = False,
     key: Key = None,
+    within: Within = None,
     preview: Preview = False,
     output: writing.Output = None,
     force: options.Force = False,
@@ -199,6 +211,7 @@ def ask(
     may have any name. A release answers for nothing. A database answers all of a question and
     charges it, or charges nothing.
     """
+    from scumble.cli import live
     from scumble.model.laws.base import check_level
 
     text, level = options.question(sql, file), check_level(level)
@@ -209,6 +222,13 @@ def ask(
     writing.check_output(output, force=force)
     kind = targets.kind_of(target)
     _refuse_others(context, target, kind)
+    if kind == "live":
+        bought = _ask_live(target, asking, text, key, within, level, preview, as_json)
+        if bought is not None and (as_csv or output is not None):
+            writing.write_answer(bought.estimate, level, output, force=force)
+        elif bought is not None:
+            live.show_answer(bought, level, as_json=as_json)
+        return
     if preview:
         _preview(target, kind, asking, text, as_json)
         return
@@ -227,6 +247,28 @@ def ask(
         targets.show_answer(answer, level)
 
 
+def _ask_live(
+    target: str,
+    asking: Asking,
+    sql: str,
+    key: str | None,
+    within: str | None,
+    level: float,
+    preview: bool,
+    as_json: bool,
+) -> LiveAnswer | None:
+    """Return the answer of a live database; None if it was a preview, which is printed."""
+    from scumble.cli import live
+
+    with live.opened(target, asking) as database, bars.working("Answering"):
+        arguments = live.accuracy(asking, within, level)
+        if not preview:
+            return database.ask(sql, key=key, **arguments)
+        cost = database.preview(sql, **arguments)
+    live.show_cost(cost, level, as_json=as_json)
+    return None
+
+
 def _refuse_others(context: typer.Context, target: str, kind: Kind) -> None:
     """Refuse options that say something about another kind of target."""
     optional = {name for takes in _TAKES.values() for name in takes}
@@ -234,6 +276,8 @@ def _refuse_others(context: typer.Context, target: str, kind: Kind) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             fits = [targets.WORDS[each] for each, takes in _TAKES.items() if name in takes]
+            if targets.WORDS["database"] in fits and targets.WORDS["live"] in fits:
+                fits.remove(targets.WORDS["live"])  # it is one too
             raise ParameterError(
                 f"{named(name)} is for {' or '.join(fits)}; '{target}' is {targets.WORDS[kind]}."
             )

@@ -37,7 +37,7 @@ def start(
 def show(target: Target, as_json: options.Json = False) -> None:
     """Show what a release, a database or a data set promises."""
     kind = targets.kind_of(target)
-    if kind == "database":
+    if kind in ("database", "live"):
         from scumble.cli import database
 
         database.status(target, as_json=as_json)

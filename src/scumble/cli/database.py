@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import bars, console, options
+from scumble.cli import bars, console, options, targets
 from scumble.cli.ask import Asking
 from scumble.cli.shell import Shell
 from scumble.model.errors import ParameterError, writing
+from scumble.model.errors import named as error_name
 from scumble.model.privacy.guarantee import large_epsilon_warning
 
 if TYPE_CHECKING:
     from scumble.private.database.database import Database
     from scumble.private.database.inspect import DatabaseInspection
+    from scumble.private.database.live.inspect import LiveInspection
 
 app = console.group("Ask a private table, under one promise for all answers.")
 
@@ -42,8 +44,61 @@ Epsilon = Annotated[
     ),
 ]
 Noise = Annotated[
-    float,
-    typer.Option("--noise", "-l", metavar="NUMBER", help="Mean size of the noise of one count."),
+    float | None,
+    typer.Option(
+        "--noise",
+        "-l",
+        metavar="NUMBER",
+        help="Mean size of the noise of one count, the same for all; or --delta.",
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        "--delta",
+        metavar="NUMBER",
+        help="Probability beyond epsilon, as 1e-9: every question has an answer, and a better one "
+        "is paid for.",
+    ),
+]
+LiveNeighbours = Annotated[
+    str | None,
+    typer.Option(
+        "--neighbours",
+        metavar="RELATION",
+        help="With --delta: hide what a person's rows say (replace), or also that they are there "
+        "(add_remove).",
+    ),
+]
+Contribution = Annotated[
+    int | None,
+    typer.Option(
+        "--contribution",
+        metavar="NUMBER",
+        help="With --delta: most rows of one person.  [default: 1]",
+    ),
+]
+Sums = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sums", metavar="COLUMNS", help="With --delta: number columns for SUM and AVG, as income."
+    ),
+]
+Base = Annotated[
+    float | None,
+    typer.Option(
+        "--base",
+        metavar="SHARE",
+        help="With --delta: share of the promise for the base.  [default: 0.75]",
+    ),
+]
+LargestPurchase = Annotated[
+    float | None,
+    typer.Option(
+        "--largest-purchase",
+        metavar="SHARE",
+        help="With --delta: most of what is left that one question takes.  [default: 0.125]",
+    ),
 ]
 Attributes = Annotated[
     list[str] | None,
@@ -76,7 +131,10 @@ Relax = Annotated[
 Quotas = Annotated[
     list[str] | None,
     typer.Option(
-        "--quota", metavar="ANALYST=EPSILON", help="An analyst's part of epsilon; repeatable."
+        "--quota",
+        metavar="ANALYST=EPSILON",
+        help="An analyst's part of epsilon, with --delta a share of what is for purchases; "
+        "repeatable.",
     ),
 ]
 
@@ -132,11 +190,18 @@ ImageFile = Annotated[
 
 @app.command()
 def create(
+    context: typer.Context,
     folder: Folder,
     source: options.Source,
     schema: options.SchemaFile,
     epsilon: Epsilon,
-    noise: Noise,
+    noise: Noise = None,
+    delta: Delta = None,
+    neighbours: LiveNeighbours = None,
+    contribution: Contribution = None,
+    sums: Sums = None,
+    base: Base = None,
+    largest_purchase: LargestPurchase = None,
     attributes: Attributes = None,
     tracker: Tracker = "auto",
     buckets: Buckets = 100_000,
@@ -152,9 +217,35 @@ def create(
     The folder stores the schema and the promise. The table stays where it is, and its place is not
     written down.
     """
-    from scumble.cli import shell
+    from scumble.cli import live, shell
     from scumble.private.database.database import Database
 
+    columns = None if attributes is None else options.columns(attributes)
+    quotas = options.numbers("quota", "ANALYST=EPSILON", quota)
+    _check_kind(context, noise, delta)
+    if noise is None:
+        given = {
+            "contribution": contribution,
+            "base": base,
+            "largest_purchase": largest_purchase,
+            "sums": None if sums is None else options.columns(sums),
+        }
+        live.create(
+            folder,
+            source,
+            schema,
+            as_json,
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            attributes=columns,
+            quotas=quotas,
+            outside=outside,
+            table=table,
+            ledger=ledger,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+        return
     named: dict[str, Any] = {"tracker": tracker, "outside": outside, "table": table}
     named["ledger"] = ledger
     with bars.progress("Reading", options.rows_of(source, table)) as progress:
@@ -164,10 +255,10 @@ def create(
             schema,
             epsilon=epsilon,
             noise=noise,
-            attributes=None if attributes is None else options.columns(attributes),
+            attributes=columns,
             buckets=buckets,
             relax=relax,
-            quotas=options.numbers("quota", "ANALYST=EPSILON", quota),
+            quotas=quotas,
             progress=progress,
             **named,
         )
@@ -184,6 +275,24 @@ def create(
             console.print_json({"database": folder, **asdict(database.status())})
         else:
             shell.show_created(database, folder)
+
+
+_WITH_NOISE = ("tracker", "buckets", "relax")
+_WITH_DELTA = ("neighbours", "contribution", "sums", "base", "largest_purchase")
+
+
+def _check_kind(context: typer.Context, noise: float | None, delta: float | None) -> None:
+    """Refuse neither --noise nor --delta, or both, and options of the other kind of database."""
+    if (noise is None) == (delta is None):
+        raise ParameterError(
+            "Give --delta 1e-9, for a database that answers everything and sells accuracy, or "
+            "--noise, for one whose answers all have the same noise."
+        )
+    others, option = (_WITH_DELTA, "--delta") if delta is None else (_WITH_NOISE, "--noise")
+    for name in others:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise ParameterError(f"{error_name(name)} is for a database with {option}.")
 
 
 @app.command()
@@ -245,6 +354,18 @@ def status(
         raise ParameterError("--attributes is about a drawing: give --output too.")
     if output is not None:
         _check_image(output, force=force)
+    if targets.is_live(folder):
+        from scumble.cli import live
+        from scumble.private.database.live.inspect import LiveInspection
+
+        if output is not None:
+            raise ParameterError("--output draws databases that were made with --noise.")
+        with LiveInspection(folder) as found:
+            if as_json:
+                console.print_json(asdict(found.status()))
+            else:
+                live.show_status(found)
+        return
     with DatabaseInspection(folder) as reading:
         if output is not None:
             _draw(reading, output, attributes)
@@ -284,9 +405,8 @@ def history(
 ) -> None:
     """List the questions that were answered, and what became of each."""
     from scumble.cli import shell
-    from scumble.private.database.inspect import DatabaseInspection
 
-    with bars.working("Reading the journal"), DatabaseInspection(folder) as reading:
+    with bars.working("Reading the journal"), _inspection(folder) as reading:
         found = reading.history()
     shown = found if last is None else found[-last:]
     if as_json:
@@ -329,12 +449,19 @@ def quota(
 def verify(folder: Folder, seal: options.Seal = None, as_json: options.Json = False) -> None:
     """Find entries of the journal that were changed or cut off."""
     from scumble.cli.groups import ledger
-    from scumble.private.database.inspect import DatabaseInspection
 
-    with bars.working("Reading the journal"), DatabaseInspection(folder) as reading:
+    with bars.working("Reading the journal"), _inspection(folder) as reading:
         findings = reading.verify(seal)
         now = None if findings else reading.seal
     ledger.show_verified(findings, now, f"db verify {shlex.quote(folder)}", as_json)
+
+
+def _inspection(folder: str) -> DatabaseInspection | LiveInspection:
+    """Open the journal of a database of either kind."""
+    from scumble.private.database.inspect import DatabaseInspection
+    from scumble.private.database.live.inspect import LiveInspection
+
+    return LiveInspection(folder) if targets.is_live(folder) else DatabaseInspection(folder)
 
 
 def _charged(database: Database, ledger: str) -> str:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from scumble.public.estimate_table import EstimateTable
     from scumble.server.client import RemoteDataset
 
-Kind = Literal["release", "database", "server", "wire"]
+Kind = Literal["release", "database", "live", "server", "wire"]
 WORDS: dict[Kind, str] = {
     "release": "a release",
     "database": "a database",
+    "live": "a database with a delta",
     "server": "a data set of a server",
     "wire": "a data set on the PostgreSQL wire of a server",
 }
@@ -39,7 +40,9 @@ def kind_of(target: str) -> Kind:
     if target.lower().startswith(("http://", "https://")):
         return "server"
     if not is_address(target):
-        return "database" if (Path(target) / _JOURNAL).exists() else "release"
+        if not (Path(target) / _JOURNAL).exists():
+            return "release"
+        return "live" if is_live(target) else "database"
     if target.lower().startswith("sqlite:"):
         return "release"
     if "/" not in urlsplit(target).path.strip("/"):
@@ -48,6 +51,14 @@ def kind_of(target: str) -> Kind:
     from scumble.public.archive.relations import is_release
 
     return "release" if is_release(target) or is_linked(target) else "database"
+
+
+def is_live(target: str) -> bool:
+    """Return whether a database buys accuracy: it was made with a delta."""
+    from scumble.private.journal.journal import Journal
+
+    with Journal.open(target) as journal:
+        return "edition" in journal.promise
 
 
 def connected(target: str) -> RemoteDataset:
