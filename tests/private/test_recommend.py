@@ -149,6 +149,17 @@ def test_a_person_with_several_rows_is_protected() -> None:
         sc.recommend(unstated, rows=10**4, epsilon=1)
 
 
+def test_questions_about_one_column_differ() -> None:
+    errors = sc.recommend(schema_of(2), rows=2000, epsilon=1).best.errors
+    assert [error.question for error in errors] == ["rows with one value of c0"]
+    errors = sc.recommend(schema_of(8), rows=2000, epsilon=1).best.errors
+    assert len({error.question for error in errors}) == len(errors) == 3
+
+
+def schema_of(size: int) -> sc.Schema:
+    return sc.Schema([sc.Attribute("c0", "quasi", sc.IntegerRange(0, size - 1))], sc.Unit())
+
+
 def test_columns_that_do_not_fit_are_named() -> None:
     items = sc.Schema.loads('format = 1\n[attributes.x]\nrole = "quasi"\ntype = "boolean"\n')
     wide = sc.Schema((*LONG.attributes, *PEOPLE.attributes))
@@ -557,7 +568,7 @@ def test_publish_refuses_both_and_neither() -> None:
         )
     with pytest.raises(sc.ParameterError, match="such as Uniform"):
         sc.publish(table, JOB_CODES, "uniform")
-    with pytest.raises(sc.ParameterError, match="'epsilon' parameter of recommend"):
+    with pytest.raises(sc.ParameterError, match="'epsilon' parameter of publish"):
         sc.publish(table, JOB_CODES, epsilon=-1)
     with pytest.raises(sc.ParameterError, match="publish_linked takes several"):
         sc.publish({"a": table}, JOB_CODES, epsilon=1)

@@ -20,7 +20,7 @@ from scumble.model.errors import ParameterError, PromiseError, named, setting
 from scumble.model.evidence.evidence import Evidence
 from scumble.model.parameters import flag
 from scumble.model.privacy.accounting import BudgetAccount
-from scumble.model.privacy.guarantee import read_share
+from scumble.model.privacy.guarantee import read_delta, read_epsilon, read_share
 from scumble.model.privacy.sampling import Sample
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
@@ -171,6 +171,9 @@ def _check_choice(mechanism: object, epsilon: float | None, delta: float | None)
                 f"Give a mechanism, or {setting('epsilon', 1)}: the method is then the recommended "
                 "one."
             )
+        read_epsilon("publish", epsilon)
+        if delta is not None:
+            read_delta("publish", delta)
         return
     if epsilon is not None or delta is not None:
         raise ParameterError(

@@ -416,14 +416,16 @@ class _Case:
 
     @cached_property
     def questions(self) -> tuple[_Question, ...]:
-        """Three typical questions: a value, a range, and both together."""
+        """Typical questions: a value, a range, and both together; of one attribute, a value and
+        ranges.
+        """
         secret = [name for name in self.names if self.schema[name].role == "sensitive"]
         first = [*secret, *self.names][0]
         size = self.sizes[first]
         one = _Question(f"one value of {first}", {first: 1})
         if len(self.names) == 1:
-            quarter, half = math.ceil(size / 4), math.ceil(size / 2)
-            return one, self._about(first, quarter), self._about(first, half)
+            parts = {math.ceil(size / 4), math.ceil(size / 2)} - {1}
+            return one, *(self._about(first, codes) for codes in sorted(parts))
         others = [name for name in self.names if name != first]
         second = max(others, key=lambda name: (self.schema[name].ordered, self.sizes[name]))
         pair = _Question(f"one value of {first} and one of {second}", {first: 1, second: 1})

@@ -423,3 +423,15 @@ def test_one_call_groups_rows_and_takes_a_part_of_them():
     assert source.grouped
     with pytest.raises(SourceError, match="has no column 'age'"):
         open_source(rows, basket="b", require=["age"])
+
+
+def test_a_release_is_not_a_table(tmp_path: Path) -> None:
+    """A folder of Parquet files with another manifest.json is one."""
+    scumble.publish(TABLE, SCHEMA, scumble.Uniform(epsilon=1)).save(tmp_path / "release")
+    with pytest.raises(SourceError, match="is a release, which is public already, and not a table"):
+        open_source(str(tmp_path / "release"))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    pq.write_table(TABLE, plain / "a.parquet")
+    (plain / "manifest.json").write_text("{}")
+    assert open_source(str(plain)) is not None

@@ -22,6 +22,7 @@ from scumble.private.tables.frames import ArrowStream, ArrowTable, PandasFrame, 
 from scumble.private.tables.persons.sample import SampledSource
 from scumble.private.tables.relations import Relation
 from scumble.private.tables.source import PartOfSource, Source
+from scumble.public.archive.archive import MANIFEST
 
 __all__ = ["Source", "expected_rows", "open_source"]
 
@@ -146,13 +147,20 @@ def _open_frame(source: object) -> Source:
     )
 
 
+def _open_folder(path: Path) -> Source:
+    manifest = path / MANIFEST
+    if manifest.is_file() and '"mechanism"' in manifest.read_text("utf-8", "replace"):
+        raise SourceError(f"'{path}' is a release, which is public already, and not a table.")
+    files = [file for kind in _PARQUET for file in path.rglob(f"*{kind}") if file.is_file()]
+    if not files:
+        raise SourceError(f"The folder '{path}' holds no Parquet file (*.parquet).")
+    return ParquetFiles(f"The Parquet folder '{path}'", sorted(files), base=path)
+
+
 def _open_path(name: str, table: str | None) -> Source:
     path = Path(name)
     if path.is_dir():
-        files = [file for kind in _PARQUET for file in path.rglob(f"*{kind}") if file.is_file()]
-        if not files:
-            raise SourceError(f"The folder '{path}' holds no Parquet file (*.parquet).")
-        return ParquetFiles(f"The Parquet folder '{path}'", sorted(files), base=path)
+        return _open_folder(path)
     if not path.exists():
         files = [Path(file) for file in sorted(glob.glob(name, recursive=True))]
         if not files:
