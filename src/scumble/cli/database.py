@@ -21,7 +21,6 @@ from scumble.model.errors import named as error_name
 from scumble.model.privacy.guarantee import large_epsilon_warning
 
 if TYPE_CHECKING:
-    from scumble.private.database.database import Database
     from scumble.private.database.inspect import DatabaseInspection
     from scumble.private.database.live.inspect import LiveInspection
 
@@ -270,7 +269,7 @@ def create(
         for remark in database.remarks:
             console.say(f"WARNING: {remark}")
         if ledger is not None:
-            console.say(f"Note: {_charged(database, ledger)}")
+            console.say(f"Note: {live.describe_charge(database, ledger)}")
         if as_json:
             console.print_json({"database": folder, **asdict(database.status())})
         else:
@@ -462,15 +461,3 @@ def _inspection(folder: str) -> DatabaseInspection | LiveInspection:
     from scumble.private.database.live.inspect import LiveInspection
 
     return LiveInspection(folder) if targets.is_live(folder) else DatabaseInspection(folder)
-
-
-def _charged(database: Database, ledger: str) -> str:
-    """Return what a new database has cost its owner, in a sentence."""
-    from scumble.private.ledger.cost import bill_of_database
-    from scumble.private.ledger.ledger import open_ledger
-
-    terms = database.terms
-    bill = bill_of_database(
-        terms.claim(), database.schema, open_ledger(ledger).terms, seeded=terms.seeded
-    )
-    return str(bill)

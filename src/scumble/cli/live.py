@@ -15,6 +15,7 @@ from scumble.model.stored import without_infinity
 
 if TYPE_CHECKING:
     from scumble.cli.ask import Asking
+    from scumble.private.database.database import Database
     from scumble.private.database.live.database import LiveDatabase
     from scumble.private.database.live.inspect import LiveInspection
     from scumble.private.database.live.results import LiveAnswer, LiveCost
@@ -35,7 +36,7 @@ def create(folder: str, source: str, schema: Any, as_json: bool, **parameters: A
         for remark in database.remarks:
             console.say(f"WARNING: {remark}")
         if ledger is not None:
-            console.say(f"Note: The ledger was charged {database.terms.claim().loss}.")
+            console.say(f"Note: {describe_charge(database, ledger)}")
         if as_json:
             console.print_json({"database": folder, **asdict(database.status())})
             return
@@ -43,6 +44,16 @@ def create(folder: str, source: str, schema: Any, as_json: bool, **parameters: A
         printing.bullets([str(database.guarantee)])
         ask = f"scumble ask {shlex.quote(folder)} --source SOURCE"
         console.echo(f'Ask: {ask} "SELECT COUNT(*) FROM t WHERE ..." --within 50')
+
+
+def describe_charge(database: Database | LiveDatabase, ledger: str) -> str:
+    """Return what a new database has cost its owner, in a sentence."""
+    from scumble.private.ledger.cost import bill_of_database
+    from scumble.private.ledger.ledger import open_ledger
+
+    terms = database.terms
+    limit = open_ledger(ledger).terms
+    return str(bill_of_database(terms.claim(), database.schema, limit, seeded=terms.seeded))
 
 
 @contextmanager

@@ -264,6 +264,17 @@ def test_a_damaged_base_is_refused(tmp_path: Path) -> None:
         sc.LiveDatabase.open(tmp_path / "db", table())
 
 
+def test_whole_bins_are_bought(tmp_path: Path) -> None:
+    pay = sc.Attribute("pay", "quasi", sc.Bins((0, 20, 40, 60, 100)))
+    schema = sc.Schema((SCHEMA["age"], pay), unit=sc.Unit())
+    options = {"epsilon": 1, "delta": 1e-9, "neighbours": "replace"}
+    with sc.LiveDatabase.create(tmp_path / "db", table(), schema, **options) as database:
+        assert database.ask("SELECT COUNT(*) FROM t WHERE pay < 40", within=30).charged > 0
+        with pytest.raises(QueryError, match="cuts some"):
+            database.ask("SELECT COUNT(*) FROM t WHERE pay < 33", within=30)
+        assert database.ask("SELECT COUNT(*) FROM t WHERE pay < 33").status == "known"
+
+
 def test_parameters_are_checked(tmp_path: Path, database: sc.LiveDatabase) -> None:
     for within in (0, -1, float("nan"), "much", "-1%", True):
         with pytest.raises(ParameterError, match="'within'"):
@@ -271,6 +282,8 @@ def test_parameters_are_checked(tmp_path: Path, database: sc.LiveDatabase) -> No
     for sql in ("SELECT AVG(age) FROM t", "SELECT COUNT(*), SUM(pay) FROM t"):
         with pytest.raises(QueryError, match="leave within out"):
             database.ask(sql, within=5)
+    with pytest.raises(ParameterError, match="side tables"):
+        database.ask(RANGE, key="k", tables={"side": table()})
     folder = tmp_path / "new"
     for options in ({"base": 1}, {"base": 0}, {"largest_purchase": 2}, {"quotas": {"a": 3}}):
         with pytest.raises(ParameterError, match=next(iter(options))):

@@ -86,6 +86,10 @@ class Estimator:
             own = [next(given) for _ in part]
             yield own[0] if cut is None else self._joined(cut, own)
 
+    def cuts(self, query: Query) -> bool:
+        """Whether a condition of a question cuts bins, months or years."""
+        return self._checked_cut(query) is not None
+
     def null_sum(self, query: Query, estimate: Estimate) -> Estimate:
         """Return the answer to a sum without groups: NULL if there are certainly no rows."""
         if not (isinstance(estimate.law, Exact) and estimate.value == 0):

@@ -285,6 +285,11 @@ class LiveDatabase(Asking):
         level = check_level(level)
         check_word("key", key)
         check_word("analyst", analyst)
+        if key is not None and tables:
+            raise ParameterError(
+                f"A question with a {named('key')} names no side tables, which may change: leave "
+                "one of them out."
+            )
         with one_question(), readable_data(), self._lock:
             wanted = within is not None
             asked = self._read(sql, tables, counted=wanted)
@@ -400,10 +405,10 @@ class LiveDatabase(Asking):
     def _counts(self, answers: ReleaseAnswers, question: Query | SelectPlan) -> list[Count]:
         """Return the counts of a question, those of its finest groups first."""
         asked: list[Query] = []
+        estimator = Estimator(self._base.evidence, answers.schema, answers.sandbox)
         if isinstance(question, SelectPlan):
             if not all(item.is_count for item in question.items):
                 raise QueryError(_COUNTS_ONLY.format(named("within")))
-            estimator = Estimator(self._base.evidence, answers.schema, answers.sandbox)
 
             def collect(queries: Sequence[Query]) -> list[dict[Any, Estimate]]:
                 asked.extend(queries)
@@ -415,11 +420,10 @@ class LiveDatabase(Asking):
             asked.append(question)
         if not all(type(each) is Query and each.aggregate == "count" for each in asked):
             raise QueryError(_COUNTS_ONLY.format(named("within")))
-        coarse = [n for q in asked for e in q.expressions for n in e.attributes]
-        if any(answers.schema[name].coarse for name in coarse):
+        if any(estimator.cuts(query) for query in asked):
             raise QueryError(
-                "An accuracy can be asked for conditions on values that are counted, and this one "
-                f"names numbers that are counted by bins: leave {named('within')} out."
+                "An accuracy can be asked for whole bins, and the condition cuts some: compare "
+                f"with their edges, or leave {named('within')} out."
             )
         asked.sort(key=lambda each: -answers.schema.size(each.groups))
         found = []

@@ -1,0 +1,57 @@
+"""Live databases that are killed while they answer: what left is paid for, once."""
+
+from __future__ import annotations
+
+import random
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+import scumble as sc
+from scumble.private.database.live.inspect import LiveInspection
+from tests.support.database.live_child import STEPS, question, table, value_of
+from tests.support.database.live_table import OPTIONS, SCHEMA
+from tests.support.database.nursery import Nursery
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    with Nursery("tests.support.database.live_child") as found:
+        yield found
+
+
+def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
+    """Every other asker dies at a named step, in their order; the others at random moments."""
+    chance = random.Random(seed)
+    sc.LiveDatabase.create(folder, table(), SCHEMA, **OPTIONS).close()
+    told: dict[str, str] = {}
+    steps = cycle(STEPS)
+    for number in range(rounds):
+        first = max(0, len(told) - 1)  # the last key is asked for again: a retry after a crash
+        step = next(steps) if number % 2 else ""
+        new = nursery.lives(folder, first, step, chance.randrange(1, 5), chance.random() * 0.03)
+        assert all(told.get(key, new[key]) == new[key] for key in new)
+        told |= new
+    with LiveInspection(folder) as reading:
+        assert reading.verify() == []
+        keys = [entry.key for entry in reading.history()]
+        status = reading.status()
+    assert len(set(keys)) == len(keys)
+    assert set(told) <= set(keys)
+    assert len(keys) <= len(told) + 1
+    assert status.used < 1
+    with sc.LiveDatabase.open(folder, table()) as database:
+        assert database.status() == status
+        for key, value in told.items():  # the very same answers, long after
+            asked = database.ask(question(int(key[1:])), within=45, key=key)
+            assert value_of(asked) == value
+
+
+def test_killed_at_every_step(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=2 * len(STEPS), seed=1)
+
+
+@pytest.mark.slow
+def test_killed_two_hundred_times(nursery, tmp_path):
+    crash(nursery, tmp_path / "db", rounds=200, seed=2)
