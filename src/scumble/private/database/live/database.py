@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from scumble.families.axes.publish import Dyadic
 from scumble.model.errors import (
-    LedgerError,
     ParameterError,
     QueryError,
     SchemaError,
@@ -34,9 +33,11 @@ from scumble.model.schema.schema import Schema
 from scumble.private.database.live.inspect import (
     BASE,
     digest,
+    folder_of,
     history,
     new_state,
     open_base,
+    open_journal,
     summary,
 )
 from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus
@@ -47,13 +48,12 @@ from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, load_schema
 from scumble.private.journal.entries import ANSWER, Entry, check_word
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
-from scumble.private.journal.store import resolve
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.publish import publish
 from scumble.private.publish_options import PublishOptions, Table
 from scumble.private.sampling.noise import rounded_normal
 from scumble.private.sampling.source import Keystream
-from scumble.private.tables.open import open_source
+from scumble.private.tables.open import Source, open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
@@ -188,15 +188,18 @@ class LiveDatabase(Asking):
             quotas=quotas,
             seeded=seed is not None,
         )
-        place = resolve(folder)
-        if not isinstance(place, Path):
-            raise ParameterError.of("LiveDatabase", "folder", "a folder of this computer", folder)
+        place = folder_of(folder)
         refuse_existing(place)
+        opened = open_source(source, table=table)
         with charged_for_database(ledger, terms.claim(), given, place, seeded=terms.seeded):
             options = PublishOptions(outside=outside, seed=seed, progress=progress)
-            release = publish(Table(source, table), given, chosen, options=options)
+            release = publish(Table(opened), given, chosen, options=options)
             rows = release.evidence.rows
-            counter = _counter(source, table, release.schema, names, outside, rows)
+            counter = _counter(opened, release.schema, names, outside)
+            if rows is not None and counter.rows != rows:
+                raise SourceError(
+                    "The table was changed while it was read. Nothing was made of it."
+                )
             files = archive.pack(release)
             secret = secrets.token_bytes(32)
             promise = {
@@ -227,23 +230,13 @@ class LiveDatabase(Asking):
         progress: Progress | None = None,
     ) -> Self:
         """Open a live database that was created before. Another table is refused."""
-        journal = Journal.open(folder)
+        journal = open_journal(folder)
         try:
             promise = journal.promise
-            if promise.get("edition") != EDITION:
-                raise LedgerError(
-                    f"{journal} is not a live database with a delta: open it by Database.open."
-                )
             base = open_base(journal)
-            counter = _counter(
-                source,
-                table,
-                base.schema,
-                promise["attributes"],
-                promise["outside"],
-                promise["rows"],
-                progress,
-            )
+            opened = open_source(source, table=table)
+            names, outside = promise["attributes"], promise["outside"]
+            counter = _counter(opened, base.schema, names, outside, progress)
             journal.expect({**promise, "data": counter.fingerprint(journal.secret())})
         except BaseException:
             journal.close()
@@ -290,20 +283,21 @@ class LiveDatabase(Asking):
                 f"A question with a {named('key')} names no side tables, which may change: leave "
                 "one of them out."
             )
+        within = _read_within(within)
         with one_question(), readable_data(), self._lock:
-            wanted = within is not None
-            asked = self._read(sql, tables, counted=wanted)
+            asked = self._read(sql, tables, counted=within is not None)
             with self._turn() as (turn, state):
+                terms = {"sql": sql, "within": within, "level": level}
                 stored = None if key is None else turn.find(key)
                 if stored is None:
                     goal = self._goal(within, level, state)
                     entry = self._decided(state, asked, goal, analyst)
-                    entry = {**entry, "sql": sql, "within": within, "level": level}
+                    entry = {**entry, **terms}
                     if entry["new"] or key is not None:
                         turn.append(ANSWER, entry, key, analyst)
                         state.asked[entry["status"]] += 1
                 else:
-                    entry = _same(stored, sql, within, level, analyst)
+                    entry = _same(stored, terms, analyst)
             return self._answer(state, asked, entry, level)
 
     def answer(self, sql: str, **keywords: Any) -> Estimate | Estimates | EstimateTable:
@@ -322,6 +316,7 @@ class LiveDatabase(Asking):
         """Return what `ask` would do. Nothing is charged, and no private row is read."""
         level = check_level(level)
         check_word("analyst", analyst)
+        within = _read_within(within)
         with one_question(), readable_data(), self._lock:
             asked = self._read(sql, tables, counted=within is not None)
             with self._turn() as (_, state):
@@ -435,20 +430,10 @@ class LiveDatabase(Asking):
 
     def _goal(self, within: float | str | None, level: float, state: LiveState) -> Goal | None:
         """Return the half-width that is asked for, as a number of rows."""
-        if within is None:
-            return None
-        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
-        try:
-            if isinstance(within, str) and within.strip().endswith("%"):
-                share = float(within.strip()[:-1]) / 100
-                number = share * (self.rows or state.reader.read(Weights(())).value)
-            else:
-                number = float(within)
-        except (TypeError, ValueError):
-            number = -1.0
-        if isinstance(within, bool) or not (isfinite(number) and number > 0):
-            raise ParameterError.of("ask", "within", allowed, within)
-        return Goal(number, level)
+        if isinstance(within, str):
+            rows = self.rows or state.reader.read(Weights(())).value
+            return Goal(float(within.removesuffix("%")) / 100 * rows, level)
+        return None if within is None else Goal(within, level)
 
     # --- decisions --------------------------------------------------------------------------------
 
@@ -564,34 +549,39 @@ def _charged(bought: Sequence[tuple[int, int]]) -> float:
     return sum(most.values()) / UNITS
 
 
-def _same(
-    entry: Entry, sql: str, within: float | str | None, level: float, analyst: str | None
-) -> dict[str, Any]:
+def _same(entry: Entry, terms: Mapping[str, Any], analyst: str | None) -> dict[str, Any]:
     """Return the content of the entry that a request which is tried again made."""
     payload = entry.payload
-    known = (payload["sql"], payload["within"], payload["level"], entry.analyst)
-    if known != (sql, within, level, analyst):
-        raise ParameterError.of(
-            "ask", "key", "a new one for another question, accuracy or analyst", entry.key
-        )
+    if entry.analyst != analyst or any(payload[name] != terms[name] for name in terms):
+        allowed = "a new one for another question, accuracy or analyst"
+        raise ParameterError.of("ask", "key", allowed, entry.key)
     return payload
 
 
+def _read_within(within: Any) -> float | str | None:
+    """Return a half-width as it is stored: a number of rows, or a share of them as text."""
+    if within is None:
+        return None
+    share = isinstance(within, str) and within.strip().endswith("%")
+    try:
+        number = float(within.strip()[:-1] if share else within)
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if isinstance(within, bool) or not (isfinite(number) and number > 0):
+        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
+        raise ParameterError.of("ask", "within", allowed, within)
+    return f"{number}%" if share else number
+
+
 def _counter(
-    source: Any,
-    table: str | None,
+    source: Source,
     schema: Schema,
     names: Sequence[str],
     outside: Outside,
-    rows: int | None,
     progress: Progress | None = None,
 ) -> BoxCounter:
     """Read the codes of the attributes of all rows."""
-    read = Rows(open_source(source, table=table), schema, outside=outside, progress=progress)
-    found = BoxCounter.over(read, names)
-    if rows is not None and found.rows != rows:
-        raise SourceError("The table was changed while it was read. Nothing was made of it.")
-    return found
+    return BoxCounter.over(Rows(source, schema, outside=outside, progress=progress), names)
 
 
 def _attributes(

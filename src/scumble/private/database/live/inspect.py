@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Self, cast
 
 from scumble.model.designs.kronecker import NUMBER, Product
-from scumble.model.errors import LedgerError
+from scumble.model.errors import LedgerError, ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import quoted
 from scumble.private.database.live.results import LiveStatus
 from scumble.private.database.live.state import LiveState
-from scumble.private.database.live.terms import UNITS, LiveTerms
+from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms
 from scumble.private.database.results import Event
 from scumble.private.database.space import Space
 from scumble.private.journal.entries import ANSWER
 from scumble.private.journal.journal import Journal
+from scumble.private.journal.store import describe, resolve
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
 from scumble.public.release import Release
@@ -30,7 +31,7 @@ class LiveInspection:
     """`LiveInspection(folder)`: what a live database promised and answered, without its table."""
 
     def __init__(self, folder: str | Path) -> None:
-        self._journal = Journal.open(folder)
+        self._journal = open_journal(folder)
         try:
             self._base = open_base(self._journal)
             self.terms = LiveTerms.from_dict(self._journal.promise["terms"])
@@ -118,10 +119,39 @@ def new_state(journal: Journal, base: Release) -> LiveState:
     )
 
 
+def folder_of(place: str | Path) -> Path:
+    """Return the folder of a live database; an address is refused."""
+    found = resolve(place)
+    if isinstance(found, str):
+        raise ParameterError(
+            f"A live database cannot be kept in the {describe(found)}: its base is files. Give a "
+            "folder of this computer."
+        )
+    return found
+
+
+def open_journal(place: str | Path) -> Journal:
+    """Open the journal of a live database; that of something else is refused."""
+    journal = Journal.open(folder_of(place))
+    try:
+        journal.promised("attributes")  # no owner's ledger has them
+        if journal.promise.get("edition") != EDITION:
+            raise LedgerError(
+                f"{journal} is not a live database with a delta: open it by Database.open."
+            )
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
 def open_base(journal: Journal) -> Release:
     """Open the base beside a journal; another one than was promised is refused."""
     folder = cast(Path, journal.place) / BASE
-    content = (folder / archive.MANIFEST).read_bytes() if folder.is_dir() else b""
+    try:
+        content = (folder / archive.MANIFEST).read_bytes()
+    except OSError:
+        content = b""
     if digest(content) != journal.promise["base"]["sha256"]:
         raise LedgerError(
             f"The base in {folder} is not the one that {journal} promised, or it is damaged. "
