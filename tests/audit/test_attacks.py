@@ -1,4 +1,4 @@
-"""Attacks on the live database fail, and succeed where nobody keeps an account."""
+"""Attacks on databases fail, and succeed where nobody keeps an account."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scumble.audit.attacks import ATTACKS, DatabaseVictim, Outcome, run_attack
+from scumble.audit.attacks import ATTACKS, DatabaseVictim, LiveVictim, Outcome, run_attack
+from scumble.private.database.live.terms import LiveTerms
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
@@ -59,6 +60,17 @@ def test_the_statistical_database_stands(attack, tmp_path):
     outcome = run_attack(attack, victim, hidden, rng, FEW[attack.split()[0]])
     victim.close()
     assert not outcome.finding(CONFIDENCE).refuted, outcome
+
+
+@pytest.mark.parametrize("attack", ["averaging by repetition", "averaging by rewriting"])
+def test_a_live_database_that_charges_nothing_falls(attack, tmp_path, monkeypatch):
+    """With 10⁴ times the precision that is promised, every answer is all but exact."""
+    hidden, honest = secrets(6), LiveTerms.variance
+    monkeypatch.setattr(LiveTerms, "variance", lambda terms, units: honest(terms, units) / 10**4)
+    victim = LiveVictim(tmp_path / "db", hidden, epsilon=EPSILON, delta=1e-9)
+    outcome = run_attack(attack, victim, hidden, np.random.default_rng(7), 1)
+    victim.close()
+    assert outcome.finding(CONFIDENCE).refuted, outcome
 
 
 def test_the_surprise_is_a_binomial_tail():

@@ -28,6 +28,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import IntegerRange
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database
+from scumble.private.database.live.database import LiveDatabase
 
 PERSON, SECRET = "person", "secret"
 
@@ -51,13 +52,7 @@ class DatabaseVictim:
         self, folder: Path, secrets: Sequence[int], *, epsilon: float, noise: float
     ) -> None:
         self.people, self.epsilon = len(secrets), epsilon
-        table = pa.table({PERSON: np.arange(len(secrets)), SECRET: np.array(secrets)})
-        schema = Schema(
-            (
-                Attribute(PERSON, "quasi", IntegerRange(0, len(secrets) - 1)),
-                Attribute(SECRET, "sensitive", IntegerRange(0, 1)),
-            )
-        )
+        table, schema = _people(secrets)
         self._database = Database.create(folder, table, schema, epsilon=epsilon, noise=noise)
 
     def count(self, condition: str, members: Sequence[int]) -> float | None:
@@ -72,6 +67,49 @@ class DatabaseVictim:
     def close(self) -> None:
         """Close the database and its folder."""
         self._database.close()
+
+
+class LiveVictim:
+    """A live database of numbered people with a secret bit, of which every question wants all the
+    accuracy that there is.
+    """
+
+    name = "live database"
+
+    def __init__(
+        self, folder: Path, secrets: Sequence[int], *, epsilon: float, delta: float
+    ) -> None:
+        self.people, self.epsilon = len(secrets), epsilon
+        self._database = LiveDatabase.create(
+            folder,
+            *_people(secrets),
+            epsilon=epsilon,
+            delta=delta,
+            neighbours="replace",
+            base=0.25,
+            largest_purchase=0.5,
+        )
+
+    def count(self, condition: str, members: Sequence[int]) -> float | None:
+        """Return the answer of the database, which never refuses."""
+        sql = f"SELECT COUNT(*) FROM people WHERE {condition}"
+        return self._database.ask(sql, within=0.6).estimate.value  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        """Close the database and its folder."""
+        self._database.close()
+
+
+def _people(secrets: Sequence[int]) -> tuple[pa.Table, Schema]:
+    """Return a table of numbered people, and its schema."""
+    table = pa.table({PERSON: np.arange(len(secrets)), SECRET: np.array(secrets)})
+    schema = Schema(
+        (
+            Attribute(PERSON, "quasi", IntegerRange(0, len(secrets) - 1)),
+            Attribute(SECRET, "sensitive", IntegerRange(0, 1)),
+        ),
+    )
+    return table, schema
 
 
 Bits = npt.NDArray[np.int64]

@@ -21,6 +21,7 @@ import numpy as np
 from scumble.audit.attacks import (
     ATTACKS,
     DatabaseVictim,
+    LiveVictim,
     refusal_attack,
     refusal_finding,
     run_attack,
@@ -107,11 +108,12 @@ def reported(place: int, runs: int, seed: int | None = None) -> Report:
 # depend on them.
 
 _PEOPLE, _EPSILON, _NOISE = 40, 1.0, 2.0
+_DELTA = 1e-12  # what it adds to a probability of success is below all that is printed
 _QUESTIONS = 4  # for each person: more than the database will answer
 
 
 def database_report(seed: int | None = None) -> Report:
-    """Return the findings of all attacks on the statistical database."""
+    """Return the findings of all attacks on the statistical database, and on the live one."""
     rng = np.random.default_rng(seed)
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="scumble-audit-") as folder:
@@ -121,6 +123,14 @@ def database_report(seed: int | None = None) -> Report:
             victim.close()
             found.append(outcome.finding(CONFIDENCE))
         found += _refusals(Path(folder), rng)
+        for place, attack in enumerate(ATTACKS):
+            secrets = rng.integers(0, 2, _PEOPLE).tolist()
+            live = LiveVictim(
+                Path(folder) / f"live-{place}", secrets, epsilon=_EPSILON, delta=_DELTA
+            )
+            outcome = run_attack(attack, live, secrets, rng, _QUESTIONS)
+            live.close()
+            found.append(outcome.finding(CONFIDENCE))
     return Report("the statistical database, last entry of the catalogue", found)
 
 

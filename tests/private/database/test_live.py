@@ -93,6 +93,14 @@ def test_what_is_not_allowed_is_limited(database: sc.LiveDatabase) -> None:
     assert database.status().used < 1
 
 
+def test_very_many_purchases_are_the_last(
+    database: sc.LiveDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scumble.private.database.live.state.MOST_PURCHASES", 2)
+    charges = [database.ask(RANGE, within=1).charged for _ in range(3)]
+    assert [charge > 0 for charge in charges] == [True, True, False]
+
+
 def test_groups_buy_what_they_lack(database: sc.LiveDatabase) -> None:
     database.ask("SELECT COUNT(*) FROM t WHERE dept = 'b'", within=20)
     now = dict(database.ask("SELECT dept, COUNT(*) FROM t GROUP BY dept").estimate.rows)

@@ -26,6 +26,7 @@ from scumble.private.journal.entries import ANSWER, Entry
 from scumble.public.estimation.measurements.appended import AppendedReader
 from scumble.public.estimation.measurements.readings import Weights
 
+MOST_PURCHASES = 4_000  # each adds a row to a triangle in memory, which every answer multiplies
 STATUSES = ("known", "answered", "limited")
 _LEAST_GAIN = 0.9  # of the variance is left, at most, after a purchase that misses the goal
 
@@ -163,8 +164,10 @@ class LiveState:
 
     def _room(self, boxes: Boxes, analyst: str | None) -> int:
         """Return how many units a purchase may cost: a share of what is left at the most used
-        point, within the quota.
+        point, within the quota; nothing after very many purchases.
         """
+        if self.purchases >= MOST_PURCHASES:
+            return 0
         room = floor(self.tracker.room(boxes) * self.terms.largest_purchase)
         quota = self.quotas.get(analyst or "")
         return room if quota is None else min(room, quota.room(boxes))
