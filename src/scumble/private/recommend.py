@@ -936,14 +936,10 @@ def _for_values(case: _Case) -> _Choices:
 
 
 def _joint(case: _Case) -> _Choices:
+    """Return the methods for one table of all attributes."""
     if case.cells > _MOST_CELLS:
         return []
-    return case.candidates((_whole_table(case), {}), ("hierarchy", {}))
-
-
-def _whole_table(case: _Case) -> str:
-    """Return the method for one table of all attributes, beside a hierarchy."""
-    return "dyadic" if case.gaussian else "histogram"
+    return case.candidates(("dyadic" if case.gaussian else "histogram", {}), ("hierarchy", {}))
 
 
 def _score(choice: Recommendation) -> float:
@@ -1069,11 +1065,7 @@ def _too_many(case: _Case) -> ParameterError:
 def _for_tables(case: _Case, _: Any) -> _Choices:
     """Choose what is printed as tables."""
     many = len(case.names) > 2 and case.cells > case.pair_cells
-    plain = (
-        []
-        if case.cells > _MOST_CELLS
-        else case.candidates((_whole_table(case), {}), ("hierarchy", {}))
-    )
+    plain = _joint(case)
     if not many:
         best = _for_cells(case)
     else:

@@ -5,6 +5,7 @@ tails, quantiles.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -180,18 +181,61 @@ _SMOOTH = 4096.0  # above it the expansion around the normal law is exact to all
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
-    """The discrete Gaussian law: P(k) proportional to exp(-k**2 / (2 parameter)) on the integers.
-
-    The parameter is the variance of the normal law of the same shape. The variance of the discrete
-    law is slightly smaller (noticeably so only for parameters below 1).
+class _NormalShape(ABC):
+    """What the laws of discrete Gaussian and of rounded normal noise share: they are symmetric, and
+    near the normal law of variance `parameter`.
     """
 
     parameter: Fraction
 
     def __post_init__(self) -> None:
-        checked = check_positive("DiscreteGaussian", "parameter", self.parameter)
+        checked = check_positive(type(self).__name__, "parameter", self.parameter)
         object.__setattr__(self, "parameter", checked)
+
+    @property
+    @abstractmethod
+    def variance(self) -> float: ...
+
+    @abstractmethod
+    def cdf(self, x: float) -> float: ...
+
+    @cached_property
+    def _sigma(self) -> float:
+        return math.sqrt(self.parameter)
+
+    @property
+    def stderr(self) -> float:
+        return math.sqrt(self.variance)
+
+    def quantile(self, q: float) -> float:
+        """Return the smallest k with cdf(k) >= q."""
+        guess = normal_quantile(check_share(q)) * self._sigma
+        spread = 2 + abs(guess) * 1e-6
+        return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
+
+    def half_width(self, level: float) -> float:
+        """Return the smallest integer h with P(|error| <= h) >= level."""
+        miss = (1 - check_level(level)) / 2
+        guess = -normal_quantile(miss) * self._sigma
+        covers = lambda h: h >= 0 and self.cdf(-h - 1) <= miss  # noqa: E731
+        return max(_first(covers, -1, guess * (1 + 1e-6) + 2), 0)
+
+    def interval(self, value: float, level: float) -> tuple[float, float]:
+        half = self.half_width(level)
+        return value - half, value + half
+
+    @property
+    def widest_rate(self) -> float:
+        return math.inf
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(_NormalShape):
+    """The discrete Gaussian law: P(k) proportional to exp(-k**2 / (2 parameter)) on the integers.
+
+    The parameter is the variance of the normal law of the same shape. The variance of the discrete
+    law is slightly smaller (noticeably so only for parameters below 1).
+    """
 
     @property
     def _square(self) -> float:
@@ -212,10 +256,6 @@ class DiscreteGaussian:
         k, shares = _gaussian_shares(self.parameter)
         # It is below 0 only by rounding, and roots are taken of it.
         return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
-
-    @property
-    def stderr(self) -> float:
-        return math.sqrt(self.variance)
 
     def pmf(self, k: int) -> float:
         return math.exp(-(k**2) / (2 * self._square)) / self._total
@@ -247,23 +287,6 @@ class DiscreteGaussian:
         third = 7 * (3 * z - z**3) * density / sigma**4 / 5760
         return max(normal_cdf(z) - first + third, 0.0)
 
-    def quantile(self, q: float) -> float:
-        """Return the smallest k with cdf(k) >= q."""
-        guess = normal_quantile(check_share(q)) * math.sqrt(self._square)
-        spread = 2 + abs(guess) * 1e-6
-        return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
-
-    def half_width(self, level: float) -> float:
-        """Return the smallest integer h with P(|error| <= h) >= level."""
-        miss = (1 - check_level(level)) / 2
-        guess = -normal_quantile(miss) * math.sqrt(self._square)
-        covers = lambda h: h >= 0 and self._lower(-h - 1) <= miss  # noqa: E731
-        return max(_first(covers, -1, guess * (1 + 1e-6) + 2), 0)
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = self.half_width(level)
-        return value - half, value + half
-
     def characteristic(self, angle: Floats) -> Floats:
         """Return the characteristic function at each angle, by the sum over integers or by the sum
         over frequencies (Poisson's formula), whichever is shorter.
@@ -286,31 +309,17 @@ class DiscreteGaussian:
         """Return an upper bound on log E exp(rate * error): that of the normal law."""
         return self._square * rate**2 / 2
 
-    @property
-    def widest_rate(self) -> float:
-        return math.inf
-
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "discrete gaussian", "parameter": str(self.parameter)}
 
 
 @dataclass(frozen=True)
-class RoundedNormal:
+class RoundedNormal(_NormalShape):
     """The law of normal noise with variance `parameter` that is rounded to the nearest integer.
 
     To round the sum of an integer and normal noise is to round the noise. So integers with this
     noise have the privacy of the Gaussian mechanism, which that of discrete Gaussian noise is not.
     """
-
-    parameter: Fraction
-
-    def __post_init__(self) -> None:
-        checked = check_positive("RoundedNormal", "parameter", self.parameter)
-        object.__setattr__(self, "parameter", checked)
-
-    @cached_property
-    def _sigma(self) -> float:
-        return math.sqrt(self.parameter)
 
     @property
     def variance(self) -> float:
@@ -327,33 +336,12 @@ class RoundedNormal:
         k, shares = _rounded_shares(self.parameter)
         return max(float(shares @ k**4) - 3 * self.variance**2, 0.0)
 
-    @property
-    def stderr(self) -> float:
-        return math.sqrt(self.variance)
-
     def pmf(self, k: int) -> float:
         size = abs(k)  # the tail keeps its digits
         return normal_cdf((0.5 - size) / self._sigma) - normal_cdf((-0.5 - size) / self._sigma)
 
     def cdf(self, x: float) -> float:
         return normal_cdf((math.floor(x) + 0.5) / self._sigma)
-
-    def quantile(self, q: float) -> float:
-        """Return the smallest k with cdf(k) >= q."""
-        guess = normal_quantile(check_share(q)) * self._sigma
-        spread = 2 + abs(guess) * 1e-6
-        return _first(lambda k: self.cdf(k) >= q, guess - spread, guess + spread)
-
-    def half_width(self, level: float) -> float:
-        """Return the smallest integer h with P(|error| <= h) >= level."""
-        miss = (1 - check_level(level)) / 2
-        guess = -normal_quantile(miss) * self._sigma
-        covers = lambda h: h >= 0 and self.cdf(-h - 1) <= miss  # noqa: E731
-        return max(_first(covers, -1, guess * (1 + 1e-6) + 2), 0)
-
-    def interval(self, value: float, level: float) -> tuple[float, float]:
-        half = self.half_width(level)
-        return value - half, value + half
 
     def characteristic(self, angle: Floats) -> Floats:
         """Return the characteristic function at each angle, by the sum over integers or by the sum
@@ -385,10 +373,6 @@ class RoundedNormal:
         rounding = np.minimum(rate**2 / 24 + terms, size / 2)
         result: Floats = float(self.parameter) * rate**2 / 2 + rounding
         return result
-
-    @property
-    def widest_rate(self) -> float:
-        return math.inf
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "rounded normal", "parameter": str(self.parameter)}

@@ -252,10 +252,7 @@ def rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fraction:
     0.014973
     """
     target, log = float(epsilon), math.log(float(delta))
-    low, high = 0.0, target
-    for _ in range(_CONVERSION_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if log_delta(middle, target) <= log else (low, middle)
+    low, _ = _bisect(lambda rho: log_delta(rho, target) <= log, 0.0, target)
     return Fraction(low)
 
 
@@ -278,6 +275,14 @@ def log_constant(more: float) -> float:
     cancels, be α close to 1 or large.
     """
     return -(math.log1p(more) + more * math.log1p(1 / more))
+
+
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a short interval: `holds` is true at the first, and not at the second."""
+    for _ in range(_CONVERSION_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def _least(bound: Callable[[float], float]) -> float:
@@ -319,13 +324,10 @@ def normal_rho_for(epsilon: Fraction | float, delta: Fraction | float) -> Fracti
     >>> round(float(2 * normal_rho_for(1, 1e-9)) ** 0.5, 5)
     0.18197
     """
-    low, high = 0.0, 1.0
+    high = 1.0
     while normal_delta(high, epsilon) <= delta:
         high *= 2
-    for _ in range(_CONVERSION_STEPS):
-        middle = (low + high) / 2
-        kept = middle > 0 and normal_delta(middle, epsilon) <= delta
-        low, high = (middle, high) if kept else (low, middle)
+    low, _ = _bisect(lambda rho: rho > 0 and normal_delta(rho, epsilon) <= delta, 0.0, high)
     return Fraction(low)
 
 
@@ -336,9 +338,7 @@ def normal_epsilon_for(rho: Fraction | float, delta: Fraction | float) -> float:
         return low
     while normal_delta(rho, high) > delta:
         low, high = high, 2 * high
-    for _ in range(_CONVERSION_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if normal_delta(rho, middle) <= delta else (middle, high)
+    _, high = _bisect(lambda epsilon: normal_delta(rho, epsilon) > delta, low, high)
     return high
 
 
