@@ -112,7 +112,7 @@ def publish_table(
     seeded = common.insecure_seed is not None
     place = _check_place(common.output, common.to, levels, common.force)
     _check_record(update_record, mechanism, place, common.force)
-    known = Schema.load(common.schema).with_derived(getattr(mechanism, "names", ()))
+    known = mechanism.read_schema(Schema.load(common.schema))
     mechanism = protect_unit(mechanism, known)
     _check_mechanism(mechanism, known, common.to, common.force)
     whole = common.part is None and common.sample is None

@@ -101,9 +101,8 @@ def _tried(mechanism: Mechanism, schema: Schema, rows: int) -> float | None:
     made = _stand_in_of_groups(schema) if isinstance(mechanism, Publisher) else None
     plain = mechanism
     if made is None:
-        names: tuple[str, ...] = mechanism.names  # type: ignore[attr-defined]
-        added = [name for name in getattr(mechanism, "sums", ()) if name not in names]
-        sizes = {name: schema[name].size for name in names} | dict.fromkeys(added, 2)
+        sizes = dict.fromkeys(mechanism.named_columns, 2)  # of what is added up alone
+        sizes |= {name: schema[name].size for name in mechanism.names}
         made = Schema(tuple(_numbered(name, "quasi", size) for name, size in sizes.items()))
         if mechanism.counts_every_cell and _measured(mechanism, made) > _MOST_CELLS:
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from inspect import Parameter, getdoc, signature
@@ -59,6 +59,9 @@ class Mechanism(ABC):
     of_lists: ClassVar[bool] = False
     # Whether it counts every cell of its attributes, and so needs a small domain.
     counts_every_cell: ClassVar[bool] = True
+    # The columns that it counts by, and those that it adds up.
+    names: Sequence[str] = ()
+    sums: Sequence[str] = ()
 
     @property
     @abstractmethod
@@ -97,11 +100,16 @@ class Mechanism(ABC):
         is the parameter of `publish`.
         """
 
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns that it counts by and adds up; none if it takes all of a table."""
+        return tuple(dict.fromkeys((*self.names, *self.sums)))
+
     def read_schema(self, schema: Schema) -> Schema:
-        """Return the schema by which rows are read; some mechanisms need amounts in place of
-        bins.
+        """Return the schema by which rows are read: with the derived columns that it names. Some
+        mechanisms need amounts in place of bins.
         """
-        return schema
+        return schema.with_derived(self.names)
 
     @abstractmethod
     def guarantee(self, schema: Schema, rows: int | None = None) -> tuple[Guarantee, ...]:
@@ -214,7 +222,7 @@ class Publisher(Mechanism):
     unchanged: ClassVar[tuple[Role, ...]] = ("quasi", "insensitive")
 
     def read_schema(self, schema: Schema) -> Schema:
-        return schema.with_amounts(self.unchanged)
+        return super().read_schema(schema).with_amounts(self.unchanged)
 
     @abstractmethod
     def perturb(self, rows: Rows, noise: Keystream, folder: Path) -> Evidence:
@@ -258,17 +266,14 @@ def mechanism_class(name: str) -> type[Mechanism] | None:
 
 def cautions_of(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:
     """Warnings for the owner before rows are read: those of the mechanism, and what is clamped."""
-    names = getattr(mechanism, "names", ())
-    read = dict.fromkeys((*names, *getattr(mechanism, "sums", ())))
-    return (*mechanism.cautions(schema), *schema.clamped(read or None))
+    return (*mechanism.cautions(schema), *schema.clamped(mechanism.named_columns or None))
 
 
 def protect_unit(mechanism: Mechanism, schema: Schema) -> Mechanism:
     """Return the mechanism that protects whom the schema says; refuse a schema that has an
     identifier and does not say it, unless the mechanism does, and numbers without limits.
     """
-    names = getattr(mechanism, "names", ())
-    schema.check_limits((*names, *getattr(mechanism, "sums", ())) or None)
+    schema.check_limits(mechanism.named_columns or None)
     if schema.unit is not None:
         return mechanism.for_unit(schema.unit)
     if not mechanism.names_people:

@@ -278,7 +278,7 @@ def _run(
     """Check the parameters, charge the ledger if there is one, and return what `run` publishes.
     `to` is the address that it must be possible to save it to.
     """
-    known = mechanism.read_schema(schema.with_derived(getattr(mechanism, "names", ())))
+    known = mechanism.read_schema(schema)
     mechanism.check(known)
     mechanism.check_reading(options.outside)
     check_seed(options.seed)

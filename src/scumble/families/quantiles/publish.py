@@ -138,10 +138,8 @@ class Quantiles(ProtectedSummary):
         return schema[self.attribute].missing or bool(self.groups) or not public
 
     def read_schema(self, schema: Schema) -> Schema:
-        attribute = schema[self.attribute]
-        if not isinstance(attribute.domain, BinnedNumber):
-            return schema
-        return schema.replace(replace(attribute, domain=attribute.number, hierarchy=None))
+        schema = super().read_schema(schema)
+        return schema.replace(schema[self.attribute].without_bins())
 
     def check(self, schema: Schema) -> None:
         super().check(schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -209,6 +209,14 @@ class Attribute:
         if isinstance(self.domain, BinnedNumber):
             return self.domain.number
         return self.domain if isinstance(self.domain, Number) else None
+
+    def without_bins(self) -> Attribute:
+        """Return a number with its amounts in place of bins, and any other column as it is. It has
+        no hierarchy then: one of bins says nothing of single amounts.
+        """
+        if not isinstance(self.domain, BinnedNumber):
+            return self
+        return replace(self, domain=self.domain.number, hierarchy=None)
 
     @property
     def lists(self) -> ListDomain:

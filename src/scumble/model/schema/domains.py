@@ -299,8 +299,12 @@ class BinnedNumber(Bins):
     def encode(self, values: pa.Array) -> Coded:
         """Return the codes of values of any type, and a mask of those that are no numbers."""
         steps, outside = self.number.encode(values)
+        return self.bins_of(steps), outside
+
+    def bins_of(self, steps: np.ndarray) -> np.ndarray:
+        """Return the codes of the bins of codes of `number`."""
         codes = np.searchsorted(self.first_steps[1:], steps.astype(np.int64), side="right")
-        return codes.astype(smallest_unsigned(self.size)), outside
+        return codes.astype(smallest_unsigned(self.size))
 
 
 @dataclass(frozen=True)

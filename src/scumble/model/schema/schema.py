@@ -19,7 +19,7 @@ from scumble.model.notebook import html_table
 from scumble.model.schema.attribute import LIMITS_NEEDED, Attribute
 from scumble.model.schema.cell_keys import CellKeys
 from scumble.model.schema.cells import cell_values
-from scumble.model.schema.domains import BinnedNumber, Category
+from scumble.model.schema.domains import Category
 from scumble.model.schema.hierarchy_files import with_files
 from scumble.model.schema.lists import Derivation, DerivedName, ListDomain
 from scumble.model.schema.names import look_alikes
@@ -293,15 +293,11 @@ class Schema:
 
     def with_amounts(self, roles: Iterable[Role]) -> Schema:
         """Return the schema of rows in which columns of these roles are published as they are:
-        numbers have amounts there, although counts of them have bins. They have no hierarchy then:
-        one of bins says nothing of single amounts.
+        numbers have amounts there, although counts of them have bins.
         """
         chosen = tuple(roles)
         attributes = (
-            replace(each, domain=each.number, hierarchy=None)
-            if each.role in chosen and isinstance(each.domain, BinnedNumber)
-            else each
-            for each in self.attributes
+            each.without_bins() if each.role in chosen else each for each in self.attributes
         )
         return replace(self, attributes=tuple(attributes))
 

@@ -394,9 +394,9 @@ def _cell_codes(attribute: Attribute, steps: npt.NDArray[Any]) -> npt.NDArray[An
     domain = attribute.domain
     if not isinstance(domain, BinnedNumber):
         return steps
-    codes = np.searchsorted(domain.first_steps[1:], steps.astype(np.int64), side="right")
-    codes[steps == domain.number.size] = domain.size  # missing
-    return codes
+    bins = domain.bins_of(steps).astype(attribute.code_type)  # a missing value may need more bits
+    bins[steps == domain.number.size] = domain.size
+    return bins
 
 
 def _weighted(

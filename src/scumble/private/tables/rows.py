@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -122,10 +121,8 @@ class Rows:
         """
         schema = self.schema
         for name in names:
-            attribute = schema[name]
-            if attribute.number is not None and attribute.domain != attribute.number:
-                schema = schema.replace(replace(attribute, domain=attribute.number, hierarchy=None))
-        if schema is self.schema:
+            schema = schema.replace(schema[name].without_bins())
+        if schema == self.schema:
             return self
         rows = copy(self)
         rows.schema = schema

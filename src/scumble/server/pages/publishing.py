@@ -321,12 +321,10 @@ def _plan(service: Service, draft: Draft, form: Mapping[str, Any]) -> dict[str, 
         promise, outlook = _database_promise(recipe)
     else:
         method = recipe["method"]
-        own = getattr(mechanism, "names", ())
-        known = schema.with_derived(own)
+        known = mechanism.read_schema(schema)
         mechanism.check(known)
         promises = for_people(mechanism, known, mechanism.guarantee(known))
-        names = list(own) or [each.name for each in known.published]
-        names += [name for name in getattr(mechanism, "sums", ()) if name not in names]
+        names = list(mechanism.named_columns) or [each.name for each in known.published]
         promise = list(map(str, promises))
         rows = public_rows(mechanism, answers.rows or None)
         outlook = [*cautions_of(mechanism, known), *expectation(mechanism, known, rows)]

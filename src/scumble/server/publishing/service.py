@@ -238,7 +238,7 @@ class PublishingService:
         ledger = Ledger.open(self.settings.ledger)
         mechanism = protected(schema, recipe)
         if mechanism is not None:
-            known = schema.with_derived(getattr(mechanism, "names", ()))
+            known = mechanism.read_schema(schema)
             bill = bill_of(mechanism, known, ledger.terms, outside="error", seeded=False)
         else:
             terms = DatabaseTerms.read(epsilon=recipe["epsilon"], noise=recipe["noise"])
