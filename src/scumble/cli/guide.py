@@ -439,7 +439,7 @@ def _ask_unit(case: Case, asked: GuideAnswers, questions: Questions) -> GuideAns
     from scumble.model.schema.unit import Unit
 
     start = case.start
-    proposed = None if start.unit is None else start.unit.person
+    proposed = start.person
     unit = asked.unit or (Unit(proposed, _USUAL_BOUND) if proposed else Unit())
     event = (
         "one event of a person, such as a visit: somebody may have several rows. COLUMN names the "
@@ -717,8 +717,7 @@ def _uses(schema: Schema) -> dict[str, str]:
     """Return what a table can be used for; a live database protects one row."""
     from scumble.private.recommend import USES
 
-    several = schema.unit is not None and schema.unit.person is not None
-    return {name: text for name, text in USES.items() if name != "live" or not several}
+    return {name: text for name, text in USES.items() if name != "live" or not schema.person}
 
 
 def _ask_use(asked: GuideAnswers, questions: Questions) -> GuideAnswers:
@@ -742,8 +741,7 @@ def _public_rows(given: Guided, source: Source, schema: Schema) -> int | None:
     """Return the number of rows if the release may tell it."""
     from scumble.private.publish import count_rows
 
-    several = schema.unit is not None and schema.unit.person is not None
-    if several or given.outside == "drop":
+    if schema.person or given.outside == "drop":
         return None
     with bars.working("Counting rows"):
         return count_rows(source, schema)

@@ -206,10 +206,9 @@ def _choose(
 
 def _tells_rows(schema: Schema, table: Table, options: PublishOptions) -> bool:
     """Whether a release that hides what the rows of a person say tells how many rows there are."""
-    person = None if schema.unit is None else schema.unit.person
     whole = table.part is None and options.sample is None and table.basket is None
     counted = options.engine is None  # a cluster would have to read the table for it
-    return person is None and whole and counted and options.outside != "drop"
+    return schema.person is None and whole and counted and options.outside != "drop"
 
 
 def count_rows(source: Source, schema: Schema) -> int | None:

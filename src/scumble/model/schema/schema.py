@@ -58,6 +58,11 @@ class Schema:
             )
         _ = self.impossible_conditions  # raises SchemaError for one that is none
 
+    @property
+    def person(self) -> str | None:
+        """The column that names people, who may have several rows; None if it has none."""
+        return None if self.unit is None else self.unit.person
+
     def _check_names(self) -> None:
         """Refuse names that are one name to SQL, or two spellings of one derived column."""
         seen: dict[str, str] = {}
@@ -264,8 +269,7 @@ class Schema:
         attributes = tuple(self[name] for name in names)
         kept = {each.name for each in attributes}
         impossible = tuple(e.text for e in self.impossible_conditions if kept.issuperset(e.names))
-        person = None if self.unit is None else self.unit.person
-        known = person is None or any(each.name == person for each in attributes)
+        known = self.person is None or self.person in kept
         return Schema(attributes, self.unit if known else None, impossible)
 
     def with_unit(self, person: str | None = None, most_rows: int = 1) -> Schema:

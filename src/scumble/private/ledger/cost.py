@@ -150,9 +150,9 @@ def _check_rows(mechanism: Mechanism, schema: Schema, terms: LedgerTerms, part: 
     """Refuse to publish rows of people who may have more of them than the ledger says, and a part
     of a table in which a person may have rows in several parts.
     """
-    if part is not None and schema.unit is not None and schema.unit.person is not None:
+    if part is not None and schema.person is not None:
         raise LedgerError(
-            f"A part is charged to its people only, and a person in '{schema.unit.person}' may "
+            f"A part is charged to its people only, and a person in '{schema.person}' may "
             "have rows in several parts: publish the whole table, by this column too."
         )
     most = 1 if schema.unit is None else schema.unit.most_rows

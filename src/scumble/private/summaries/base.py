@@ -151,7 +151,7 @@ class ProtectedSummary(Summary):
         else:
             counted, default = f"{most} {what}s of each person are", ""
         given = f" ({setting(parameter, most)}{default})"
-        if schema.unit is not None and schema.unit.person is not None:
+        if schema.person is not None:
             given = ""  # the schema says it
         return (*found, f"At most {counted} counted{given}; answers leave out the others.")
 

@@ -81,7 +81,7 @@ def remarks_on_unit(source: Source, schema: Schema, person: str | None = None) -
     be seen by others. The first million rows are looked at, of a source that can be read again.
     `person` names the people already.
     """
-    if schema.unit is None or schema.unit.person is not None or getattr(source, "once", False):
+    if schema.unit is None or schema.person is not None or getattr(source, "once", False):
         return ()
     names = [each.name for each in schema.identifiers if each.name in source.columns]
     repeats = {name: Repeats() for name in names if name != person}

@@ -191,15 +191,11 @@ class Rows:
             strays = self._strays(attributes, coded)
             if any(not self._allowed(name) for name in strays):
                 raise DomainError("A value lies outside its domain.", column=min(strays), row=0)
+            places = np.arange(len(weights))
             impossible = self._impossible_rows(every, coded)
-            self._refuse_combinations(impossible, np.arange(len(weights)))
-            codes, places = (
-                [codes for codes, _ in coded][: len(attributes)],
-                np.arange(len(weights)),
-            )
-            if strays or impossible:
-                given = codes, strays, impossible, places
-                codes, places = self._handle_outside(attributes, *given)
+            self._refuse_combinations(impossible, places)
+            codes = [codes for codes, _ in coded][: len(attributes)]
+            codes, places = self._handle_outside(attributes, codes, strays, impossible, places)
             yield codes, weights[places]
             counted += int(weights.sum())
             if self.progress is not None:
@@ -407,9 +403,7 @@ class Rows:
             impossible = self._impossible_rows(every, coded)
             self._refuse_combinations(impossible, start + places)
             codes = [codes for codes, _ in coded][: len(attributes)]
-            if strays or impossible:
-                given = codes, strays, impossible, places
-                codes, places = self._handle_outside(attributes, *given)
+            codes, places = self._handle_outside(attributes, codes, strays, impossible, places)
             yield unit, self._identifiers(batch, places), codes
             start += batch.num_rows
             if self.progress is not None:
@@ -488,6 +482,8 @@ class Rows:
         `strays` are masks by column, `impossible` by the condition that rows satisfy. Returns the
         remaining codes and positions.
         """
+        if not strays and not impossible:
+            return codes, places
         for name, mask in strays.items():
             self._note(name, mask)
         for condition, mask in impossible.items():

@@ -24,6 +24,7 @@ from scumble.public.estimation.impossible import (
     without_amounts,
 )
 from scumble.public.estimation.measurements import answer as measurements
+from scumble.public.estimation.measurements.sums import measured_amount
 from scumble.public.estimation.rows import answer as rows
 from scumble.public.estimation.rows import answer_many as rows_together
 from scumble.public.estimation.tables import portions
@@ -106,7 +107,7 @@ class Estimator:
         return self._cut(query)
 
     def _cut(self, query: Query) -> CutQuery | None:
-        amount = measurements.measured_amount(self.evidence, self.sandbox, query)
+        amount = measured_amount(self.evidence, self.sandbox, query)
         return cut_query(query, self.sandbox, amount)
 
     def _is_coarse(self, query: Query) -> bool:

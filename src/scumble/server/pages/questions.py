@@ -110,7 +110,7 @@ def filled_in(schema: Schema, answers: OwnerAnswers | None, draft: Draft) -> dic
     column is.
     """
     unit = schema.unit if answers is not None or not draft.proposed else None
-    proposed = "" if schema.unit is None else schema.unit.person or ""
+    proposed = schema.person or ""
     rows = f"{float(f'{draft.rows:.2g}'):,.0f}" if draft.rows else ""
     found = {
         "unit": "" if unit is None else "row" if unit.person is None else "person",
@@ -265,7 +265,7 @@ def advise(schema: Schema, answers: OwnerAnswers, neighbours: Neighbours) -> Adv
     """Return the method that suits the answers. The number of rows is private where a person may
     have several.
     """
-    private = schema.unit is not None and schema.unit.person is not None
+    private = schema.person is not None
     rows = TYPICAL_ROWS if private else answers.rows or TYPICAL_ROWS
     return _advise(schema.dumps(), rows, answers.use, answers.epsilon, neighbours)
 

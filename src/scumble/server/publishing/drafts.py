@@ -98,8 +98,7 @@ class Draft:
         schema = self.schema
         if schema is None:
             raise ScumbleError("There is no schema yet.")
-        person = None if schema.unit is None else schema.unit.person
-        left_out = self.withheld.keys() - {person}
+        left_out = self.withheld.keys() - {schema.person}
         return schema.select(name for name in schema.names if name not in left_out).dumps()
 
     @property

@@ -43,8 +43,8 @@ from scumble.public.estimation.measurements.readings import (
     read_average,
 )
 from scumble.public.estimation.measurements.sums import SumQuestion, sum_asked
-from scumble.public.estimation.measurements.sums import measured_amount as measured_amount
 from scumble.public.estimation.measurements.weighed import (
+    NOTHING,
     Key,
     TotalsReader,
     WeighedQuestion,
@@ -52,8 +52,6 @@ from scumble.public.estimation.measurements.weighed import (
 )
 from scumble.public.estimation.tables import Clauses
 from scumble.public.sandbox import Sandbox
-
-NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 
 
 def answer(

@@ -45,6 +45,7 @@ from scumble.public.estimation.measurements.readings import (
     joined,
 )
 from scumble.public.estimation.measurements.weighed import (
+    NOTHING,
     Key,
     TotalsReader,
     WeighedQuestion,
@@ -57,7 +58,6 @@ from scumble.public.sql.linear_amounts import LinearTree, free_of
 
 SUMMED = "sum of amounts and count, each a {}"
 AVERAGED = "ratio of a sum of amounts and a count, each a {}; Fieller interval"
-NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 AMOUNT_OF = "scumble amount of "
 _ALL = GroupedAxes((), ())
 
@@ -290,7 +290,7 @@ class SumQuestion(WeighedQuestion):
         if argument is not None:
             name = self.asked.name
             form = LinearTree(argument, name).form
-            rest, factor, none = (self._tensor(free_of(argument, sql, name)) for sql in form)
+            rest, factor, none = (self._number(free_of(argument, sql, name)) for sql in form)
             if self.query.aggregate == "sum":
                 without.append(none)
         absent = joined(self.schema, without)
@@ -309,17 +309,6 @@ class SumQuestion(WeighedQuestion):
     @property
     def _cells(self) -> tuple[str, ...]:
         return self.readers.measured.total.columns
-
-    def _tensor(self, argument: Expression) -> WeightTensor:
-        """Return a number over the attributes that it names, where the conditions on them hold."""
-        names = self._ordered(argument)
-        own = [
-            each
-            for each in self.query.clauses
-            if set(each.attributes) <= set(names) and not self._hides(each)
-        ]
-        *_, amounts = self.engine.evaluate([*own, argument], names)
-        return WeightTensor(names, amounts.astype(np.float64).reshape(self._shape(names)))
 
     def _plus(self, asked: _Weighed, amount: float) -> WeightTensor:
         """Return the expression where the amount is this."""

@@ -24,6 +24,7 @@ from scumble.public.sandbox import Sandbox
 
 Key = tuple[Any, ...]
 MOST_GROUPS = 10**5
+NOTHING = "no cell satisfies the condition, or their estimated number is zero"
 
 
 @dataclass(frozen=True)
