@@ -19,9 +19,8 @@ from scumble.model.errors import (
 )
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.live.inspect import BASE, LiveInspection
-from scumble.private.database.live.state import LiveState
 from scumble.private.journal.journal import Journal
-from tests.support.database.live_table import OPTIONS, ROWS, SCHEMA, table
+from tests.support.database.live_table import OPTIONS, ROWS, SCHEMA, assert_same, table
 
 RANGE = "SELECT COUNT(*) FROM t WHERE age BETWEEN 3 AND 9 AND sex = 'f'"
 
@@ -140,16 +139,7 @@ def test_the_state_is_that_of_the_journal(tmp_path: Path) -> None:
             assert reading.status() == status
             assert reading.history() == second.history()
             assert not reading.verify(second.seal)
-        _assert_equal(second._state, kept)
-
-
-def _assert_equal(one: LiveState, other: LiveState) -> None:
-    assert one.asked == other.asked
-    assert (one.tracker._counts == other.tracker._counts).all()
-    assert one.reader.appended == other.reader.appended
-    count = one.reader.appended
-    assert (one.reader._inverse[:count, :count] == other.reader._inverse[:count, :count]).all()
-    assert (one.reader._surprises[:count] == other.reader._surprises[:count]).all()
+        assert_same(second._state, kept)
 
 
 def test_two_programs_share_one_promise(tmp_path: Path) -> None:

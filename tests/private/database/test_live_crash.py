@@ -11,7 +11,7 @@ import pytest
 import scumble as sc
 from scumble.private.database.live.inspect import LiveInspection
 from tests.support.database.live_child import STEPS, question, table, value_of
-from tests.support.database.live_table import OPTIONS, SCHEMA
+from tests.support.database.live_table import OPTIONS, SCHEMA, assert_promise
 from tests.support.database.nursery import Nursery
 
 
@@ -43,6 +43,7 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
     assert status.used < 1
     with sc.LiveDatabase.open(folder, table()) as database:
         assert database.status() == status
+        assert_promise(database)
         for key, value in told.items():  # the very same answers, long after
             asked = database.ask(question(int(key[1:])), within=45, key=key)
             assert value_of(asked) == value

@@ -1,19 +1,34 @@
-"""A process that asks a live database with an accuracy, for tests that kill it."""
+"""A process that asks a live database with an accuracy, for tests that kill it or run several.
+
+live_child.py nursery
+                children that ask one question after the other, with idempotency keys k<number>
+live_child.py creators
+                children that create a database, and are killed at a write point
+live_child.py crowd FOLDER SEED THREADS QUESTIONS
+                every thread asks some questions, of which every second has a key
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import scumble as sc
 from scumble.private.journal.journal import Turn
 from tests.support.database.live_table import OPTIONS, SCHEMA, table
 from tests.support.database.nursery import Step, nurse, watched
+from tests.support.database.write_points import struck
 
+SMALL: dict[str, Any] = {**OPTIONS, "attributes": ["sex", "dept"], "sums": ()}
 STEPS = ("begun", "measured", "appended", "full", "committed", "done")
 
 
@@ -49,6 +64,53 @@ def ask(folder: str, first: int, step: Step) -> Iterator[str]:
         yield f"k{number} {answered(database, number)}"
 
 
+def create(folder: Path, **options: Any) -> sc.LiveDatabase:
+    """Create a small database in FOLDER/db, charged in the ledger FOLDER/owners."""
+    small = {**SMALL, "ledger": folder / "owners", **options}
+    return sc.LiveDatabase.create(folder / "db", table(rows=300), SCHEMA, **small)
+
+
+def creators() -> None:
+    """Children of a process that has created a database have nothing left to load."""
+    with tempfile.TemporaryDirectory() as place:
+        create(Path(place), ledger=None).close()
+    nurse(created)
+
+
+def created(folder: str, number: int, _: Step) -> Iterator[str]:
+    """Die at a write point, or after all of them."""
+    tempfile.tempdir = f"{folder}/temporary"
+    with struck(number, kill):
+        create(Path(folder))
+    yield "created yes"
+    kill()
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def crowd(folder: str, seed: str, threads: str, questions: str) -> None:
+    """Print the answers as JSON: key, value and charge of each."""
+    told: list[tuple[str | None, str, float]] = []
+    with sc.LiveDatabase.open(folder, table()) as database:
+
+        def work(thread: int) -> None:
+            chance = random.Random(int(seed) * 1000 + thread)
+            for _ in range(int(questions)):
+                number = chance.randrange(30)
+                key = f"k{number}" if chance.random() < 0.5 else None
+                answer = database.ask(question(number), within=25, key=key)
+                told.append((key, value_of(answer), answer.charged))
+
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()  # all begin together
+        with ThreadPoolExecutor(int(threads)) as crew:
+            list(crew.map(work, range(int(threads))))
+    sys.stdout.write(json.dumps(told))
+
+
 def answered(database: sc.LiveDatabase, number: int) -> str:
     return value_of(database.ask(question(number), within=45, key=f"k{number}"))
 
@@ -58,8 +120,10 @@ def value_of(answer: Any) -> str:
     found = answer.estimate
     rows = [found] if isinstance(found, sc.Estimate) else [each for _, each in found.rows]
     fresh = [each.value for each in answer.fresh.values()]
-    return "/".join(map(repr, [*(each.value for each in rows), answer.half_width, *fresh]))
+    known = [*(each.value for each in rows), answer.half_width]
+    return "|".join("/".join(map(repr, part)) for part in (known, fresh))
 
 
 if __name__ == "__main__":
-    {"nursery": nursery}[sys.argv[1]]()
+    mode, *rest = sys.argv[1:]
+    {"nursery": nursery, "creators": creators, "crowd": crowd}[mode](*rest)

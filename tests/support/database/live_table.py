@@ -14,7 +14,7 @@ from scumble.model.designs.kronecker import ByLaw
 from scumble.model.laws.distributions import RoundedNormal
 from scumble.model.privacy.accounting import BudgetAccount, Neighbours
 from scumble.private.database.live.state import LiveState, Purchase
-from scumble.private.database.live.terms import LiveTerms, base_of
+from scumble.private.database.live.terms import UNITS, LiveTerms, base_of
 from scumble.private.database.space import Space
 from scumble.private.meter.noise import NoisySteps
 from scumble.private.meter.table import PrivateTable
@@ -109,3 +109,36 @@ def measured(state: LiveState, purchase: Purchase, counts: np.ndarray, noise: Ke
     NoisySteps(noise).add(total, RoundedNormal(state.terms.variance(purchase.units)))
     found = int(total[0])
     return (state.rows or 0) - found if purchase.complement else found
+
+
+def assert_promise(database: sc.LiveDatabase) -> None:
+    """The units at every point, added up from the journal alone, are those of the state, and within
+    the promise.
+    """
+    sizes = database.space.sizes
+    units = np.zeros(sizes, np.int64)
+    for entry in database._journal.entries(after=1):
+        for new in entry.payload["new"]:
+            mask = np.zeros(sizes, bool)
+            for term in new["set"]:
+                codes = [
+                    [code for low, high in runs for code in range(low, high + 1)] for runs in term
+                ]
+                mask[np.ix_(*codes)] = True
+            units[~mask if new["complement"] else mask] += new["units"]
+    assert units.max() == round(database.status().used * UNITS) <= UNITS
+    state = database._state
+    assert state is not None
+    for point in np.ndindex(*sizes):
+        box = np.array([[[code, code] for code in point]])
+        assert state.tracker.room(box) == UNITS - units[point]
+
+
+def assert_same(one: LiveState, other: LiveState) -> None:
+    """Two states know the same, bit by bit."""
+    assert (one.asked, one.purchases) == (other.asked, other.purchases)
+    assert (one.tracker._counts == other.tracker._counts).all()
+    count = one.reader.appended
+    assert count == other.reader.appended
+    assert (one.reader._inverse[:count, :count] == other.reader._inverse[:count, :count]).all()
+    assert (one.reader._surprises[:count] == other.reader._surprises[:count]).all()

@@ -20,10 +20,12 @@ Work = Callable[[str, int, Step], Iterator[str]]
 
 
 class Nursery:
-    """Runs and kills children, one after the other; the module `script` calls `nurse`."""
+    """Runs and kills children, one after the other; the module `script` calls `nurse` if it is
+    told its `mode`.
+    """
 
-    def __init__(self, script: str) -> None:
-        command = [sys.executable, "-m", script, "nursery"]
+    def __init__(self, script: str, mode: str = "nursery") -> None:
+        command = [sys.executable, "-m", script, mode]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
