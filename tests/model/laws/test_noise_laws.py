@@ -290,6 +290,12 @@ def test_noise_that_is_nearly_always_zero(scale: Fraction) -> None:
     assert NoiseSum(base, {0.3: 5, 0.7: 2}).half_width(0.999) < 0.01
 
 
+def test_normal_noise_that_is_nearly_always_zero() -> None:
+    law = RoundedNormal(Fraction(1, 10**30))
+    assert law.half_width(0.999) == 0
+    assert law.log_moment(np.array([0.0, 1.0])).tolist() == pytest.approx([0.0, 0.5])  # a bound
+
+
 def test_bad_parameters() -> None:
     with pytest.raises(ParameterError, match="kind"):
         law_from_dict({"kind": "cauchy"})

@@ -63,6 +63,19 @@ def test_there_and_back(subtests: pytest.Subtests) -> None:
                 assert normal_epsilon_for(rho, delta) <= epsilon_for(rho, delta)
 
 
+def test_delta_is_not_too_small_where_floats_lose_their_digits() -> None:
+    """Φ(-ε/μ - μ/2) may be a float with few digits; its logarithm gives the true δ a lower end."""
+    for epsilon, delta in ((100, 1e-280), (90, 1e-280), (50, 1e-300), (55, 1e-300)):
+        rho = normal_rho_for(epsilon, delta)
+        mu = math.sqrt(2 * rho)
+        near, far = (
+            stats.norm.logcdf(mu / 2 - epsilon / mu),
+            stats.norm.logcdf(-mu / 2 - epsilon / mu),
+        )
+        true = math.exp(near) * -math.expm1(epsilon + far - near)
+        assert true <= delta * (1 + 1e-9)
+
+
 def test_a_surprise_is_as_rare_as_it_says() -> None:
     """The loss is normal with mean ρ and variance 2ρ; false alarm 1e-6 by five standard errors."""
     rng, runs = np.random.default_rng(4), 400_000

@@ -241,8 +241,9 @@ def test_rounded_normal_is_not_discrete_gaussian() -> None:
 
 
 def test_rounded_normal_noise_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(ParameterError, match="at most 2"):
-        rounded_normal(Keystream(43), Fraction(2**101), 1)
+    for variance in (Fraction(2**101), Fraction(1, 2**41), Fraction(1, 2**70)):
+        with pytest.raises(ParameterError, match="from 2"):
+            rounded_normal(Keystream(43), variance, 1)
     assert not rounded_normal(Keystream(43), Fraction(1, 10**5), 1000).any()
 
 

@@ -368,8 +368,9 @@ class RoundedNormal(_NormalShape):
         adds at most one half.
         """
         size = np.abs(rate)
-        far = math.exp(-2 * math.pi**2 * float(self.parameter))
-        terms = np.log1p(2 * far / (1 - far) * np.minimum(size / (2 * math.pi), 1.0))
+        spread = 2 * math.pi**2 * float(self.parameter)
+        pairs = math.exp(-spread) / -math.expm1(-spread)
+        terms = np.log1p(2 * pairs * np.minimum(size / (2 * math.pi), 1.0))
         rounding = np.minimum(rate**2 / 24 + terms, size / 2)
         result: Floats = float(self.parameter) * rate**2 / 2 + rounding
         return result

@@ -5,6 +5,7 @@ conversions between zCDP, Gaussian DP and (ε, δ), and the calibration of Gauss
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -311,8 +312,8 @@ def normal_delta(rho: Fraction | float, epsilon: Fraction | float) -> float:
     mu, target = math.sqrt(2 * rho), float(epsilon)
     near = normal_cdf(mu / 2 - target / mu)
     far = normal_cdf(-mu / 2 - target / mu)
-    if not far:
-        return near  # what would be taken away is below the smallest float
+    if far < sys.float_info.min:  # digits are lost below it, so that nothing is taken away
+        return near * (1 + _SLACK)
     far = math.exp(target + math.log(far))
     return max(near - far, 0.0) + _LOST * (1 + target / mu) ** 2 * (near + far)
 

@@ -383,11 +383,12 @@ def exponentials() -> NDArray[np.uint64]:
 def rounded_normal(source: Keystream, variance: Fraction, size: int) -> NDArray[np.int64]:
     """Return `size` independent normal variables, each rounded to the nearest integer.
 
-    `variance`, at most 2**100, is that before rounding.
+    `variance`, from 2**-40 to 2**100, is that before rounding. Noise of a small deviation s takes
+    1 / s tries for each number.
     """
     variance = check_positive("rounded_normal", "variance", variance)
-    if variance > _WIDEST_NORMAL:
-        raise ParameterError.of("rounded_normal", "variance", "at most 2^100", variance)
+    if not _NARROWEST_NORMAL <= variance <= _WIDEST_NORMAL:
+        raise ParameterError.of("rounded_normal", "variance", "from 2^-40 to 2^100", variance)
     law = _constants(variance)
     out = np.empty(size, np.int64)
     for part in chunks(size, _STEP):
@@ -405,6 +406,7 @@ def rounded_normal(source: Keystream, variance: Fraction, size: int) -> NDArray[
     return out
 
 
+_NARROWEST_NORMAL = Fraction(1, 1 << 40)
 _WIDEST_NORMAL = 1 << 100
 _POINT = 48  # bits after the point of gamma
 _LARGEST_GAMMA = 64  # exp(-64) is below 2**-63
