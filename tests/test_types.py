@@ -21,7 +21,7 @@ README_TYPES = {
     "young": "Estimate",
     "by_sex": "Estimates",
     "view": "OwnedRelease",
-    "db": "Database",
+    "db": "LiveDatabase",
 }
 
 
