@@ -409,6 +409,8 @@ class Estimate(Frames):
 
     def noise_label(self, level: float) -> str:
         """Return the half-width of the interval of the noise alone; empty if that is all."""
+        if not is_bounded(self.law):
+            return ""
         start, end = self.noise_interval(level)
         if (start, end) == self.interval(level) or not math.isfinite(end - start):
             return ""
@@ -417,6 +419,8 @@ class Estimate(Frames):
 
     def typical_label(self, level: float) -> str:
         """Return the typical interval; empty if it is the whole interval, or unknown."""
+        if not is_bounded(self.law):
+            return ""
         start, end = self.typical_interval(level)
         if (start, end) == self.interval(level) or not math.isfinite(end - start):
             return ""
@@ -678,9 +682,7 @@ class Estimates(Grouped):
     @property
     def bounded(self) -> bool:
         """Whether some interval holds more than noise: the noise alone has a column then."""
-        return any(
-            is_bounded(estimate.law) and estimate.noise_label(LEVEL) for _, estimate in self.rows
-        )
+        return any(estimate.noise_label(LEVEL) for _, estimate in self.rows)
 
     @property
     def selected(self) -> bool:

@@ -31,7 +31,6 @@ from scumble.public.estimate import (
     format_number,
     format_selected,
     format_value,
-    is_bounded,
 )
 from scumble.public.plot.groups import draw_groups
 
@@ -184,7 +183,7 @@ class EstimateTable(Grouped):
         place = self.items.index(item)
         found = [row[place] for _, row in self.rows]
         return (
-            any(is_bounded(each.law) and each.typical_label(LEVEL) for each in found),
+            any(each.typical_label(LEVEL) for each in found),
             any(each.selected_value is not None for each in found),
         )
 

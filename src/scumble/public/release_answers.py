@@ -19,7 +19,7 @@ from scumble.model.long_work import part, portion
 from scumble.model.privacy.sampling import SAMPLED, Sample
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
-from scumble.public.estimate import LEVEL, TYPICAL, Estimate, Estimates, is_bounded
+from scumble.public.estimate import LEVEL, TYPICAL, Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable, code_order
 from scumble.public.estimation.bounds import note_impossible
 from scumble.public.estimation.estimators import Estimator
@@ -205,5 +205,5 @@ class ReleaseAnswers:
 
 def _typical(estimates: Iterable[Estimate]) -> tuple[str, ...]:
     """Return the note on what typical intervals assume, if one of the estimates has one."""
-    shown = any(is_bounded(each.law) and each.typical_label(LEVEL) for each in estimates)
+    shown = any(each.typical_label(LEVEL) for each in estimates)
     return (TYPICAL,) if shown else ()

@@ -25,7 +25,7 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.private.publish import publish
 from scumble.public.archive.load import load, load_linked
-from scumble.public.synthesis.matching import _turns, match_cells
+from scumble.public.synthesis.linked import _turns, match_cells
 
 PEOPLE = sc.Schema(
     (

@@ -99,9 +99,7 @@ def _codes(category: Category) -> dict[object, int]:
 @lru_cache(maxsize=256)
 def _ordered(domain: Domain) -> Sequence[Any]:
     """The published values in their order, which is that of the codes but for categories."""
-    if isinstance(domain, IntegerRange):
-        return range(domain.low, domain.high + 1)
-    if isinstance(domain, Number):
+    if isinstance(domain, IntegerRange | Number):
         return domain.values
     return sorted(domain.labels().to_pylist())
 

@@ -136,6 +136,11 @@ class IntegerRange:
             )
 
     @property
+    def values(self) -> range:
+        """The integers in rising order."""
+        return range(self.low, self.high + 1)
+
+    @property
     def size(self) -> int:
         """The number of codes."""
         return self.high - self.low + 1

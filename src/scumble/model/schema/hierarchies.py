@@ -88,7 +88,7 @@ class Intervals:
     def levels(self, domain: Domain) -> list[list[str]]:
         single = isinstance(domain, IntegerRange | Number)
         if isinstance(domain, IntegerRange | Number):
-            lows: Sequence[float] = _values(domain)
+            lows: Sequence[float] = domain.values
             ends: Sequence[float] = lows
         elif isinstance(domain, Bins):
             lows, ends = domain.edges[:-1], domain.edges[1:]
@@ -283,12 +283,6 @@ def _set_label(branch: Branch) -> str:
 
 def _at(path: Sequence[str], place: int, value: Any) -> str:
     return path[place] if place < len(path) else f"{_shown(value)}\0value"
-
-
-def _values(domain: IntegerRange | Number) -> Sequence[float]:
-    if isinstance(domain, Number):
-        return list(domain.values)
-    return range(domain.low, domain.high + 1)
 
 
 def _ranges(groups: Codes, lows: Sequence[float], ends: Sequence[float], whole: bool) -> list[str]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from scumble.model.errors import PromiseError, ScumbleError
 from scumble.model.schema.attribute import Attribute
-from scumble.model.schema.domains import IntegerRange
+from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.numbers import Number
 from scumble.private.database.plan import Relax
 from scumble.private.database.results import Answer, Cost
@@ -320,8 +320,8 @@ def column_facts(data: Dataset, name: str) -> dict[str, Any]:
 
 
 def _values(attribute: Attribute) -> list[str]:
-    found = getattr(attribute.domain, "values", None)
-    return [str(each) for each in found] if attribute.kind == "category" and found else []
+    domain = attribute.domain
+    return list(map(str, domain.values)) if isinstance(domain, Category) else []
 
 
 def completions(data: Dataset) -> list[str]:

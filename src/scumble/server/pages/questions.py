@@ -110,11 +110,10 @@ def filled_in(schema: Schema, answers: OwnerAnswers | None, draft: Draft) -> dic
     column is.
     """
     unit = schema.unit if answers is not None or not draft.proposed else None
-    proposed = schema.person or ""
     rows = f"{float(f'{draft.rows:.2g}'):,.0f}" if draft.rows else ""
     found = {
         "unit": "" if unit is None else "row" if unit.person is None else "person",
-        "person": proposed,
+        "person": schema.person or "",
         "most_rows": str(5 if unit is None or unit.person is None else unit.most_rows),
         "rows": rows,
     }

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from scumble.model.errors import ParameterError, PromiseError, QueryError, SchemaError, ScumbleError
 from scumble.private.database.plan import Relax
-from scumble.public.estimate import Estimate, Estimates, format_selected, is_bounded
+from scumble.public.estimate import Estimate, Estimates, format_selected
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import AnyEstimate
 from scumble.server.catalogue import AskedQuestion, Dataset
@@ -556,7 +556,7 @@ def _more_notes(answer: Estimates | EstimateTable, level: float) -> Iterator[str
         items = [(answer.alias or "value", [each for _, each in answer.rows])]
     groups = [", ".join(answer.labels(key)) for key, _ in answer.rows]
     for name, found in items:
-        typical = [is_bounded(each.law) and each.typical_label(level) for each in found]
+        typical = [each.typical_label(level) for each in found]
         selected = [format_selected(each) for each in found]
         for words, cells in (("typical", typical), ("selected", selected)):
             given = [(group, cell) for group, cell in zip(groups, cells, strict=True) if cell]
