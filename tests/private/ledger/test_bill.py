@@ -88,6 +88,15 @@ open = true
     assert bill(sc.Keys("url", **given), ledger, schema).loss is not None
 
 
+def test_limits_of_amounts_that_were_read_from_data_are_noticed() -> None:
+    amounts = sc.Attribute("pay", "sensitive", sc.IntegerRange(0, 9), from_data=True)
+    schema = sc.Schema((*SCHEMA, amounts))
+    found = bill(histogram("replace", sums=["pay"]), terms("replace"), schema)
+    assert found.loss is None
+    assert "The domain of pay was read from the private data" in found.remark
+    assert bill(histogram("replace"), terms("replace"), schema).loss == PrivacyLoss(HALF)
+
+
 def test_rows_of_a_person() -> None:
     assert bill(histogram("replace"), terms("replace", 3)).loss == PrivacyLoss(3 * HALF)
     assert bill(histogram("replace", contribution=2), terms("replace", 3)).loss == PrivacyLoss(

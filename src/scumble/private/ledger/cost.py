@@ -300,7 +300,7 @@ def _losses(stated: Sequence[Guarantee]) -> list[Guarantee]:
 
 
 def _weakness(mechanism: Mechanism, schema: Schema, outside: str, seeded: bool) -> str:
-    names = getattr(mechanism, "names", schema.names)  # `within` of Keys is one of them
+    names = mechanism.named_columns or schema.names  # `within` of Keys is one of them
     found = _seeded(seeded) or _read_from_data([n for n in schema.from_data if n in names])
     if not found and outside == "drop" and isinstance(mechanism, Publisher):
         return (
