@@ -191,6 +191,36 @@ def test_a_failure_leaves_what_was_written(database: sc.LiveDatabase, step: str)
     assert not database.verify()
 
 
+def test_a_refused_question_changes_nothing(
+    database: sc.LiveDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is refused before anything is bought, and one that fails after its first group."""
+    database.ask(RANGE, within=70)
+    before, state = database.status(), database._state
+    monkeypatch.setattr("scumble.private.database.live.sets.MOST_BOXES", 1)
+    with pytest.raises(QueryError, match="scattered"):
+        database.ask("SELECT COUNT(*) FROM t WHERE age % 2 = 0", within=5)
+    assert database._state is state
+    monkeypatch.setattr(sc.LiveDatabase, "_measure", _failing(1))
+    with pytest.raises(KeyboardInterrupt):
+        database.ask("SELECT sex, dept, COUNT(*) FROM t GROUP BY sex, dept", within=5)
+    assert database.status() == before
+    assert database._state is not state
+
+
+def _failing(after: int) -> Any:
+    """Return what measures some counts, and then fails."""
+    calls: list[int] = []
+
+    def measure(database: sc.LiveDatabase, purchase: Any) -> int:
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return 100
+
+    return measure
+
+
 def test_quotas_ration_purchases(tmp_path: Path) -> None:
     with create(tmp_path / "db", quotas={"ann": 0.05}) as database:
         assert database.ask(RANGE, analyst="bob").status == "known"

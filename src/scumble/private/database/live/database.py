@@ -439,9 +439,10 @@ class LiveDatabase(Asking):
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[Turn, LiveState]]:
-        """The turn at the journal, and the state as of all entries. After a failure the state is
-        built anew, since it may have learned what was not written.
+        """The turn at the journal, and the state as of all entries. It is built anew after a
+        failure if it has learned a purchase that was not written; the journal says so of entries.
         """
+        known = -1
         try:
             with self._journal.turn() as turn:
                 entries: Sequence[Entry] = turn.new_entries()
@@ -451,9 +452,11 @@ class LiveDatabase(Asking):
                         entries = self._journal.entries(after=1)
                 for entry in entries:
                     self._state.learn(entry)
+                known = self._state.purchases
                 yield turn, self._state
         except BaseException:
-            self._state = None
+            if self._state is not None and self._state.purchases != known:
+                self._state = None
             raise
 
     def _current(self) -> LiveState:

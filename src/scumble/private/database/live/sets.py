@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -21,7 +20,7 @@ from scumble.public.estimation.measurements.appended import products
 from scumble.public.estimation.measurements.readings import Weights, WeightTensor
 
 Mask = npt.NDArray[np.bool_]
-MOST_BOXES = 10**5
+MOST_BOXES = 1_000
 _Runs = list[list[int]]  # first and last codes
 
 
@@ -88,7 +87,7 @@ class PointSet:
         names = tuple(space.names[place] for place in asked)
         tensor = np.zeros([space.sizes[place] for place in asked])
         for term in masks:
-            tensor += reduce(np.multiply.outer, [_ones(term[place]) for place in asked])
+            tensor[np.ix_(*(term[place] for place in asked))] = 1
         return Weights((WeightTensor(names, tensor),))
 
     def to_list(self) -> list[Any]:

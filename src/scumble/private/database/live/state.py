@@ -142,12 +142,12 @@ class LiveState:
     def add(self, purchase: Purchase, value: int, analyst: str | None) -> None:
         """Charge a purchase, and learn the count of its set."""
         boxes = purchase.charged(self.space)
+        self.purchases += 1  # first: after an interruption the state is known to have changed
         self.tracker.add(boxes, purchase.units)
         if (quota := self.quotas.get(analyst or "")) is not None:
             quota.add(boxes, purchase.units)
         weights = purchase.points.weights(self.space)
         self.reader.append(weights, self._noise(purchase.units), value)
-        self.purchases += 1
 
     def trial(self) -> LiveState:
         """Return a copy, to see what would become of questions while this one does not change."""

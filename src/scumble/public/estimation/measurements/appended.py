@@ -119,12 +119,7 @@ class AppendedReader:
 
     def read_many(self, several: Sequence[Weights]) -> list[LinearReading]:
         """Return the readings that `read` returns for each of them."""
-        found: list[LinearReading] = []
-        step = max(_TOGETHER // (max(self._products, 1) * self._blocks), 1)
-        for begin in range(0, len(several), step):
-            some = several[begin : begin + step]
-            found += self._read(self._terms_of(some), some)[0]
-        return found
+        return self._read(self._terms_of(several), several)[0]
 
     def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         both = self._terms_of([first, second])
@@ -169,7 +164,14 @@ class AppendedReader:
 
     def _covariances(self, ones: Terms, others: Terms) -> Floats:
         """Return the covariances, by the base alone, of all products of `ones` and `others`."""
-        shape = (len(ones.rows), len(others.rows))
+        step = max(_TOGETHER // (max(len(ones.rows), 1) * self._blocks), 1)
+        parts = range(0, len(others.rows), step)
+        found = [self._products_of(ones.rows, others.rows[at : at + step]) for at in parts]
+        return np.concatenate([np.zeros((len(ones.rows), 0)), *found], axis=1)
+
+    def _products_of(self, ones: Floats, others: Floats) -> Floats:
+        """Return the covariances of products, given by their coefficients."""
+        shape = (len(ones), len(others))
         left = self._design.variances
         first = 0
         tensors = []
@@ -179,7 +181,7 @@ class AppendedReader:
             tensors.append(
                 np.array(
                     [
-                        ones.rows[:, begin:end] @ others.rows[:, begin:end].T
+                        ones[:, begin:end] @ others[:, begin:end].T
                         for begin, end in zip(edges, ends, strict=True)
                     ]
                 ).reshape(len(edges), prod(shape))
@@ -247,11 +249,13 @@ def products(schema: Schema, weights: Weights) -> Iterator[Weights]:
     others = [part for part in weights.parts if part is not joint]
     first, *rest = joint.names
     # Codes of the first attribute with equal weights over the others are one term.
-    flat = joint.values.reshape(joint.values.shape[0], -1)
-    distinct, places = np.unique(flat, axis=0, return_inverse=True)
-    for place, values in enumerate(distinct):
-        if values.any():
-            codes = (places.reshape(-1) == place).astype(np.float64)
-            inner = WeightTensor(tuple(rest), values.reshape(joint.values.shape[1:]))
-            one = Weights((*others, WeightTensor((first,), codes), inner))
-            yield from products(schema, one)
+    equal: dict[bytes, list[int]] = {}
+    for code, values in enumerate(joint.values):
+        equal.setdefault(values.tobytes(), []).append(code)
+    for codes in equal.values():
+        inner = joint.values[codes[0]]
+        if inner.any():
+            mask = np.zeros(len(joint.values))
+            mask[codes] = 1
+            terms = (WeightTensor((first,), mask), WeightTensor(tuple(rest), inner))
+            yield from products(schema, Weights((*others, *terms)))
