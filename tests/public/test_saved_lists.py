@@ -6,6 +6,7 @@ The folder `tests/fixtures/lists` was written once by `tests/fixtures/make_lists
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,16 @@ def release_facts(release: sc.Release) -> dict[str, Any]:
         "columns": list(release.evidence.columns),
         "schema": release.schema.to_dict(),
     }
+
+
+def facts_and_answers(release: Any, questions: Iterable[str]) -> dict[str, Any]:
+    """What a release says about itself, and what it answers."""
+    told = {
+        "facts": release_facts(release),
+        "questions": {sql: asked(release, sql) for sql in questions},
+    }
+    found: dict[str, Any] = json.loads(json.dumps(told))
+    return found
 
 
 def expected() -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pytest
 
 import scumble as sc
 from tests.public.test_saved_formats import asked
-from tests.public.test_saved_lists import release_facts, rounded
+from tests.public.test_saved_lists import facts_and_answers, release_facts, rounded
 from tests.support.saved_changes import without_added
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "synthetic"
@@ -24,16 +24,6 @@ QUESTIONS = (
     "SELECT job, COUNT(*) FROM t GROUP BY job",
     "SELECT COUNT(*) FROM t WHERE age >= 3 AND job = 'spy'",
 )
-
-
-def facts(release: Any) -> dict[str, Any]:
-    """What a release says about itself, and what it answers."""
-    told = {
-        "facts": release_facts(release),
-        "questions": {sql: asked(release, sql) for sql in QUESTIONS},
-    }
-    found: dict[str, Any] = json.loads(json.dumps(told))
-    return found
 
 
 def linked_facts(release: Any) -> dict[str, Any]:
@@ -70,7 +60,9 @@ def test_there_is_a_release_by_every_method() -> None:
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_it_says_and_answers_what_it_did(name: str) -> None:
-    assert rounded(facts(sc.open(FIXTURES / name))) == rounded(expected()[name])
+    assert rounded(facts_and_answers(sc.open(FIXTURES / name), QUESTIONS)) == rounded(
+        expected()[name]
+    )
 
 
 @pytest.mark.parametrize("name", ["synthesis-pairs", "synthesis-workload", "mwem"])
