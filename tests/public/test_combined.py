@@ -276,3 +276,15 @@ def test_refusals() -> None:
         sc.combine([first, sampled])
     with pytest.raises(sc.QueryError, match="no column 'c'"):
         sc.combine([first, second]).ask("SELECT COUNT(*) FROM t WHERE c = 1")
+
+
+def test_a_part_of_a_table_is_not_combined_with_others(tmp_path: Path) -> None:
+    ledger = sc.Ledger.create(tmp_path / "ledger", epsilon=9, parts="a", **ADD)
+    method = sc.Histogram(["b"], epsilon=1, **ADD)
+    of_one, again, of_other = (
+        sc.publish(sc.Table(ROWS, part=part), SCHEMA, method, ledger=ledger) for part in (0, 0, 1)
+    )
+    for other in (of_other, made(method, 1)):
+        with pytest.raises(sc.ReleaseError, match="of a part of the table"):
+            sc.combine([of_one, other])
+    assert sc.combine([of_one, again]).guarantees[0].parameters["epsilon"] == 2

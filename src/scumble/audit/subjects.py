@@ -42,7 +42,6 @@ from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.database.inspect import DatabaseInspection
-from scumble.private.manifest import PART_OF_TABLE
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
@@ -50,6 +49,7 @@ from scumble.public import plot
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
 from scumble.public.archive.promises import check_promises
+from scumble.public.manifest import PART_OF_TABLE
 from scumble.public.plot.answers import learned
 from scumble.public.release import Release
 

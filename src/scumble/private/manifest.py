@@ -54,9 +54,6 @@ def new_folder() -> Iterator[Path]:
         raise
 
 
-PART_OF_TABLE = "only rows with"  # in the report of a release of a part of the table
-
-
 def manifest_of(
     mechanism: Mechanism,
     evidence: Evidence,

@@ -29,7 +29,7 @@ from scumble.private.engines.open import EngineCounter, open_engine, release_noi
 from scumble.private.engines.spark import Spark
 from scumble.private.ledger.cost import Bill, bill_of
 from scumble.private.ledger.ledger import Ledger, open_ledger
-from scumble.private.manifest import PART_OF_TABLE, manifest_of, new_folder, remarks_of
+from scumble.private.manifest import manifest_of, new_folder, remarks_of
 from scumble.private.mechanism import Mechanism, Publisher, Summary, cautions_of, protect_unit
 from scumble.private.meter.table import PrivateTable
 from scumble.private.owner import OwnedRelease, check_address
@@ -43,7 +43,7 @@ from scumble.private.tables.persons.limit import check_rows_of_people
 from scumble.private.tables.rows import Rows
 from scumble.private.tables.source import Source
 from scumble.public.archive.relations import check_can_write_linked
-from scumble.public.manifest import refuse_seeded
+from scumble.public.manifest import PART_OF_TABLE, refuse_seeded
 
 if TYPE_CHECKING:
     from scumble.private.engines.spark import SparkExecutor

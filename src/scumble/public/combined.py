@@ -26,7 +26,7 @@ from scumble.public.asking import Asking
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.limits import one_question
-from scumble.public.manifest import Manifest
+from scumble.public.manifest import PART_OF_TABLE, Manifest
 from scumble.public.release import Release
 from scumble.public.sandbox import Sandbox
 from scumble.public.views import readable_data
@@ -167,6 +167,8 @@ def _difference(one: Release, other: Release) -> str | None:
         return f"'{sorted(differing)[0]}' has two domains or roles."
     if first.schema.unit != second.schema.unit or first.outside != second.outside:
         return "who is protected, or what is done with values outside of their domain, differs."
+    if first.report.get(PART_OF_TABLE) != second.report.get(PART_OF_TABLE):
+        return "one is of a part of the table, and the other of all of it or of another part."
     [mine, yours] = [each.guarantees[0] for each in (first, second)]
     if mine.neighbourhood != yours.neighbourhood:
         return f"one hides '{mine.neighbourhood}', and the other '{yours.neighbourhood}'."

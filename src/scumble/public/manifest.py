@@ -18,6 +18,7 @@ from scumble.model.schema.schema import Schema
 FORMAT = 1
 DROPPED = "rows with a value outside its domain were left out of the release"
 SEEDED = "NOT PRIVATE: seeded for a test."
+PART_OF_TABLE = "only rows with"  # in the report of a release of a part of the table
 ROWS_OF_PERSON = "most rows of a person"  # in the report: by column, the most that it counts
 _CONTENTS = "records tuples rows values cells sums tables regions strings keys strata baskets"
 _SUMS = (f"{word}{letter}" for word in SUM_FILES for letter in ascii_lowercase)

@@ -42,7 +42,7 @@ MOST_PROBABILITIES = 100
 _FEWEST = 3  # values, which can have an edge between them
 _PARTS = 1 << 8  # of a step, over which the rows of one amount are spread
 _SHARES = 1 << 22  # targets are multiples of 1 / _SHARES of the rows
-_MOST_ROWS = 1 << 33  # their products with both still fit 64 bits
+_MOST_ROWS = (1 << 33) - 1  # their products with both still fit 64 bits
 _FOR_GROUPS = Fraction(1, 20)  # of ε, for the sizes of groups
 _FOR_CUTS = Fraction(2, 5)  # of the rest
 # Cuts for one quantile, as distances from it in rows. A distance of 1 is 1.5 standard errors of
@@ -313,7 +313,7 @@ class GroupedAmounts:
         number, starts = _steps(attribute)
         cells = table._counter.occupied(names, mechanism.unit)
         if cells.counts.sum() > _MOST_ROWS:
-            raise SourceError("Quantiles takes at most 2^33 rows; publish a part of the table.")
+            raise SourceError("Quantiles takes fewer than 2^33 rows; publish a part of the table.")
         *others, codes = (
             each.astype(np.int64) for each in schema.cell_keys(names).unpack(cells.keys)
         )
