@@ -26,7 +26,12 @@ SAVED = {
     str(path.parent.relative_to(FIXTURES)): path.parent
     for path in sorted(FIXTURES.glob("*/**/" + MANIFEST))
 }
-LAWS = {"discrete laplace": "scale", "discrete gaussian": "parameter", "key noise": "scale"}
+LAWS = {
+    "discrete laplace": "scale",
+    "discrete gaussian": "parameter",
+    "rounded normal": "parameter",
+    "key noise": "scale",
+}
 # Releases without noise: true rows in groups, and keys without counts or a law of how they pass.
 NO_NOISE = ("anatomy", "generalise", "keys-gaussian")
 UNSEEN = (

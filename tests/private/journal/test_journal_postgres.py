@@ -229,5 +229,5 @@ def test_a_database_and_a_ledger_live_there(postgresql):
     with pytest.raises(sc.PromiseError):
         sc.publish(table, domain, sc.Histogram(["age"], epsilon=1.5, neighbours="replace"),
                    ledger=owners)  # fmt: skip
-    assert [each["state"] for each in sc.Ledger.open(owners).history()] == ["made"]
+    assert [each.state for each in sc.Ledger.open(owners).charges] == ["made"]
     assert ledger.verify() == []

@@ -60,8 +60,10 @@ def test_no_front_shows_what_cannot_be(name: str, tmp_path: Path) -> None:
     made = sc.publish(table, known, case.make(), options=sc.PublishOptions(seed=1))
     book = {"update_record": tmp_path / "book"} if made.update_record is not None else {}
     release = sc.open(made.save(tmp_path / "release", insecure=True, **book))
-    assert release.schema.impossible == texts
-    for text in texts:
+    cut = name.partition(",")[0] == "quantiles"  # it cuts age anew: a bin may have other ages too
+    kept = tuple(text for text in texts if not (cut and "age" in text))
+    assert release.schema.impossible == kept
+    for text in kept:
         columns = [part.split(" = ")[0] for part in text.split(" AND ")]
         *others, last = text.split(" AND ")
         where = f"WHERE {' AND '.join(others)}" if others else ""
@@ -97,7 +99,7 @@ def test_no_front_shows_what_cannot_be(name: str, tmp_path: Path) -> None:
     if hasattr(release, "synthetic"):
         with suppress(sc.ReleaseError):  # it has no rows to draw
             drawn = release.synthetic.rows(300, seed=2).to_pylist()
-            assert not any(_held(row, text) for row in drawn for text in texts)
+            assert not any(_held(row, text) for row in drawn for text in kept)
     if hasattr(release, "marginals"):
         with suppress(sc.QueryError):
             for given in ({}, {"nonnegative": True}, {"integers": True}):

@@ -20,6 +20,7 @@ import pytest
 import scumble as sc
 from scumble.model.evidence.channels import UniformChannel
 from scumble.public.estimation.interval_laws import FiellerRatio
+from scumble.public.estimation.selecting.selected_values import SELECTED
 from tests.public.sql.test_select_coverage import MECHANISMS, RUNS, SCHEMA, least, people, truth
 from tests.support.outcomes import Outcomes, every
 from tests.support.people import schema
@@ -169,6 +170,7 @@ def test_the_most_frequent_value_and_those_that_cannot_be_excluded() -> None:
     assert answer.about == (
         f"{key[0]} has the largest estimated count, but these may be more frequent (95 %): "
         + ", ".join(others),
+        SELECTED,
     )
     assert answer.to_arrow().column_names[0] == "often"
 
@@ -184,7 +186,8 @@ def test_the_true_mode_is_named() -> None:
         answer = sc.publish(people(), SCHEMA, cells, options=sc.PublishOptions(seed=seed)).answer(
             "SELECT MODE(pay) FROM t"
         )
-        [(key, _)], [note] = answer.rows, answer.about
+        [(key, _)], [note, shrunk] = answer.rows, answer.about
+        assert shrunk == SELECTED
         named += key[0] == true or str(true) in note.partition("):")[2].replace(" ", "").split(",")
     assert named > 84
 

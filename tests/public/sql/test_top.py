@@ -10,6 +10,7 @@ import pytest
 
 import scumble as sc
 from scumble.public.estimate_table import OTHERS
+from scumble.public.estimation.selecting.selected_values import SELECTED
 from tests.public.sql.test_select_coverage import SCHEMA, people, truth
 
 
@@ -41,13 +42,13 @@ def test_the_groups_that_may_belong_to_the_first_are_named(
     more = f" and {len(rivals) - 5} more" if len(rivals) > 5 else ""
     assert rivals
     named = f"these groups may be {which} too (95 %): {', '.join(rivals[:5])}{more}"
-    assert answer.about[-1] == named
+    assert answer.about == (named, SELECTED)
     assert named in repr(answer)
 
 
 def test_no_other_group_is_named_where_none_can_belong() -> None:
     answer = _release(50.0).answer("SELECT pay, COUNT(*) FROM t GROUP BY 1 ORDER BY 2 DESC LIMIT 2")
-    assert answer.about == ("no other group can be among the 2 largest (95 %)",)
+    assert answer.about == ("no other group can be among the 2 largest (95 %)", SELECTED)
     all_groups = _release().answer("SELECT pay, COUNT(*) FROM t GROUP BY 1 ORDER BY 2 LIMIT 9")
     assert all_groups.about == ()
 
@@ -57,7 +58,7 @@ def test_no_other_group_is_named_where_none_can_belong() -> None:
 )
 def test_groups_that_are_chosen_in_another_way_are_not_named(end: str) -> None:
     answer = _release().answer(f"SELECT dept, COUNT(*) AS n FROM t GROUP BY dept {end}")
-    assert answer.about == (OTHERS,)
+    assert answer.about == (OTHERS, SELECTED)
 
 
 def test_of_many_averages_the_others_are_counted_at_most() -> None:
@@ -67,7 +68,8 @@ def test_of_many_averages_the_others_are_counted_at_most() -> None:
     pairs = sc.Marginals(["x", "y"], epsilon=1, neighbours="replace", ways=2)
     release = sc.publish(rows, schema, pairs, options=sc.PublishOptions(seed=1))
     sql = "SELECT x, AVG(y) AS mean FROM t GROUP BY x ORDER BY mean DESC LIMIT 2"
-    [note] = release.answer(sql).about
+    note, shrunk = release.answer(sql).about
+    assert shrunk == SELECTED
     assert note.endswith(" and up to 393 more")
 
 
@@ -81,7 +83,7 @@ def test_the_true_first_groups_are_shown_or_named() -> None:
             "SELECT pay, COUNT(*) AS n FROM t GROUP BY pay ORDER BY n DESC LIMIT 2"
         )
         shown = {str(key[0]) for key, _ in answer.rows}
-        named = answer.about[-1].partition("): ")[2].split(", ")
+        named = answer.about[0].partition("): ")[2].split(", ")
         held += {str(pay) for (pay,) in best} <= shown | {*named}
     assert held > 84
 

@@ -59,7 +59,8 @@ class Quantiles(ProtectedSummary):
     counts between the cuts tell how many rows are up to each, so that MEDIAN, QUANTILE_CONT and
     QUANTILE_DISC have intervals. `groups` are columns to group by; every combination of their
     values has cuts of its own. Other quantiles, and counts of ranges, are answered by the same
-    counts, the better the nearer they are to a cut.
+    counts, the better the nearer they are to a cut. Impossible combinations are used to check rows;
+    those that compare the number are not part of the release, since its bins are new.
 
     Parameters:
         attribute: the number or whole number, as income.
