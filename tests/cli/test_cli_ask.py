@@ -6,6 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+import scumble as sc
 from tests.support.terminal import PEOPLE, run
 
 ASTHMA = "WHERE condition = 'Asthma'"
@@ -232,3 +233,25 @@ def test_a_server_is_asked_with_a_token(monkeypatch):
     monkeypatch.delenv("SCUMBLE_TOKEN", raising=False)
     done = run("ask", "https://statistics.example.org/people", "SELECT COUNT(*) FROM t")
     assert (done.code, "SCUMBLE_TOKEN" in done.err) == (2, True)
+
+
+def test_several_releases_are_asked_together(place, tmp_path):
+    """What combine is asked for and refuses is tested in tests/public/test_combined.py."""
+    made = run(
+        *("publish", "histogram", place / "people.parquet", "-s", place / "people.toml"),
+        *("-a", "sex", "--neighbours", "add_remove", "--epsilon", "1", "--insecure-seed", "2"),
+        *("-o", tmp_path / "sexes"),
+    )
+    assert made.code == 0, made.err
+    sql = "SELECT COUNT(*) FROM t WHERE sex = 'male'"
+    words = ("ask", place / "counts", sql, "--with", tmp_path / "sexes", "--json")
+    [row] = run(*words).json
+    releases = [sc.open(place / "counts"), sc.open(tmp_path / "sexes")]
+    assert row["value"] == pytest.approx(sc.combine(releases).answer(sql).value)
+    assert row["stderr"] < min(each.answer(sql).stderr for each in releases)
+    (tmp_path / "s.csv").write_text("name\nmale\n")
+    side = "SELECT COUNT(*) FROM t WHERE sex IN (SELECT name FROM s)"
+    again = run("ask", place / "counts", side, *words[3:], "--with", f"s={tmp_path / 's.csv'}")
+    assert again.json[0]["value"] == pytest.approx(row["value"])
+    refused = run(*words, "--with", place / "view")
+    assert (refused.code, "Release 3 cannot be combined" in refused.err) == (3, True)

@@ -292,10 +292,15 @@ def _asked(target: str, kind: Kind, asking: Asking, clamp: bool) -> Iterator[Any
 
         console.keep_imported()
         most = QuestionLimits.current().seconds  # of a statement of DuckDB only this is known
+        others = [each for each in asking.side or () if options.is_release_place(each)]
         with bars.working(f"Answering, for {most:g} seconds at most"):
-            release = load_any(target)
-            tables = options.side_tables(asking.side)
-            yield lambda sql, _: release.answer(sql, tables=tables, clamp=clamp)
+            asked: Any = load_any(target)
+            tables = options.side_tables(each for each in asking.side or () if each not in others)
+            if others:
+                from scumble.public.combined import combine
+
+                asked = combine([asked, *(load_any(each) for each in others)])
+            yield lambda sql, _: asked.answer(sql, tables=tables, clamp=clamp)
     elif kind == "database":
         with asking.open(target) as database, bars.working("Answering"):
             yield lambda sql, key: database.answer(sql, key=key, **asking.arguments())

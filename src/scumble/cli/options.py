@@ -26,6 +26,7 @@ import typer
 from typer import core
 
 from scumble.model.errors import OutputExistsError, ParameterError
+from scumble.model.relational import is_address
 
 # --- shared --------------------------------------------------------------------------------------
 
@@ -141,7 +142,10 @@ SqlFile = Annotated[
 SideTables = Annotated[
     list[str] | None,
     typer.Option(
-        "--with", metavar="NAME=FILE", help="A public side table (CSV or Parquet); repeatable."
+        "--with",
+        metavar="NAME=FILE|RELEASE",
+        help="A public side table (CSV or Parquet), or another release of the same table, to "
+        "answer from all releases together; repeatable.",
     ),
 ]
 Level = Annotated[
@@ -308,17 +312,26 @@ def rows_of(source: object, table: str | None = None) -> Callable[[], int | None
     return expected
 
 
-def side_tables(given: list[str] | None) -> dict[str, Any]:
+def side_tables(given: Iterable[str] | None) -> dict[str, Any]:
     """Return the public tables of `--with NAME=FILE`, by name."""
     tables = {}
     for pair in given or ():
         name, _, path = pair.partition("=")
+        if is_release_place(pair):
+            raise ParameterError(f"--with {pair} is a release, which only releases are asked with.")
         if not name or not path:
-            raise ParameterError.of("ask", "with", "NAME=FILE", pair)
+            raise ParameterError.of(
+                "ask", "with", "NAME=FILE, or the folder of another release", pair
+            )
         from scumble.public.side_tables import side_table
 
         tables[name] = side_table(path)
     return tables
+
+
+def is_release_place(given: str) -> bool:
+    """Return whether a value of `--with` is the place of a release, not NAME=FILE."""
+    return is_address(given) or ("=" not in given and Path(given).is_dir())
 
 
 # --- plain values, read without pydantic ----------------------------------------------------------

@@ -50,9 +50,12 @@ def combine(releases: Iterable[Release]) -> CombinedReleases:
     your word that all are of the same table: scumble checks what the releases state of it.
     """
     given = [releases] if isinstance(releases, Release) else list(releases)
-    if len(given) < 2 or not all(isinstance(each, Release) for each in given):
+    if len(given) < 2:
         raise ParameterError.of("combine", "releases", "a list of two or more releases", releases)
     for number, each in enumerate(given, 1):
+        if not isinstance(each, Release):
+            named = type(each).__name__
+            raise ParameterError(f"combine takes releases of one table; {number} is a {named}.")
         if reason := _refusal(each.manifest):
             raise ReleaseError(f"Release {number} cannot be combined: {reason}")
     for (one, first), (other, second) in combinations(enumerate(given, 1), 2):
