@@ -17,7 +17,6 @@ from scumble.families.axes.publish import Dyadic
 from scumble.model.errors import (
     ParameterError,
     QueryError,
-    SchemaError,
     SourceError,
     large,
     named,
@@ -26,7 +25,7 @@ from scumble.model.errors import (
 from scumble.model.laws.base import check_level
 from scumble.model.laws.distributions import RoundedNormal
 from scumble.model.notebook import html_list
-from scumble.model.privacy.accounting import Neighbours
+from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
@@ -146,7 +145,8 @@ class LiveDatabase(Asking):
         """Create a live database over a table, in a new folder.
 
         `epsilon` and `delta` are for all answers together; `neighbours` and `contribution` say who
-        is protected, as for Histogram. The share `base` of the promise measures the base, by
+        is protected, as for Histogram; a schema whose unit is the person says how many rows of each
+        count. The share `base` of the promise measures the base, by
         Dyadic: counts by the `attributes` (all by default) and, with half of it, `sums` of number
         columns, which are not measured again. A purchase takes at most the share
         `largest_purchase` of what is left at the most used point of its set. `quotas` are shares of
@@ -155,11 +155,6 @@ class LiveDatabase(Asking):
         """
         given = load_schema(schema)
         given.check_unit()
-        if given.unit is not None and given.unit.person is not None:
-            raise SchemaError(
-                'A live database protects rows, and the schema says unit = "person". If each '
-                f'person has at most c rows, write unit = "row" and give {named("contribution")}.'
-            )
         if outside == "drop" and sums:
             raise ParameterError(
                 f"With {setting('outside', 'drop')} the amounts would decide which rows are in the "
@@ -180,6 +175,8 @@ class LiveDatabase(Asking):
             neighbours=neighbours,
             contribution=contribution,
         )
+        if given.unit is not None:
+            whole = whole.for_unit(given.unit)
         chosen = base_of(whole, base, sums)
         terms = LiveTerms.read(
             whole,
@@ -195,7 +192,7 @@ class LiveDatabase(Asking):
             options = PublishOptions(outside=outside, seed=seed, progress=progress)
             release = publish(Table(opened), given, chosen, options=options)
             rows = release.evidence.rows
-            counter = _counter(opened, release.schema, names, outside)
+            counter = _counter(opened, release.schema, names, outside, terms.unit)
             if rows is not None and counter.rows != rows:
                 raise SourceError(
                     "The table was changed while it was read. Nothing was made of it."
@@ -235,8 +232,9 @@ class LiveDatabase(Asking):
             promise = journal.promise
             base = open_base(journal)
             opened = open_source(source, table=table)
+            unit = LiveTerms.from_dict(promise["terms"]).unit
             names, outside = promise["attributes"], promise["outside"]
-            counter = _counter(opened, base.schema, names, outside, progress)
+            counter = _counter(opened, base.schema, names, outside, unit, progress)
             journal.expect({**promise, "data": counter.fingerprint(journal.secret())})
         except BaseException:
             journal.close()
@@ -502,9 +500,10 @@ class LiveDatabase(Asking):
             (count.query, int(new["units"]))
             for count, new in zip(counts, entry["new"], strict=True)
         ]
+        notes = self._base.manifest.left_out()
         fresh = {
             count.key: Estimate(
-                float(new["value"]), RoundedNormal(self.terms.variance(new["units"])), _FRESH
+                float(new["value"]), RoundedNormal(self.terms.variance(new["units"])), _FRESH, notes
             )
             for count, new in zip(counts, entry["new"], strict=True)
         }
@@ -581,10 +580,14 @@ def _counter(
     schema: Schema,
     names: Sequence[str],
     outside: Outside,
+    unit: PrivacyUnit,
     progress: Progress | None = None,
 ) -> BoxCounter:
-    """Read the codes of the attributes of all rows."""
-    return BoxCounter.over(Rows(source, schema, outside=outside, progress=progress), names)
+    """Read the codes of the attributes of all rows that count: the ones that the base counts."""
+    rows = Rows(source, schema, outside=outside, progress=progress)
+    if unit.column is not None:
+        rows = rows.limited(unit.column, unit.rows)
+    return BoxCounter.over(rows, names)
 
 
 def _attributes(

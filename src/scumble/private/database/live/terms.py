@@ -109,6 +109,7 @@ class LiveTerms:
             delta=self.delta,
             neighbours=self.unit.neighbours,
             contribution=self.unit.rows,
+            person=self.unit.column,
         )
         [found] = whole.guarantee(schema)
         warning = (SEEDED,) if self.seeded else ()
@@ -122,7 +123,8 @@ class LiveTerms:
     def claim(self) -> ReleaseClaim:
         """Return the loss of all answers together, as an owner's ledger charges it."""
         loss = PrivacyLoss(rho=self.mu2 / 2, normal=True)
-        return ReleaseClaim(loss, self.unit.neighbours, self.unit.rows)
+        bounded = self.unit.column is not None
+        return ReleaseClaim(loss, self.unit.neighbours, self.unit.rows, bounded)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -130,6 +132,7 @@ class LiveTerms:
             "delta": self.delta,
             "neighbours": self.unit.neighbours,
             "contribution": self.unit.rows,
+            "person": self.unit.column,
             "mu2": str(self.mu2),
             "base_mu2": str(self.base_mu2),
             "largest_purchase": str(self.largest_purchase),
@@ -145,7 +148,7 @@ class LiveTerms:
         return cls(
             data["epsilon"],
             data["delta"],
-            PrivacyUnit(data["neighbours"], data["contribution"]),
+            PrivacyUnit(data["neighbours"], data["contribution"], data.get("person")),
             stored.fraction(data["mu2"]),
             stored.fraction(data["base_mu2"]),
             stored.fraction(data["largest_purchase"]),
