@@ -20,7 +20,14 @@ from scumble.model.errors import (
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.live.inspect import BASE, LiveInspection
 from scumble.private.journal.journal import Journal
-from tests.support.database.live_table import OPTIONS, ROWS, SCHEMA, assert_same, table
+from tests.support.database.live_table import (
+    OPTIONS,
+    ROWS,
+    SCHEMA,
+    assert_promise,
+    assert_same,
+    table,
+)
 
 RANGE = "SELECT COUNT(*) FROM t WHERE age BETWEEN 3 AND 9 AND sex = 'f'"
 
@@ -231,6 +238,71 @@ def test_quotas_ration_purchases(tmp_path: Path) -> None:
         assert answer.charged <= 0.05
         assert database.ask(RANGE, within=1, analyst="ann").charged == 0
         assert database.status().quotas == {"ann": pytest.approx(1, abs=1e-6)}
+
+
+def test_questions_of_several_are_decided_in_one_turn(
+    database: sc.LiveDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is refused, also after its first group was measured, costs the others nothing."""
+    groups = "SELECT sex, COUNT(*) FROM t WHERE dept = 'a' GROUP BY sex"
+    asked = [(RANGE, "ann"), (groups, "bob"), ("SELECT COUNT(*) FROM t WHERE sex = 'm'", "ann")]
+    requests = [database.prepare(sql, within=48, analyst=name) for sql, name in asked]
+    known = database.prepare("SELECT COUNT(*) FROM t", within=48)
+    turns: list[str] = []
+    database._journal._step = turns.append
+    first, second, third = database.ask_all([requests[0], known, requests[2]])
+    assert [each.status for each in (first, second, third)] == ["limited", "known", "answered"]
+    assert turns.count("full") == 1
+    measure, calls = sc.LiveDatabase._measure, []
+
+    def refused(own: sc.LiveDatabase, purchase: Any) -> int:
+        calls.append(purchase.points)
+        if len(calls) in (3, 6):  # the second group of the second question, in both turns
+            raise QueryError("Refused.")
+        return measure(own, purchase)
+
+    monkeypatch.setattr(sc.LiveDatabase, "_measure", refused)
+    before = database.status()
+    requests = [database.prepare(sql, within=40, analyst=name) for sql, name in asked]
+    first, second, third = database.ask_all(requests)
+    assert isinstance(second, QueryError)
+    assert first.charged > 0 < third.charged
+    assert database.status().purchases == before.purchases + 2
+    assert_promise(database)
+    with sc.LiveDatabase.open(database._journal.place, table(), seed=1) as other:
+        assert other.status() == database.status()
+        assert_same(other._state, database._state)
+
+
+def test_analysts_see_their_own_questions(tmp_path: Path) -> None:
+    with create(tmp_path / "db", quotas={"ann": 0.05, "bob": 0.01}) as database:
+        database.ask(RANGE, within=1, analyst="ann")
+        database.ask(RANGE, key="k", analyst="eve")
+        whole, own = database.status(), database.status("bob")
+        assert (whole.limited, whole.known, whole.purchases) == (1, 1, 1)
+        assert (own.limited, own.known, own.purchases, own.used) == (0, 0, 0, whole.used)
+        assert own.quotas == {"bob": 0}
+        ann, bob, eve = database.usage()
+        assert (ann.analyst, ann.limited, ann.purchases, ann.quota) == ("ann", 1, 1, 0.05)
+        assert 0.9 < ann.used <= 1
+        assert (bob.analyst, bob.purchases, bob.used) == ("bob", 0, 0)
+        assert (eve.analyst, eve.known, eve.quota, eve.used) == ("eve", 1, None, None)
+        ages = {each.name: used for each, used in database.usage_by_value()}["age"]
+        assert min(ages[3:10]) > 0 == max(ages[10:])
+        assert [each.kind for each in database.chain()] == ["promise", "answer", "answer"]
+
+
+def test_a_journal_that_is_full_for_an_analyst(tmp_path: Path) -> None:
+    create(tmp_path / "db").close()
+    with sc.LiveDatabase.open(tmp_path / "db", table(), journal_bytes=500) as database:
+        database.ask(RANGE, within=70, analyst="ann")
+        before = database.status()
+        for more in ({"within": 20}, {"key": "k"}):
+            with pytest.raises(sc.PromiseError, match="Nothing was charged"):
+                database.ask(RANGE, analyst="ann", **more)
+        assert database.ask(RANGE, within=70, analyst="ann").status == "known"
+        assert database.status() == before
+        assert database.ask(RANGE, within=20, analyst="bob").charged > 0
 
 
 def test_persons_with_several_rows_and_add_remove(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from scumble.private.database.terms import DatabaseTerms
 from scumble.private.journal.entries import ANSWER, REPEAT, Entry, salted_text
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn
+from scumble.private.journal.store import full_journal
 from scumble.private.sampling.noise import discrete_laplace
 from scumble.private.sampling.source import Keystream
 
@@ -377,11 +378,7 @@ class Session:
     def _refuse_writing(self, analyst: str | None) -> None:
         """Raise `PromiseError` if an analyst has filled the journal as far as one may."""
         if self._most is not None and self._state.written.get(analyst, 0) >= self._most:
-            raise PromiseError(
-                f"The journal holds {self._most:,} bytes of this analyst, the most that one may "
-                "write. Ask what was answered before without an idempotency key, which writes "
-                "nothing, or let the owner raise the limit (limits.journal). Nothing was charged."
-            )
+            raise full_journal(self._most)
 
     def _same_answer(
         self, turn: Turn, request: Request, groups: Sequence[Mapping[str, Any]]

@@ -27,7 +27,6 @@ from scumble.private.journal.entries import ANSWER, APPEND, QUOTA, REPEAT, Entry
 from scumble.private.journal.journal import Turn
 
 STATUSES = ("answered", "repeated", "relaxed")
-_FIELDS = 300  # bytes of an entry beside its text: time, names, hashes
 
 
 class DatabaseState:
@@ -112,7 +111,7 @@ class DatabaseState:
         analyst = entry.analyst
         own = self.usage.setdefault(analyst, dict.fromkeys((*STATUSES, "numbers"), 0))
         own[payload["status"]] += 1
-        self.written[analyst] = self.written.get(analyst, 0) + len(entry.text) + _FIELDS
+        self.written[analyst] = self.written.get(analyst, 0) + entry.size
         if entry.kind == REPEAT:
             return
         answers = [*map(PastAnswer.from_dict, payload["new"])] if new is None else new

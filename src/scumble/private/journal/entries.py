@@ -19,6 +19,7 @@ APPEND = "append"  # a batch of rows
 QUOTA = "quota"  # an analyst's part of ε: given, changed or ended
 NO_HASH = "0" * 64  # `previous` of the first entry
 _SALT = "_salt"  # in the text of an entry, not in its payload
+_FIELDS = 300  # bytes of an entry beside its text: time, names, hashes
 _LONGEST = 200  # characters of a key, a kind or a name
 _JSON = json.JSONEncoder(ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
@@ -45,6 +46,11 @@ class Entry:
         content: dict[str, Any] = json.loads(self.text)
         content.pop(_SALT, None)
         return content
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of the journal it takes."""
+        return len(self.text) + _FIELDS
 
     def unchanged(self) -> Self:
         """Return the entry itself; raises `LedgerError` if its content was changed."""

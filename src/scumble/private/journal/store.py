@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from scumble.model.errors import LedgerError, OutputExistsError
+from scumble.model.errors import LedgerError, OutputExistsError, PromiseError
 from scumble.model.relational import is_address, read_target
 from scumble.private.journal.chain import ChainFinding, Head
 from scumble.private.journal.entries import Entry
@@ -111,6 +111,15 @@ def taken_key(key: str | None) -> LedgerError:
     return LedgerError(
         f"The idempotency key {key!r} belongs to an earlier entry. Give that one back, or take "
         "another key."
+    )
+
+
+def full_journal(most: int) -> PromiseError:
+    """The error for an analyst who has filled the journal as far as one may."""
+    return PromiseError(
+        f"The journal holds {most:,} bytes of this analyst, the most that one may write. Ask what "
+        "was answered before without an idempotency key, which writes nothing, or let the owner "
+        "raise the limit (limits.journal). Nothing was charged."
     )
 
 

@@ -5,7 +5,6 @@ accuracy is asked for, what is missing for it is measured and charged.
 from __future__ import annotations
 
 import secrets
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from scumble.families.axes.publish import Dyadic
 from scumble.model.errors import (
     ParameterError,
     QueryError,
+    ScumbleError,
     SourceError,
     large,
     named,
@@ -28,7 +28,9 @@ from scumble.model.notebook import html_list
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import Query
+from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
+from scumble.private.database.inspect import links
 from scumble.private.database.live.inspect import (
     BASE,
     digest,
@@ -38,15 +40,19 @@ from scumble.private.database.live.inspect import (
     open_base,
     open_journal,
     summary,
+    usage,
+    used_shares,
 )
-from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus
+from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus, LiveUsage
 from scumble.private.database.live.state import Goal, LiveState, Plan, Purchase
 from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms, base_of
-from scumble.private.database.results import Event
+from scumble.private.database.results import ChainEntry, Event
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, load_schema
-from scumble.private.journal.entries import ANSWER, Entry, check_word
+from scumble.private.journal.entries import ANSWER, PROMISE, Entry, check_word
+from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
+from scumble.private.journal.store import full_journal
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.publish import publish
 from scumble.private.publish_options import PublishOptions, Table
@@ -98,6 +104,22 @@ class Asked(NamedTuple):
     counts: Sequence[Count]
 
 
+class LiveRequest(NamedTuple):
+    """A question that was read, its accuracy as the journal has it, and who asks it."""
+
+    asked: Asked
+    terms: Mapping[str, Any]
+    key: str | None
+    analyst: str | None
+
+
+class Outcome(NamedTuple):
+    """What the journal has of an answer, and the reader of what was known then."""
+
+    content: Mapping[str, Any]
+    reader: AppendedReader
+
+
 class LiveDatabase(Asking):
     """`LiveDatabase.create(folder, source, schema, epsilon=..., delta=..., neighbours=...)`, then
     `ask(sql, within=...)`.
@@ -108,7 +130,14 @@ class LiveDatabase(Asking):
     stays where it is. The folder holds the journal and the base.
     """
 
-    def __init__(self, journal: Journal, base: Release, counter: BoxCounter, seed: int | None):
+    def __init__(
+        self,
+        journal: Journal,
+        base: Release,
+        counter: BoxCounter,
+        seed: int | None,
+        journal_bytes: int | None = None,
+    ) -> None:
         """Call `LiveDatabase.create` or `LiveDatabase.open`."""
         promise = journal.promise
         self.terms = LiveTerms.from_dict(promise["terms"])
@@ -117,8 +146,9 @@ class LiveDatabase(Asking):
         self.remarks: tuple[str, ...] = ()  # for the owner who created it; they are not stored
         self._journal, self._base, self._counter = journal, base, counter
         self._noise = Keystream(None if seed is None else seed + _APART)
-        self._lock = threading.Lock()
-        self._state: LiveState | None = None
+        self._state: LiveState | None = None  # nobody knows it while it changes
+        self._most = journal_bytes
+        self._committer: GroupCommit[LiveRequest, Outcome] = GroupCommit(journal, self._decide)
 
     @classmethod
     def create(
@@ -224,9 +254,14 @@ class LiveDatabase(Asking):
         *,
         table: str | None = None,
         seed: int | None = None,
+        journal_bytes: int | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Open a live database that was created before. Another table is refused."""
+        """Open a live database that was created before. Another table is refused.
+
+        An analyst who has written `journal_bytes` into the journal may write no more; without it
+        there is no limit.
+        """
         journal = open_journal(folder)
         try:
             promise = journal.promise
@@ -239,16 +274,23 @@ class LiveDatabase(Asking):
         except BaseException:
             journal.close()
             raise
-        return cls._begun(journal, base, counter, seed)
+        return cls._begun(journal, base, counter, seed, journal_bytes)
 
     @classmethod
-    def _begun(cls, journal: Journal, base: Release, counter: BoxCounter, seed: int | None) -> Self:
+    def _begun(
+        cls,
+        journal: Journal,
+        base: Release,
+        counter: BoxCounter,
+        seed: int | None,
+        journal_bytes: int | None = None,
+    ) -> Self:
         try:
             if journal.promise["terms"]["seeded"] != (seed is not None):
                 raise ParameterError(
                     "A fixed seed is for databases that were created with one, and only for these."
                 )
-            return cls(journal, base, counter, seed)
+            return cls(journal, base, counter, seed, journal_bytes)
         except BaseException:
             journal.close()
             raise
@@ -273,6 +315,26 @@ class LiveDatabase(Asking):
         idempotency key: a request that is tried again with it, also after a crash, gets the stored
         answer. `tables` are public side tables by name: paths or data frames.
         """
+        with one_question(), readable_data():
+            request = self.prepare(
+                sql, within=within, level=level, tables=tables, key=key, analyst=analyst
+            )
+            [found] = self.ask_all([request])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def prepare(
+        self,
+        sql: str,
+        *,
+        within: float | str | None = None,
+        level: float = 0.95,
+        tables: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> LiveRequest:
+        """Read a question for `ask_all`, with the parameters of `ask`."""
         level = check_level(level)
         check_word("key", key)
         check_word("analyst", analyst)
@@ -282,21 +344,24 @@ class LiveDatabase(Asking):
                 "one of them out."
             )
         within = _read_within(within)
-        with one_question(), readable_data(), self._lock:
-            asked = self._read(sql, tables, counted=within is not None)
-            with self._turn() as (turn, state):
-                terms = {"sql": sql, "within": within, "level": level}
-                stored = None if key is None else turn.find(key)
-                if stored is None:
-                    goal = self._goal(within, level, state)
-                    entry = self._decided(state, asked, goal, analyst)
-                    entry = {**entry, **terms}
-                    if entry["new"] or key is not None:
-                        turn.append(ANSWER, entry, key, analyst)
-                        state.asked[entry["status"]] += 1
-                else:
-                    entry = _same(stored, terms, analyst)
-            return self._answer(state, asked, entry, level)
+        asked = self._read(sql, tables, counted=within is not None)
+        return LiveRequest(asked, {"sql": sql, "within": within, "level": level}, key, analyst)
+
+    def ask_all(self, requests: Sequence[LiveRequest]) -> list[LiveAnswer | Exception]:
+        """Answer questions as `ask` does, in one turn; an exception is in the place of its own.
+
+        They are of several analysts: none is refused for another's sake.
+        """
+        found: list[LiveAnswer | Exception] = []
+        for request, outcome in zip(requests, self._committer.submit_all(requests), strict=True):
+            if isinstance(outcome, Outcome):
+                try:
+                    found.append(self._answer(request, outcome))
+                except ScumbleError as error:  # it stands in the journal all the same
+                    found.append(error)
+            else:
+                found.append(outcome)
+        return found
 
     def answer(self, sql: str, **keywords: Any) -> Estimate | Estimates | EstimateTable:
         """Return the estimate of `ask` alone."""
@@ -312,40 +377,59 @@ class LiveDatabase(Asking):
         analyst: str | None = None,
     ) -> LiveCost:
         """Return what `ask` would do. Nothing is charged, and no private row is read."""
-        level = check_level(level)
-        check_word("analyst", analyst)
-        within = _read_within(within)
-        with one_question(), readable_data(), self._lock:
-            asked = self._read(sql, tables, counted=within is not None)
-            with self._turn() as (_, state):
-                goal = self._goal(within, level, state)
-                if goal is not None:
-                    state.check_analyst(analyst)
-                trial = state.trial()
-            plans = []
-            for count in asked.counts:  # none without a goal
-                plan = trial.plan(count.weights, cast(Goal, goal), analyst)
-                plans.append(plan)
-                if plan.purchase is not None:
-                    trial.add(plan.purchase, 0, analyst)
-            bought = [
-                (count.query, plan.purchase.units)
-                for count, plan in zip(asked.counts, plans, strict=True)
-                if plan.purchase is not None
-            ]
-            return LiveCost(
-                _status(plans),
-                half_width=widest(self._estimate(asked, state.reader), level),
-                affordable=widest(self._estimate(asked, trial.reader), level),
-                charged=_charged(bought),
-                needed=max((plan.needed for plan in plans), default=0) / UNITS,
-                room=min((plan.room for plan in plans if plan.needed), default=0) / UNITS,
-            )
+        with one_question(), readable_data():
+            request = self.prepare(sql, within=within, level=level, tables=tables, analyst=analyst)
+            with self._turn() as (_, state):  # a trial writes where the state would
+                return self._forecast(state, request)
 
-    def status(self) -> LiveStatus:
-        """Return how much of the promise is used."""
-        with self._lock, self._turn() as (_, state):
-            return summary(state)
+    def _forecast(self, state: LiveState, request: LiveRequest) -> LiveCost:
+        asked, level = request.asked, request.terms["level"]
+        goal = self._goal(request.terms, state)
+        if goal is not None:
+            state.check_analyst(request.analyst)
+        now = widest(self._estimate(asked, state.reader), level)
+        if goal is None:
+            return LiveCost("known", now, now, 0.0, 0.0, 0.0)
+        trial, plans = state.trial(), []
+        for count in asked.counts:
+            plan = trial.plan(count.weights, goal, request.analyst)
+            plans.append(plan)
+            if plan.purchase is not None:
+                trial.add(plan.purchase, 0, request.analyst)
+        bought = [
+            (count.query, plan.purchase.units)
+            for count, plan in zip(asked.counts, plans, strict=True)
+            if plan.purchase is not None
+        ]
+        return LiveCost(
+            _status(plans),
+            half_width=now,
+            affordable=widest(self._estimate(asked, trial.reader), level),
+            charged=_charged(bought),
+            needed=max((plan.needed for plan in plans), default=0) / UNITS,
+            room=min((plan.room for plan in plans if plan.needed), default=0) / UNITS,
+        )
+
+    def status(self, analyst: str | None = None) -> LiveStatus:
+        """Return how much of the promise is used.
+
+        With `analyst`, questions and quotas are those of one analyst only.
+        """
+        with self._turn() as (_, state):
+            return summary(state, analyst)
+
+    def usage(self) -> list[LiveUsage]:
+        """Return what each analyst asked and bought, with the quotas, by name."""
+        with self._turn() as (_, state):
+            return usage(state)
+
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
+        """Return, for each attribute, how much of what is for purchases is used at each value.
+
+        It is the mean over the points with that value.
+        """
+        with self._turn() as (_, state):
+            return used_shares(state)
 
     def history(self) -> list[Event]:
         """Return each question that was charged, or asked with a key, in order."""
@@ -365,6 +449,19 @@ class LiveDatabase(Asking):
     def seal(self) -> str:
         """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
         return str(self._journal.head)
+
+    @property
+    def created(self) -> str:
+        """The time at which the database was created, in UTC."""
+        [first] = self._journal.entries(kind=PROMISE)
+        return first.time
+
+    def chain(self, after: int = 0) -> list[ChainEntry]:
+        """Return number, time, kind, analyst and hashes of the entries after a number.
+
+        There are no questions and no answers in it: it is for auditors.
+        """
+        return links(self._journal.entries(after))
 
     def verify(self, seal: str | None = None) -> list[str]:
         """Return what is wrong with the journal, in sentences; none if it is intact."""
@@ -426,8 +523,9 @@ class LiveDatabase(Asking):
             found += [Count(number, key, weights) for key, weights, _ in whole.weights_by_group()]
         return [each for each in found if each.weights.largest()]
 
-    def _goal(self, within: float | str | None, level: float, state: LiveState) -> Goal | None:
+    def _goal(self, terms: Mapping[str, Any], state: LiveState) -> Goal | None:
         """Return the half-width that is asked for, as a number of rows."""
+        within, level = terms["within"], terms["level"]
         if isinstance(within, str):
             rows = self.rows or state.reader.read(Weights(())).value
             return Goal(float(within.removesuffix("%")) / 100 * rows, level)
@@ -437,50 +535,88 @@ class LiveDatabase(Asking):
 
     @contextmanager
     def _turn(self) -> Iterator[tuple[Turn, LiveState]]:
-        """The turn at the journal, and the state as of all entries. It is built anew after a
-        failure if it has learned a purchase that was not written; the journal says so of entries.
+        """The turn at the journal, and the state as of all entries."""
+        with self._journal.turn() as turn, self._caught_up(turn) as state:
+            yield turn, state
+
+    @contextmanager
+    def _caught_up(self, turn: Turn) -> Iterator[LiveState]:
+        """The state as of all entries. It is built anew after a failure if it has learned a
+        purchase that was not written; the journal says so of entries.
         """
-        known = -1
+        state, self._state = self._state, None
+        entries: Sequence[Entry] = turn.new_entries()
+        if state is None or turn.fresh:
+            state = new_state(self._journal, self._base)
+            if not turn.fresh:  # the others were checked before
+                entries = self._journal.entries(after=1)
+        for entry in entries:
+            state.learn(entry)
+        known = state.purchases
         try:
-            with self._journal.turn() as turn:
-                entries: Sequence[Entry] = turn.new_entries()
-                if self._state is None or turn.fresh:
-                    self._state = new_state(self._journal, self._base)
-                    if not turn.fresh:  # the others were checked before
-                        entries = self._journal.entries(after=1)
-                for entry in entries:
-                    self._state.learn(entry)
-                known = self._state.purchases
-                yield turn, self._state
+            yield state
         except BaseException:
-            if self._state is not None and self._state.purchases != known:
-                self._state = None
+            if state.purchases == known:
+                self._state = state
             raise
+        self._state = state
 
     def _current(self) -> LiveState:
         with self._turn() as (_, state):
             return state
 
-    def _decided(
-        self, state: LiveState, asked: Asked, goal: Goal | None, analyst: str | None
-    ) -> dict[str, Any]:
-        """Measure what is missing, and return what became of the question."""
-        plans, new = [], []
-        if goal is not None:
-            state.check_analyst(analyst)
-            for place, count in enumerate(asked.counts):
-                plan = state.plan(count.weights, goal, analyst)
+    def _decide(self, turn: Turn, requests: Sequence[LiveRequest]) -> list[Outcome | Exception]:
+        """Decide about requests one after the other, in one turn at the journal."""
+        with self._caught_up(turn) as state:
+            return [self._decide_one(turn, state, each) for each in requests]
+
+    def _decide_one(
+        self, turn: Turn, state: LiveState, request: LiveRequest
+    ) -> Outcome | Exception:
+        known = state.purchases
+        try:
+            stored = None if request.key is None else turn.find(request.key)
+            if stored is not None:
+                content = _same(stored, request)
+            else:
+                content = self._decided(state, request)
+                if content["new"] or request.key is not None:
+                    entry = turn.append(ANSWER, content, request.key, request.analyst)
+                    state.count(entry, content)
+            return Outcome(content, state.reader.at(content["evidence"]))
+        except ScumbleError as refusal:
+            if state.purchases != known:
+                raise  # nothing of this turn is written; the others are decided by themselves
+            return refusal
+
+    def _decided(self, state: LiveState, request: LiveRequest) -> dict[str, Any]:
+        """Measure what is missing, and return what became of the question, for the journal."""
+        plans: list[Plan] = []
+        new: list[dict[str, Any]] = []
+        if request.key is not None:
+            self._refuse_writing(state, request.analyst)
+        if (goal := self._goal(request.terms, state)) is not None:
+            state.check_analyst(request.analyst)
+            for place, count in enumerate(request.asked.counts):
+                plan = state.plan(count.weights, goal, request.analyst)
                 plans.append(plan)
                 if plan.purchase is not None:
+                    if not new:
+                        self._refuse_writing(state, request.analyst)
                     value = self._measure(plan.purchase)
-                    state.add(plan.purchase, value, analyst)
+                    state.add(plan.purchase, value, request.analyst)
                     new.append({"count": place, **plan.purchase.to_dict(), "value": value})
         return {
             "status": _status(plans),
             "needed": max((plan.needed for plan in plans), default=0),
             "new": new,
             "evidence": state.reader.appended,
+            **request.terms,
         }
+
+    def _refuse_writing(self, state: LiveState, analyst: str | None) -> None:
+        if self._most is not None and state.written.get(analyst, 0) >= self._most:
+            raise full_journal(self._most)
 
     def _measure(self, purchase: Purchase) -> int:
         """Return the count of a set, with noise."""
@@ -491,29 +627,29 @@ class LiveDatabase(Asking):
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def _answer(
-        self, state: LiveState, asked: Asked, entry: Mapping[str, Any], level: float
-    ) -> LiveAnswer:
-        estimate = self._estimate(asked, state.reader.at(entry["evidence"]))
-        counts = [asked.counts[new["count"]] for new in entry["new"]]
+    def _answer(self, request: LiveRequest, outcome: Outcome) -> LiveAnswer:
+        asked, level, content = request.asked, request.terms["level"], outcome.content
+        with readable_data():
+            estimate = self._estimate(asked, outcome.reader)
+        counts = [asked.counts[new["count"]] for new in content["new"]]
         bought = [
             (count.query, int(new["units"]))
-            for count, new in zip(counts, entry["new"], strict=True)
+            for count, new in zip(counts, content["new"], strict=True)
         ]
         notes = self._base.manifest.left_out()
         fresh = {
             count.key: Estimate(
                 float(new["value"]), RoundedNormal(self.terms.variance(new["units"])), _FRESH, notes
             )
-            for count, new in zip(counts, entry["new"], strict=True)
+            for count, new in zip(counts, content["new"], strict=True)
         }
         return LiveAnswer(
             estimate,
-            entry["status"],
+            content["status"],
             widest(estimate, level),
             _charged(bought),
             fresh,
-            entry["needed"] / UNITS,
+            content["needed"] / UNITS,
         )
 
     def _estimate(
@@ -551,10 +687,10 @@ def _charged(bought: Sequence[tuple[int, int]]) -> float:
     return sum(most.values()) / UNITS
 
 
-def _same(entry: Entry, terms: Mapping[str, Any], analyst: str | None) -> dict[str, Any]:
+def _same(entry: Entry, request: LiveRequest) -> dict[str, Any]:
     """Return the content of the entry that a request which is tried again made."""
-    payload = entry.payload
-    if entry.analyst != analyst or any(payload[name] != terms[name] for name in terms):
+    payload, terms = entry.payload, request.terms
+    if entry.analyst != request.analyst or any(payload[name] != terms[name] for name in terms):
         allowed = "a new one for another question, accuracy or analyst"
         raise ParameterError.of("ask", "key", allowed, entry.key)
     return payload

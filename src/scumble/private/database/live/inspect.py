@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Self, cast
@@ -12,8 +13,9 @@ from scumble.model.errors import LedgerError, ParameterError
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import quoted
-from scumble.private.database.live.results import LiveStatus
-from scumble.private.database.live.state import LiveState
+from scumble.model.schema.attribute import Attribute
+from scumble.private.database.live.results import LiveStatus, LiveUsage
+from scumble.private.database.live.state import STATUSES, LiveState
 from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms
 from scumble.private.database.results import Event
 from scumble.private.database.space import Space
@@ -74,18 +76,44 @@ class LiveInspection:
         self.close()
 
 
-def summary(state: LiveState) -> LiveStatus:
-    """Return the promise, what is used of it, and counts of questions."""
+def summary(state: LiveState, analyst: str | None = None) -> LiveStatus:
+    """Return the promise, what is used of it, and counts of questions; of questions and quotas all,
+    or those of one analyst.
+    """
+    asked = {**state.asked, "purchases": state.purchases}
+    quotas = dict(state.quotas)
+    if analyst is not None:
+        asked = state.usage.get(analyst, dict.fromkeys(asked, 0))
+        quotas = {name: each for name, each in quotas.items() if name == analyst}
     return LiveStatus(
         epsilon=state.terms.epsilon,
         delta=state.terms.delta,
         mu=sqrt(state.terms.mu2),
         used=state.tracker.largest() / UNITS,
-        **state.asked,
-        purchases=state.purchases,
+        **asked,
         points=state.space.points,
-        quotas={name: each.largest() / each.limit for name, each in state.quotas.items()},
+        quotas={name: each.largest() / each.limit for name, each in quotas.items()},
     )
+
+
+def usage(state: LiveState) -> list[LiveUsage]:
+    """Return what each analyst asked and bought, with the quota, by name."""
+    found = []
+    for name in sorted({*state.usage, *state.quotas}, key=lambda each: each or ""):
+        own = LiveUsage(name, **state.usage.get(name, dict.fromkeys((*STATUSES, "purchases"), 0)))
+        if name is not None and (quota := state.quotas.get(name)) is not None:
+            used = quota.largest() / quota.limit
+            own = replace(own, quota=float(state.terms.quotas[name]), used=used)
+        found.append(own)
+    return found
+
+
+def used_shares(state: LiveState) -> list[tuple[Attribute, list[float]]]:
+    """Return, for each attribute, the used share of what is for purchases at each value."""
+    return [
+        (attribute, (state.tracker.mean_popularity(place) / UNITS).tolist())
+        for place, attribute in enumerate(state.space.attributes)
+    ]
 
 
 def history(journal: Journal) -> list[Event]:

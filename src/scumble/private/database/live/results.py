@@ -70,3 +70,18 @@ class LiveStatus:
     purchases: int
     points: int
     quotas: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LiveUsage:
+    """What an analyst asked and bought, as counts; with a quota, the share of what is for purchases
+    that it allows at one point, and how much of that is used.
+    """
+
+    analyst: str | None
+    known: int
+    answered: int
+    limited: int
+    purchases: int
+    quota: float | None = None
+    used: float | None = None

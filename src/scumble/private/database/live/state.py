@@ -103,8 +103,14 @@ class LiveState:
         self.quotas = {
             name: ExactTracker(space, floor(UNITS * part)) for name, part in terms.quotas.items()
         }
-        self.asked = dict.fromkeys(STATUSES, 0)
+        self.usage: dict[str | None, dict[str, int]] = {}  # of each analyst
+        self.written: dict[str | None, int] = {}  # bytes of the journal, by each analyst
         self.purchases = 0
+
+    @property
+    def asked(self) -> dict[str, int]:
+        """How many entries of the journal have each status."""
+        return {name: sum(each[name] for each in self.usage.values()) for name in STATUSES}
 
     def plan(self, weights: Weights, goal: Goal, analyst: str | None) -> Plan:
         """Decide about one count: what is missing for the goal is bought, as far as that is allowed
@@ -127,17 +133,25 @@ class LiveState:
         status = "answered" if units == needed else "limited"
         return Plan(status, Purchase(points, units, complement), needed, room, reading.variance)
 
-    def learn(self, entry: Entry, payload: Mapping[str, Any] | None = None) -> None:
-        """Apply an entry of the journal; `payload` is its content, where it is at hand."""
+    def learn(self, entry: Entry) -> None:
+        """Apply an entry of the journal."""
         if entry.kind != ANSWER:
             raise LedgerError(
                 f"Entry {entry.number} of the journal is of a kind that this version of scumble "
                 f"does not know, {entry.kind!r}. Upgrade scumble."
             )
-        content = entry.payload if payload is None else payload
-        self.asked[content["status"]] += 1
+        content = entry.payload
         for new in content["new"]:
             self.add(Purchase.from_dict(new), int(new["value"]), entry.analyst)
+        self.count(entry, content)
+
+    def count(self, entry: Entry, content: Mapping[str, Any]) -> None:
+        """Count an entry whose purchases are known, for its analyst."""
+        unused = dict.fromkeys((*STATUSES, "purchases"), 0)
+        own = self.usage.setdefault(entry.analyst, unused)
+        own[content["status"]] += 1
+        own["purchases"] += len(content["new"])
+        self.written[entry.analyst] = self.written.get(entry.analyst, 0) + entry.size
 
     def add(self, purchase: Purchase, value: int, analyst: str | None) -> None:
         """Charge a purchase, and learn the count of its set."""
