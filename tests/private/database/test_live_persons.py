@@ -113,8 +113,8 @@ def test_the_same_rows_count_everywhere(tmp_path: Path) -> None:
 def test_the_schema_says_how_many_rows_count(tmp_path: Path) -> None:
     with pytest.raises(sc.ParameterError, match="most_rows = 2"):
         sc.LiveDatabase.create(tmp_path / "a", visits(), schema(2), **OPTIONS, contribution=3)
+    nobody = visits().set_column(0, "who", pa.array([None] * len(visits()), pa.int64()))
     with pytest.raises(sc.DomainError, match="no identifier"):
-        nobody = visits().set_column(0, "who", pa.array([None] * len(visits()), pa.int64()))
         sc.LiveDatabase.create(tmp_path / "b", nobody, schema(2), **OPTIONS)
     with sc.LiveDatabase.create(tmp_path / "c", visits(), schema(2), **OPTIONS) as database:
         with pytest.raises(sc.QueryError, match="'who' is an identifier and is never published"):
