@@ -15,7 +15,6 @@ from scumble.model.errors import (
     ParameterError,
     QueryError,
     ReleaseError,
-    SchemaError,
 )
 from scumble.private.database.inspect import DatabaseInspection
 from scumble.private.database.live.inspect import BASE, LiveInspection
@@ -388,12 +387,6 @@ def test_parameters_are_checked(tmp_path: Path, database: sc.LiveDatabase) -> No
     for options in ({"base": 1}, {"base": 0}, {"largest_purchase": 2}, {"quotas": {"a": 3}}):
         with pytest.raises(ParameterError, match=next(iter(options))):
             create(folder, **options)
-    person = sc.Schema(
-        (sc.Attribute("id", "identifier"), *SCHEMA),
-        unit=sc.Unit(person="id", most_rows=2),
-    )
-    with pytest.raises(SchemaError, match="contribution"):
-        sc.LiveDatabase.create(folder, table(), person, **OPTIONS)
     wide = sc.Schema(
         tuple(sc.Attribute(name, "quasi", sc.IntegerRange(0, 9_999)) for name in ("a", "b")),
         unit=sc.Unit(),
