@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -84,18 +84,52 @@ def release_exposure(release: Release, table: TrueTable, prior: Fraction) -> Rel
 
     `prior` is the prior whose highest posterior is computed.
     """
-    strict = next((each for each in release.guarantees if each.statement in _PRIVATE), None)
-    loose = next((each for each in release.guarantees if each.statement == "(ε, δ)-DP"), None)
-    promise = strict or loose
-    if promise is not None and _loss(promise)[0] > _LARGEST:
-        promise = None
+    promise = _find_promise(release.guarantees)
     measured = _measure_exposure(release, table, promise)
     if promise is None:
         worst = _find_worst(release) if measured.worst is None else measured.worst
         return replace(measured, worst=worst)
+    return _promised(measured, promise, release.evidence.columns, table, prior)
+
+
+def database_exposure(
+    guarantee: Guarantee, columns: Collection[str], table: TrueTable, prior: Fraction
+) -> ReleaseExposure:
+    """Return what all answers of a database about some columns tell, at most: its promise is spent
+    on one person in as far as the questions touch that person.
+    """
+    sensitive = {attribute.name for attribute in table.schema.sensitive}
+    values = table.schema.size(sensitive)
+    promise = _find_promise([guarantee])
+    if not sensitive & set(columns):
+        measured = ReleaseExposure(1 / values, "exact", None, False)
+    else:
+        limit = _limit(guarantee, values)
+        measured = ReleaseExposure(limit, "limit", None, False)
+    if promise is None:
+        return measured
+    return _promised(measured, promise, columns, table, prior)
+
+
+def _find_promise(guarantees: Sequence[Guarantee]) -> Guarantee | None:
+    """Return the promise of differential privacy, if there is one that is worth the name."""
+    strict = next((each for each in guarantees if each.statement in _PRIVATE), None)
+    loose = next((each for each in guarantees if each.statement == "(ε, δ)-DP"), None)
+    promise = strict or loose
+    return None if promise is not None and _loss(promise)[0] > _LARGEST else promise
+
+
+def _promised(
+    measured: ReleaseExposure,
+    promise: Guarantee,
+    columns: Collection[str],
+    table: TrueTable,
+    prior: Fraction,
+) -> ReleaseExposure:
+    """Return the exposure with what a promise about some columns limits."""
     whole = promise.neighbourhood != _VALUES
     sensitive = {attribute.name for attribute in table.schema.sensitive}
-    if not sensitive & set(release.evidence.columns):
+    if not sensitive & set(columns):
         worst = measured.success
         return replace(measured, posterior=float_at_least(prior), whole=whole, worst=worst)
     limit = _limit(promise, table.schema.size(sensitive))

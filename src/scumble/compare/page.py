@@ -38,12 +38,14 @@ _READING = (
     "within the worst sub-table, for anatomy with the frequencies known, for alphabeta and frapp "
     "as if nobody else had the same other columns). For summaries it is that of somebody who knows "
     f"all other rows too: a mean of {DRAWS:,} draws of the noise, or the limit that ε allows, with "
-    "an arrow to the left, where it depends on the table what is measured. It is a mean over "
-    "people and over what may be published. With a promise, a bound holds for everybody. Without "
-    "one, the line beside a mark reaches to the unluckiest person of this table, and an attacker "
-    "who knows more may learn more: such a setting beats none with a promise. Methods that publish "
-    "rows protect the sensitive values; the other columns stand in the rows as they are. Summaries "
-    "protect whole rows, and are beaten only by each other."
+    "an arrow to the left, where it depends on the table what is measured. For databases it is "
+    "that limit, too; database-pure was planned for just these questions, answers no others, and "
+    "beats nothing else. It is a mean over people and over what may be published. With a promise, "
+    "a bound holds for everybody. Without one, the line beside a mark reaches to the unluckiest "
+    "person of this table, and an attacker who knows more may learn more: such a setting beats "
+    "none with a promise. Methods that publish rows protect the sensitive values; the other "
+    "columns stand in the rows as they are. Summaries protect whole rows, and are beaten only by "
+    "each other."
 )
 _BIAS = 2  # most decimal places of the bias, whose size other columns show
 _TINY = 1e-4  # smaller numbers are written with an exponent

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scumble.compare import databases
 from scumble.compare.comparison import Results
 from scumble.compare.measures import (
     ERRORS,
@@ -31,7 +32,7 @@ from scumble.compare.runs import Run
 from scumble.compare.settings import ROWS, published_by
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import at_most, percent_at_least, percent_at_most
-from scumble.private.recommend import publish_command
+from scumble.private.recommend import DATABASE, Recommendation, publish_command
 
 _DOUBTFUL = 0.85  # a lower coverage of 95 % intervals is mentioned: few runs do not explain it
 _SAME, _DRAWN = 1e-6, 0.01  # relative difference of equal exposures; if one is a mean of draws
@@ -175,9 +176,12 @@ def _with_rival(point: Point, others: Sequence[Point]) -> Point:
     """Return the point with `beaten_by` set if another setting exposes no more and errs no more.
 
     A setting with a weaker promise beats none: without DP one with DP, and one that publishes other
-    columns unchanged one that protects whole rows.
+    columns unchanged one that protects whole rows. A database that was planned for just these
+    questions beats none: it answers no others.
     """
     for other in others:
+        if other.method == databases.PURE != point.method:
+            continue
         alike = other.strength >= point.strength
         if other is not point and alike and _beats(other, point):
             return replace(point, beaten_by=other.name)
@@ -358,7 +362,13 @@ _FLAGS: dict[tuple[str, object], str] = {("adaptive", False): "uniform", ("joint
 
 
 def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Return the command that publishes the table of the comparison with these parameters."""
+    """Return the command that publishes the table of the comparison with these parameters, or
+    makes a database over it.
+    """
+    schema, source = str(about.get("schema") or "SCHEMA"), str(about.get("source") or "TABLE")
+    if method in databases.METHODS:
+        given = {**parameters, **about.get("reading", {})}
+        return Recommendation(DATABASE, given, "").command(source, schema)
     options: dict[str, Any] = {}
     for name, value in parameters.items():
         flag = _FLAGS.get((name, value)) if isinstance(value, (bool, str)) else None
@@ -366,6 +376,5 @@ def command_of_setting(method: str, parameters: Mapping[str, Any], about: Mappin
     if published_by(method) == "workload":
         options["queries"] = str(about.get("file") or "QUESTIONS.sql")
     options |= about.get("reading", {})
-    schema, source = str(about.get("schema") or "SCHEMA"), str(about.get("source") or "TABLE")
     command = publish_command(source, published_by(method), options, schema, "view")
     return command if method == published_by(method) else f"{command} && {_DRAW}"

@@ -24,7 +24,7 @@ from scumble.model.query import Query
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Estimates
-from scumble.public.release import Release
+from scumble.public.estimate_table import EstimateTable
 
 _GROUPS = 200  # most combinations of sensitive values by which questions are grouped
 _TABLES, _COUNTS = 30, 400  # default numbers of questions: with groups, and without
@@ -194,10 +194,11 @@ class ComparedQuestions:
         ]
         return (every[place] for place in kept)
 
-    def answers(self, release: Release) -> list[Estimate | None]:
-        """Return all answers of a release; None for a group that the release does not have."""
+    def answers(
+        self, given: Sequence[Estimate | Estimates | EstimateTable]
+    ) -> list[Estimate | None]:
+        """Return each answer, with one for each group; None for a group that has none."""
         found: list[Estimate | None] = []
-        given = release.answer_many(self._queries)
         for answer, keys in zip(given, self._keys, strict=True):
             if isinstance(answer, Estimates):
                 by_key = dict(answer)

@@ -25,12 +25,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from scumble.compare.exposure import release_exposure
+from scumble.compare import databases
+from scumble.compare.exposure import ReleaseExposure, database_exposure, release_exposure
 from scumble.compare.questions import ComparedQuestions, Floats, Places
 from scumble.compare.settings import Choice
 from scumble.compare.truth import Codes, TrueTable
 from scumble.model.errors import Dialect, ParameterError, ScumbleError, using_dialect
 from scumble.model.long_work import portion
+from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.private.engines.interrupts import interrupts_blocked
@@ -38,6 +40,8 @@ from scumble.private.mechanism import mechanisms
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.publish import publish
 from scumble.private.publish_options import PublishOptions
+from scumble.public.estimate import Estimate, Estimates
+from scumble.public.estimate_table import EstimateTable
 from scumble.public.release import Release
 
 
@@ -119,8 +123,10 @@ class Runner:
         The seed of a release depends on the setting and the repeat only, so that every process
         makes the same release. Nobody else ever sees it.
         """
-        _check_columns(choice)
         seed = _seed(self.material.seed, choice, repeat)
+        if choice.method in databases.METHODS:
+            return self._asked(choice, repeat, seed)
+        _check_columns(choice)
         with portion(0, _PUBLISHING):
             release = publish(
                 self._rows,
@@ -128,15 +134,44 @@ class Runner:
                 choice.mechanism,
                 options=PublishOptions(seed=seed),
             )
-        share, half, intervals = None, None, 0
         with portion(_PUBLISHING, 1):
+            place = release_exposure(release, self.table, PRIOR)
             if choice.of_rows:
                 values = self._counted_in_rows(release, seed)
-            else:
-                found = self.asked.answers(release)
-                values = self.asked.values(found)
-                share, half, intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
-        place = release_exposure(release, self.table, PRIOR)
+                return self._run(choice, repeat, values, place, release.guarantees)
+            given = release.answer_many(self.material.queries)
+            return self._run_of_answers(choice, repeat, given, place, release.guarantees)
+
+    def _asked(self, choice: Choice, repeat: int, seed: int) -> Run:
+        """Ask a database all questions, and measure."""
+        material, given = self.material, choice.parameters
+        found = databases.ask(self._rows, material.schema, material.queries, given, seed)
+        place = database_exposure(found.guarantee, given["attributes"], self.table, PRIOR)
+        return self._run_of_answers(choice, repeat, found.answers, place, [found.guarantee])
+
+    def _run_of_answers(
+        self,
+        choice: Choice,
+        repeat: int,
+        given: Sequence[Estimate | Estimates | EstimateTable],
+        place: ReleaseExposure,
+        guarantees: Sequence[Guarantee],
+    ) -> Run:
+        found = self.asked.answers(given)
+        values = self.asked.values(found)
+        intervals = self.asked.intervals(found, self.truth, self.kept, repeat)
+        return self._run(choice, repeat, values, place, guarantees, intervals)
+
+    def _run(
+        self,
+        choice: Choice,
+        repeat: int,
+        values: Floats,
+        place: ReleaseExposure,
+        guarantees: Sequence[Guarantee],
+        intervals: tuple[float | None, float | None, int] = (None, None, 0),
+    ) -> Run:
+        share, half, measured = intervals
         return Run(
             method=choice.method,
             words=choice.words,
@@ -147,9 +182,9 @@ class Runner:
             basis=place.basis,
             posterior=place.posterior,
             whole=place.whole,
-            delta=max((g.parameters.get("delta", 0.0) for g in release.guarantees), default=0.0),
+            delta=max((g.parameters.get("delta", 0.0) for g in guarantees), default=0.0),
             coverage=share,
-            intervals=intervals,
+            intervals=measured,
             half=half,
             worst=place.worst,
         )

@@ -13,6 +13,7 @@ from itertools import product
 from math import ceil
 from typing import Any
 
+from scumble.compare import databases
 from scumble.compare.truth import TrueTable
 from scumble.compare.workloads import QuestionSet
 from scumble.model.errors import ParameterError
@@ -22,7 +23,7 @@ from scumble.private.mechanism import Mechanism, Summary, create, mechanisms
 from scumble.private.mechanism_metadata import ComparisonPreset
 
 ROWS = "-rows"  # after the name of a summary: its questions are counted in synthetic rows
-_SIGNS = {"epsilon": "ε", "rho1": "ρ1", "rho2": "ρ2", "gamma": "γ"}
+_SIGNS = {"epsilon": "ε", "delta": "δ", "rho1": "ρ1", "rho2": "ρ2", "gamma": "γ"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Choice:
     """One setting of one method. `words` distinguishes it from other settings of the method.
 
     The method `NAME-rows` is the release of NAME, with all questions counted in synthetic rows
-    that are drawn from it.
+    that are drawn from it. The methods of `databases` are asked, and publish nothing.
     """
 
     method: str
@@ -80,9 +81,12 @@ class Settings:
         known = {name: kind for name, kind in mechanisms().items() if not kind.of_lists}
         found: list[Choice] = []
         for method in methods:
+            if method == databases.METHOD:
+                found += self._databases(epsilons, given.get(method))
+                continue
             name = published_by(method)
             if name not in known:
-                allowed = f"names among {', '.join(known)}"
+                allowed = f"names among {', '.join([*known, databases.METHOD])}"
                 refused = ParameterError.of("compare", "methods", allowed, method)
                 raise ParameterError(f"{refused}{nearest(method, known)}")
             if method != name and not issubclass(known[name], Summary):
@@ -96,6 +100,14 @@ class Settings:
         if unused:
             raise ParameterError.of("compare", "setting", "of a method to compare", unused[0])
         return list(dict.fromkeys(found))  # two ε may give the same k or l
+
+    def _databases(
+        self, epsilons: Sequence[float], given: Mapping[str, Sequence[Any]] | None
+    ) -> Iterator[Choice]:
+        count = len(self._study.queries)
+        asked = "1 question" if count == 1 else f"{count:,} questions"
+        for method, varied, parameters in databases.settings(self._study, epsilons, given):
+            yield Choice(method, f"{_words(varied)}, {asked}", parameters)
 
 
 def published_by(method: str) -> str:
@@ -154,10 +166,13 @@ def _read(text: str) -> Any:
 
 
 def _choice(method: str, varied: Mapping[str, Any], fixed: Mapping[str, Any]) -> Choice:
-    words = ", ".join(
+    return Choice(method, _words(varied), {**fixed, **varied})
+
+
+def _words(varied: Mapping[str, Any]) -> str:
+    return ", ".join(
         f"{_SIGNS.get(name, name)} = {_short(value)}" for name, value in varied.items()
     )
-    return Choice(method, words, {**fixed, **varied})
 
 
 def _short(value: Any) -> str:
