@@ -184,7 +184,7 @@ def test_structure(steps, broken):
             table = _with(PrivateTable(counter, account, Keystream(seed)), steps)
             private = PrivateTables(table, NAMES, PrivacyUnit("add_remove"))
             private.count(pairs)
-            [chosen] = private.pick(models, handicaps, dict.fromkeys(pairs, 1), Fraction(1))
+            chosen = private.pick(models, handicaps, dict.fromkeys(pairs, 1), Fraction(1))
             found.append(chosen == pairs[1])
         tables.append(found)
     assert _refuted(tables if sum(tables[0]) >= sum(tables[1]) else tables[::-1]) == broken

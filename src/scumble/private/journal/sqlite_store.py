@@ -276,15 +276,16 @@ def _unfinished(folder: Path) -> Iterator[Path]:
     is another one.
     """
     handle = None
-    while handle is None:
-        partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.new")
-        partial.mkdir(mode=0o700)
-        handle = _lock_folder(partial)
     try:
+        while handle is None:
+            partial = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}.new")
+            partial.mkdir(mode=0o700)
+            handle = _lock_folder(partial)
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def remove_unfinished(folder: Path) -> None:
