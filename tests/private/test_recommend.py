@@ -145,7 +145,10 @@ def test_a_person_with_several_rows_is_protected() -> None:
     assert "subset" in {each.method for each in one.alternatives}
     live = sc.recommend(PERSONS, rows=10**4, epsilon=1, use="live")
     assert live.best.method == one.best.method
-    assert live.best.reason.startswith("A live database protects one row")
+    assert live.best.reason.startswith("A database without δ protects one row")
+    people = sc.recommend(PERSONS, rows=10**4, epsilon=1, use="live", delta=1e-9)
+    assert people.best.method == "database"
+    assert "database" not in {each.method for each in people.alternatives}
     unstated = sc.Schema(PERSONS.attributes)
     with pytest.raises(sc.SchemaError, match="what one row stands for"):
         sc.recommend(unstated, rows=10**4, epsilon=1)
@@ -440,6 +443,38 @@ def test_the_noise_of_a_database_allows_the_answers_that_are_said(tmp_path: Path
         answer = database.answer("SELECT COUNT(*) FROM t WHERE ill = 3")
         low, high = answer.interval(0.95)
         assert (high - low) / 2 == pytest.approx(best.errors[0].half_width, rel=0.1)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_a_live_database_has_the_errors_that_are_said(tmp_path: Path, neighbours: str) -> None:
+    """They depend on no row, so what is expected is what is printed."""
+    given = {"neighbours": neighbours, "delta": 1e-9, "use": "live"}
+    best = sc.recommend(PEOPLE, rows=20_000, epsilon=1, **given).best
+    assert best.setting == "ε = 1, δ = 1e-09"
+    assert f"--delta 1e-09 --neighbours {neighbours}" in best.command()
+    asked = ("ill = 5", "age BETWEEN 12 AND 36", "ill = 5 AND age = 24")  # as in the middle
+    table = _table(PEOPLE, 20_000)
+    with sc.LiveDatabase.create(tmp_path / "db", table, PEOPLE, **best.parameters, seed=1) as live:
+        for where, error in zip(asked, best.errors, strict=True):
+            half = live.ask(f"SELECT COUNT(*) FROM t WHERE {where}").half_width
+            assert half == pytest.approx(error.half_width, rel=0.01)
+
+
+def test_few_questions_are_better_asked_without_delta(tmp_path: Path) -> None:
+    """With as many answers about everybody as are said the database without δ is the more precise
+    one, after a purchase too; with one more it is not.
+    """
+    known = {"rows": 20_000, "epsilon": 1, "use": "live"}
+    advice = sc.recommend(PEOPLE, **known, delta=1e-9)
+    [few] = [each for each in advice.alternatives if each.method == "database"]
+    [answers] = map(int, re.findall(r"up to (\d+) answers", few.reason))
+    assert few.parameters["noise"] == 2 * answers
+    table, given = _table(PEOPLE, 20_000), advice.best.parameters
+    with sc.LiveDatabase.create(tmp_path / "db", table, PEOPLE, **given, seed=1) as live:
+        sql = "SELECT COUNT(*) FROM t WHERE ill = 5 AND age = 24"
+        bought = live.ask(sql, within=1).half_width
+    assert few.errors[0].half_width <= bought < few.errors[0].half_width * (answers + 1) / answers
+    assert "With a delta, such as 1e-9," in sc.recommend(PEOPLE, **known).best.reason
 
 
 # --- the command, and what is printed -------------------------------------------------------------

@@ -28,6 +28,7 @@ from scumble.model.designs.kronecker import Product
 from scumble.model.designs.residuals import Residuals, ResidualSolver, sum_error
 from scumble.model.designs.tree import tree_plan
 from scumble.model.errors import ParameterError, SchemaError, ScumbleError, large, named
+from scumble.model.laws.base import normal_quantile
 from scumble.model.laws.distributions import DiscreteLaplace
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit, rho_for
@@ -46,6 +47,14 @@ from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.numbers import Number
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
+from scumble.private.database.live.terms import (
+    BASE_SHARE,
+    LARGEST_PURCHASE,
+    MOST_POINTS,
+    UNITS,
+    LiveTerms,
+    base_of,
+)
 from scumble.private.mechanism import Mechanism, create, option_name
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.perturbation.guarantees import NINETEEN, shown_error
@@ -73,6 +82,7 @@ _WIDER = 2.0  # times the error that is worth it, if more questions are answered
 _LEVEL = 0.95
 _SUGGESTED_DELTA = 100  # a delta of 1/(100 rows) is suggested
 _ANSWERS = (10, 100)  # of a database about one person, at least and at most
+_FEW = 50  # answers about everybody, at most, that count as few
 _TELLING = 0.01  # share of the rows that a useful answer may be off by
 _MOST_AMOUNTS = 1000  # that are counted one by one; of more there are sums alone
 _MOST_SUMS = 3  # columns that share what is spent on sums
@@ -555,6 +565,59 @@ class _Case:
             noise = math.hypot(halves[0], halves[1] * amounts.size / 4) * float(amounts.step)
             half = min(noise / count, amounts.width)
         return self._of_average(name, half)
+
+    def without_delta(self, answers: int, reason: str) -> Recommendation:
+        """Return a database with room for so many answers about everybody, with its errors."""
+        noise = math.ceil(200 * answers / float(self.strength)) / 100
+        law = DiscreteLaplace(Fraction(str(noise)))
+        half = noise_half_width(law.variance, law.fourth, 1.0, _LEVEL)
+        errors = tuple(
+            ExpectedError(f"rows with {question.words}", self.rows * self.share(question), half)
+            for question in self.questions
+        )
+        errors += tuple(self.live_average(name, noise) for name in self.sums)
+        parameters: dict[str, Any] = {"epsilon": self.epsilon, "noise": noise}
+        asked = {*self.names, *self.sums}
+        if len(asked) < len(self.schema.published):
+            parameters["attributes"] = [name for name in self.schema.names if name in asked]
+        return Recommendation(DATABASE, parameters, reason, errors)
+
+    def live(self, reason: str) -> Recommendation:
+        """Return the live database, with the errors of answers from its base."""
+        parameters: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        parameters |= {"neighbours": self.neighbours, "attributes": list(self.names)}
+        if self.sums:
+            parameters["sums"] = list(self.sums)
+        if self.cells > MOST_POINTS:
+            raise ParameterError(
+                f"{', '.join(self.names)} have {large(self.cells)} combinations of values, and at "
+                f"most {large(MOST_POINTS)} are possible."
+            )
+        base = base_of(self._whole, BASE_SHARE, self.sums)
+        base.check(self.schema)
+        return Recommendation(DATABASE, parameters, reason, self._errors(base))
+
+    @property
+    def _whole(self) -> Any:
+        """What would spend the promise of the live database at once."""
+        given = {"epsilon": self.epsilon, "delta": self.delta, "neighbours": self.neighbours}
+        return class_of("dyadic")(self.names, **given).for_unit(self.unit)
+
+    def few_answers(self, live: Recommendation) -> int:
+        """Return with how many answers about everybody a database without δ has less error than
+        this one, for its most precise typical count after one purchase; 0 if with none.
+        """
+        base = base_of(self._whole, BASE_SHARE, ())
+        terms = LiveTerms.read(
+            self._whole, base, largest_purchase=LARGEST_PURCHASE, quotas=None, seeded=False
+        )
+        bought = float(terms.variance(math.floor(UNITS * LARGEST_PURCHASE)))
+        bought = normal_quantile((1 + _LEVEL) / 2) * math.sqrt(bought)
+        known = min(error.half_width or 0.0 for error in _counts(live))
+        half = 1 / math.hypot(1 / known, 1 / bought) if known else 0.0
+        few = range(1, _FEW + 1)
+        errors = {each: self.without_delta(each, "").errors[0].half_width for each in few}
+        return max((each for each in few if (errors[each] or math.inf) <= half), default=0)
 
     def live_average(self, name: str, noise: float) -> ExpectedError:
         """Return that of a database whose counts have this noise."""
@@ -1150,6 +1213,8 @@ def _perturbed(case: _Case) -> _Choices:
 def _for_live(case: _Case, queries: Any) -> _Choices:
     """Choose for questions that are asked one after the other."""
     others = _for_questions(case, queries)
+    if case.gaussian:
+        return _with_delta(case, others)
     refused = _no_database(case)
     if refused:
         why = f"{refused} Ask this release instead: any number of questions costs nothing more."
@@ -1158,33 +1223,54 @@ def _for_live(case: _Case, queries: Any) -> _Choices:
     # 3λ is about the half-width of an answer, and each costs ε = 2/λ of those whom it counts.
     wanted = int(_TELLING * case.rows * float(case.strength) / 6)
     answers = min(max(wanted, fewest), most)
-    noise = math.ceil(200 * answers / float(case.strength)) / 100
-    law = DiscreteLaplace(Fraction(str(noise)))
-    half = noise_half_width(law.variance, law.fourth, 1.0, _LEVEL)
-    errors = tuple(
-        ExpectedError(f"rows with {question.words}", case.rows * case.share(question), half)
-        for question in case.questions
-    )
-    errors += tuple(case.live_average(name, noise) for name in case.sums)
-    parameters: dict[str, Any] = {"epsilon": case.epsilon, "noise": noise}
-    asked = {*case.names, *case.sums}
-    if len(asked) < len(case.schema.published):
-        parameters["attributes"] = [name for name in case.schema.names if name in asked]
     why = (
         f"Everybody is counted in up to {answers} answers with the same error, and there can be "
-        "many more answers about different people; a release has to divide the promise beforehand."
+        "many more answers about different people; a release has to divide the promise beforehand. "
+        f"With a {named('delta')}, such as 1e-9, a database answers any number of questions."
     )
-    best = Recommendation(DATABASE, parameters, why, errors)
+    return [case.without_delta(answers, why), *_releases(others)]
+
+
+def _with_delta(case: _Case, others: _Choices) -> _Choices:
+    """Choose where δ is given: the live database, before one for few questions and releases."""
+    why = (
+        "Every question has an answer, for ever: the errors are those of answers that cost "
+        "nothing, and a count that has to be more precise is measured and charged."
+    )
+    releases = _releases(others)
+    try:
+        live = case.live(why)
+    except ScumbleError as refused:
+        why = f"A live database is not possible: {refused} Ask this release instead."
+        return [replace(others[0], reason=f"{why} {others[0].reason}"), *others[1:]]
+    answers = 0 if _no_database(case) else case.few_answers(live)
+    if not answers:
+        return [live, *releases]
+    than = (
+        "For a few questions that are known in advance it is more precise: without δ, everybody is "
+        f"counted in up to {answers} answers, and there can be more about different people. Then "
+        "it is used up."
+    )
+    return [live, case.without_delta(answers, than), *releases]
+
+
+def _releases(others: _Choices) -> _Choices:
     why = "It is published once, and any number of questions costs nothing more."
-    return [best, replace(others[0], reason=f"{why} {others[0].reason}"), *others[1:]]
+    return [replace(others[0], reason=f"{why} {others[0].reason}"), *others[1:]]
 
 
 def _no_database(case: _Case) -> str:
-    """Return why no database protects this table; empty if one does."""
+    """Return why no database without δ protects this table; empty if one does."""
     if case.unit.person is not None:
-        return 'A live database protects one row, and the schema says unit = "person".'
+        return (
+            'A database without δ protects one row, and the schema says unit = "person". With a '
+            f"{named('delta')}, such as 1e-9, one protects people."
+        )
     if case.neighbours == "add_remove":
-        return "A live database hides what a person's row says, not that the row is there."
+        return (
+            "A database without δ hides what a person's row says, not that the row is there. With "
+            f"a {named('delta')}, such as 1e-9, one hides that, too."
+        )
     return ""
 
 
@@ -1237,7 +1323,7 @@ def _reasons(case: _Case) -> Mapping[str, str]:
         "dirichlet": (
             "most of its rows come from a prior: noisy counts have far less error at the same ε."
         ),
-        "database": _no_database(case)
+        "database": (not case.gaussian and _no_database(case))
         or "for questions that are asked one after the other, under one promise (use live).",
         **_no_partition(),
         **_no_lists(case),

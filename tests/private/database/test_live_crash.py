@@ -1,4 +1,6 @@
-"""Live databases that are killed while they answer: what left is paid for, once."""
+"""Live databases that are killed while they answer: what left is paid for, once, and what others
+know of it is the same, bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import pytest
 import scumble as sc
 from scumble.private.database.live.inspect import LiveInspection
 from tests.support.database.live_child import STEPS, question, table, value_of
-from tests.support.database.live_table import OPTIONS, SCHEMA, assert_promise
+from tests.support.database.live_table import OPTIONS, SCHEMA, assert_promise, assert_same
 from tests.support.database.nursery import Nursery
 
 
@@ -22,9 +24,16 @@ def nursery():
 
 
 def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
-    """Every other asker dies at a named step, in their order; the others at random moments."""
-    chance = random.Random(seed)
-    sc.LiveDatabase.create(folder, table(), SCHEMA, **OPTIONS).close()
+    """Every other asker dies at a named step, in their order; the others at random moments. One
+    that stays alive reads what they write.
+    """
+    with sc.LiveDatabase.create(folder, table(), SCHEMA, **OPTIONS) as witness:
+        _crash(nursery, folder, rounds, random.Random(seed), witness)
+
+
+def _crash(
+    nursery: Nursery, folder: Path, rounds: int, chance: random.Random, witness: sc.LiveDatabase
+) -> None:
     told: dict[str, str] = {}
     steps = cycle(STEPS)
     for number in range(rounds):
@@ -33,10 +42,15 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
         new = nursery.lives(folder, first, step, chance.randrange(1, 5), chance.random() * 0.03)
         assert all(told.get(key, new[key]) == new[key] for key in new)
         told |= new
+        witness.status()
     with LiveInspection(folder) as reading:
         assert reading.verify() == []
         keys = [entry.key for entry in reading.history()]
         status = reading.status()
+    charged = {each.key: each.payload["new"] for each in witness._journal.entries(after=1)}
+    for key, value in told.items():  # with assert_promise: the counters have all that was seen
+        fresh = value.partition("|")[2]
+        assert fresh == "/".join(repr(float(new["value"])) for new in charged[key])
     assert len(set(keys)) == len(keys)
     assert set(told) <= set(keys)
     assert len(keys) <= len(told) + 1
@@ -44,6 +58,7 @@ def crash(nursery: Nursery, folder: Path, rounds: int, seed: int) -> None:
     with sc.LiveDatabase.open(folder, table()) as database:
         assert database.status() == status
         assert_promise(database)
+        assert_same(witness._current(), database._current())
         for key, value in told.items():  # the very same answers, long after
             asked = database.ask(question(int(key[1:])), within=45, key=key)
             assert value_of(asked) == value
@@ -54,5 +69,6 @@ def test_killed_at_every_step(nursery, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_two_hundred_times(nursery, tmp_path):
-    crash(nursery, tmp_path / "db", rounds=200, seed=2)
+@pytest.mark.parametrize("seed", range(2, 11))
+def test_killed_five_hundred_times(nursery, tmp_path, seed):
+    crash(nursery, tmp_path / "db", rounds=60, seed=seed)

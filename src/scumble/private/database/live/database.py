@@ -45,7 +45,15 @@ from scumble.private.database.live.inspect import (
 )
 from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus, LiveUsage
 from scumble.private.database.live.state import Goal, LiveState, Plan, Purchase
-from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms, base_of
+from scumble.private.database.live.terms import (
+    BASE_SHARE,
+    EDITION,
+    LARGEST_PURCHASE,
+    MOST_POINTS,
+    UNITS,
+    LiveTerms,
+    base_of,
+)
 from scumble.private.database.results import ChainEntry, Event
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, load_schema
@@ -79,7 +87,6 @@ from scumble.public.views import readable_data
 if TYPE_CHECKING:
     from scumble.private.ledger.ledger import Ledger
 
-MOST_POINTS = 1 << 24
 _COUNTS_ONLY = (
     "An accuracy can be asked for counts of rows. Sums, averages and what is made of them are "
     "answered from what is known: leave {} out."
@@ -163,8 +170,8 @@ class LiveDatabase(Asking):
         contribution: int = 1,
         attributes: Sequence[str] | None = None,
         sums: Sequence[str] = (),
-        base: float = 0.75,
-        largest_purchase: float = 0.125,
+        base: float = BASE_SHARE,
+        largest_purchase: float = LARGEST_PURCHASE,
         quotas: Mapping[str, float] | None = None,
         table: str | None = None,
         outside: Outside = "error",

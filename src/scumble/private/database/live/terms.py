@@ -25,6 +25,9 @@ from scumble.public.manifest import SEEDED
 
 UNITS = 1 << 30  # of the part of the promise for purchases: the limit at every point
 EDITION = 2
+BASE_SHARE = 0.75  # of the promise, where nothing is said
+LARGEST_PURCHASE = 0.125  # of what is left at a point
+MOST_POINTS = 1 << 24
 
 _OWNER = "Database"
 _ROUNDED = 1 / 12  # what rounding adds to a variance
