@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from jinja2 import Template, meta, nodes
 
-from scumble.server.catalogue import LiveDataset, ReleaseDataset
+from scumble.server.catalogue import DatabaseDataset, ReleaseDataset
 from scumble.server.pages.gates import environment
 from tests.support.servers import Front, make_settings
 
@@ -46,7 +46,7 @@ def settings(tmp_path_factory):
 @pytest.fixture
 def without_audits(monkeypatch):
     """Certificates without the audit, which takes seconds."""
-    for kind in (LiveDataset, ReleaseDataset):
+    for kind in (DatabaseDataset, ReleaseDataset):
         monkeypatch.setattr(kind, "certificate", lambda _: "<p>A certificate.</p>")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import scumble as sc
-from scumble.server.catalogue import LiveDataset
+from scumble.server.catalogue import DatabaseDataset
 from scumble.server.config import Limits, ServerSettings
 from tests.support.database.small_database import AGES, SCHEMA, some_people
 from tests.support.servers import Front
@@ -45,7 +45,7 @@ def serve(front, name: str, table, **terms) -> None:
     """Serve a new database over a table. The same seed: answers differ by the person alone."""
     wanted = {"epsilon": 2, "noise": 4, "seed": 3, **terms}
     database = sc.Database.create(front.folder / name, table, SCHEMA, **wanted)
-    front.service.catalogue.add(LiveDataset(name, "people", front.folder / name, database))
+    front.service.catalogue.add(DatabaseDataset(name, "people", front.folder / name, database))
 
 
 def _question(rng: random.Random) -> str:

@@ -15,12 +15,15 @@ import httpx
 import pyarrow.parquet as pq
 
 from scumble.demo.census import census
+from scumble.families.histogram.publish import Histogram
 from scumble.families.randomised_response.publish.uniform import Uniform
 from scumble.private.database.database import Database
+from scumble.private.database.live.database import LiveDatabase
 from scumble.private.publish import publish
 from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
 from scumble.server.serve import listen
 from scumble.server.service import Service
+from tests.support.database.live_table import OPTIONS, SCHEMA, table
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age < 40"
 ASKED = ["age", "sex", "condition"]
@@ -43,6 +46,23 @@ def make_settings(folder: Path, *, people: int = 2000, limits: Limits | None = N
             DatasetSettings("people", database=folder / "people", source=str(source)),
             DatasetSettings("rows", "Perturbed rows", release=folder / "rows"),
         ),
+    )
+
+
+def make_live_settings(folder: Path, *, limits: Limits | None = None, **terms) -> ServerSettings:
+    """Make a live database `live` and a release `counts` in a folder; return the configuration."""
+    given = table()
+    source = folder / "people.parquet"
+    pq.write_table(given, source)
+    LiveDatabase.create(folder / "live", source, SCHEMA, **{**OPTIONS, **terms}).close()
+    counts = Histogram("sex", epsilon=1, neighbours="replace")
+    publish(source, SCHEMA, counts).save(folder / "counts")
+    live = DatasetSettings("live", "People, live", database=folder / "live", source=str(source))
+    return ServerSettings(
+        folder=folder / "server",
+        address=Address("127.0.0.1", free_port()),
+        limits=limits or Limits(),
+        datasets=(live, DatasetSettings("counts", release=folder / "counts")),
     )
 
 

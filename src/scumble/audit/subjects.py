@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from scumble.audit import exposure, hooks
-from scumble.audit.attacks import ATTACKS, DatabaseVictim, run_attack
+from scumble.audit.attacks import ATTACKS, DatabaseVictim, LiveVictim, run_attack
 from scumble.audit.evidence_checks import StatedNoise
 from scumble.audit.linkage import SORTED, linkage, rows_are_sorted
 from scumble.audit.release_claims import CONFIDENCE, claims, shown_value_findings
@@ -42,6 +42,10 @@ from scumble.model.schema.domains import Category
 from scumble.model.schema.schema import Schema
 from scumble.model.schema.unit import Unit
 from scumble.private.database.inspect import DatabaseInspection
+from scumble.private.database.live.inspect import LiveInspection
+from scumble.private.database.live.terms import LiveTerms
+from scumble.private.database.terms import DatabaseTerms
+from scumble.private.journal.journal import is_live
 from scumble.private.mechanism import Mechanism, Publisher, Summary, create
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
@@ -326,7 +330,8 @@ def of_database(
     The twin is a database of made-up people with the same promise. `progress` is called with the
     number of attacks made, of `attacks()`.
     """
-    with DatabaseInspection(folder) as reading:
+    live = is_live(folder)
+    with LiveInspection(folder) if live else DatabaseInspection(folder) as reading:
         faults, terms, promise = reading.verify(), reading.terms, reading.guarantee
     claim = "every answer was paid for and written down"
     if faults:
@@ -335,7 +340,7 @@ def of_database(
         sentence = "Every entry is the one that the next one names, to the last that was sealed."
         findings = [Finding("ledger", claim, "exact", sentence)]
     if attack:
-        findings += _attacks(float(terms.epsilon), float(terms.noise), seed, progress)
+        findings += _attacks(terms, seed, progress)
     return Report(
         subject=f"the database {_name(folder)}",
         findings=findings,
@@ -352,19 +357,29 @@ def attacks() -> int:
 
 
 def _attacks(
-    epsilon: float, noise: float, seed: int | None, progress: Progress, people: int = 40
+    terms: DatabaseTerms | LiveTerms, seed: int | None, progress: Progress, people: int = 40
 ) -> Sequence[Finding]:
     rng = np.random.default_rng(seed)
     found = []
     for name in ATTACKS:
         secrets = rng.integers(0, 2, people).tolist()
         with tempfile.TemporaryDirectory(prefix="scumble-audit-") as place:
-            victim = DatabaseVictim(Path(place) / "twin", secrets, epsilon=epsilon, noise=noise)
+            victim = _twin(Path(place) / "twin", secrets, terms)
             outcome = run_attack(name, victim, secrets, rng, 6)
             victim.close()
         found.append(outcome.finding(CONFIDENCE))
         progress(len(found))
     return found
+
+
+def _twin(
+    folder: Path, secrets: Sequence[int], terms: DatabaseTerms | LiveTerms
+) -> DatabaseVictim | LiveVictim:
+    """Return a database of made-up people with the same promise."""
+    epsilon = float(terms.epsilon)
+    if isinstance(terms, LiveTerms):
+        return LiveVictim(folder, secrets, epsilon=epsilon, delta=terms.delta)
+    return DatabaseVictim(folder, secrets, epsilon=epsilon, noise=float(terms.noise))
 
 
 def _checksum(path: Path) -> str:

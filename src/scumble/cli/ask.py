@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from scumble.cli.targets import Kind
     from scumble.private.database.database import Database
-    from scumble.private.database.live.results import LiveAnswer
+    from scumble.private.database.live.results import LiveCost
     from scumble.private.database.plan import AskOptions
+    from scumble.private.database.results import Cost
 
 Target = Annotated[
     str,
@@ -125,7 +126,7 @@ _TAKES: dict[Kind, tuple[str, ...]] = {
         *("relax", "prefer", "max_relaxation_error", "key", "level", "preview"),
     ),
     "live": ("source", "table", "analyst", "side", "key", "level", "preview", "within"),
-    "server": ("relax", "prefer", "max_relaxation_error", "key", "level", "preview"),
+    "server": ("relax", "prefer", "max_relaxation_error", "key", "level", "preview", "within"),
     "wire": (),
 }
 
@@ -222,51 +223,47 @@ def ask(
     writing.check_output(output, force=force)
     kind = targets.kind_of(target)
     _refuse_others(context, target, kind)
-    if kind == "live":
-        bought = _ask_live(target, asking, text, key, within, level, preview, as_json)
-        if bought is not None and (as_csv or output is not None):
-            writing.write_answer(bought.estimate, level, output, force=force)
-        elif bought is not None:
-            live.show_answer(bought, level, as_json=as_json)
-        return
-    if preview:
-        _preview(target, kind, asking, text, as_json)
-        return
     if kind == "wire":
         with bars.working("Answering"):
             table = targets.ask_wire(target, text)
         _put_table(table, output, force=force, as_json=as_json)
         return
-    with _asked(target, kind, asking, clamp) as put:
-        answer = put(text, key)
-    if as_json:
-        printing.print_answer(answer, level)
-    elif as_csv or output is not None:
+    found: Any
+    if kind in ("live", "server"):
+        with _opened(target, kind, asking) as (data, how):
+            how |= {"within": within, "level": level}
+            found = data.preview(text, **how) if preview else data.ask(text, key=key, **how)
+    elif preview:
+        with asking.open(target) as database, bars.working("Planning"):
+            found = database.preview(text, **asking.arguments())
+    else:
+        with _asked(target, kind, asking, clamp) as put:
+            found = put(text, key)
+    if preview:
+        _show_cost(found, level, as_json=as_json)
+        return
+    answer = getattr(found, "estimate", found)
+    if as_csv or output is not None:
         writing.write_answer(answer, level, output, force=force)
+    elif hasattr(found, "half_width"):
+        live.show_answer(found, level, as_json=as_json)
+    elif as_json:
+        printing.print_answer(answer, level)
     else:
         targets.show_answer(answer, level)
 
 
-def _ask_live(
-    target: str,
-    asking: Asking,
-    sql: str,
-    key: str | None,
-    within: str | None,
-    level: float,
-    preview: bool,
-    as_json: bool,
-) -> LiveAnswer | None:
-    """Return the answer of a live database; None if it was a preview, which is printed."""
+@contextmanager
+def _opened(target: str, kind: Kind, asking: Asking) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Open a live database or a data set of a server; yield it and the options of a question."""
     from scumble.cli import live
 
-    with live.opened(target, asking) as database, bars.working("Answering"):
-        arguments = live.accuracy(asking, within, level)
-        if not preview:
-            return database.ask(sql, key=key, **arguments)
-        cost = database.preview(sql, **arguments)
-    live.show_cost(cost, level, as_json=as_json)
-    return None
+    if kind == "live":
+        with live.opened(target, asking) as database, bars.working("Answering"):
+            yield database, live.arguments(asking)
+    else:
+        with targets.connected(target) as dataset, bars.working("Answering"):
+            yield dataset, {"options": asking.ask_options()}
 
 
 def _refuse_others(context: typer.Context, target: str, kind: Kind) -> None:
@@ -301,26 +298,20 @@ def _asked(target: str, kind: Kind, asking: Asking, clamp: bool) -> Iterator[Any
 
                 asked = combine([asked, *(load_any(each) for each in others)])
             yield lambda sql, _: asked.answer(sql, tables=tables, clamp=clamp)
-    elif kind == "database":
+    else:
         with asking.open(target) as database, bars.working("Answering"):
             yield lambda sql, key: database.answer(sql, key=key, **asking.arguments())
-    else:
-        with targets.connected(target) as dataset, bars.working("Answering"):
-            yield lambda sql, key: dataset.answer(sql, key=key, options=asking.ask_options())
 
 
-def _preview(target: str, kind: Kind, asking: Asking, sql: str, as_json: bool) -> None:
+def _show_cost(found: Cost | LiveCost, level: float, *, as_json: bool) -> None:
     """Print what would become of a question."""
-    from scumble.cli import shell
+    from scumble.cli import live, shell
+    from scumble.private.database.live.results import LiveCost
 
-    if kind == "server":
-        with targets.connected(target) as dataset, bars.working("Planning"):
-            found = dataset.preview(sql, options=asking.ask_options())
-    else:
-        with asking.open(target) as database, bars.working("Planning"):
-            found = database.preview(sql, **asking.arguments())
     if as_json:
         console.print_json(without_infinity(asdict(found)))
+    elif isinstance(found, LiveCost):
+        live.show_cost(found, level)
     else:
         shell.show_cost(found)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from scumble.cli import bars, console, options, targets
+from scumble.cli import bars, console, options
 from scumble.cli.ask import Asking
 from scumble.cli.shell import Shell
 from scumble.model.errors import ParameterError, writing
@@ -348,12 +348,13 @@ def status(
     """Show the promise, and how much of it is used; or draw that."""
     from scumble.cli import shell
     from scumble.private.database.inspect import DatabaseInspection
+    from scumble.private.journal.journal import is_live
 
     if attributes is not None and output is None:
         raise ParameterError("--attributes is about a drawing: give --output too.")
     if output is not None:
         _check_image(output, force=force)
-    if targets.is_live(folder):
+    if is_live(folder):
         from scumble.cli import live
         from scumble.private.database.live.inspect import LiveInspection
 
@@ -459,5 +460,6 @@ def _inspection(folder: str) -> DatabaseInspection | LiveInspection:
     """Open the journal of a database of either kind."""
     from scumble.private.database.inspect import DatabaseInspection
     from scumble.private.database.live.inspect import LiveInspection
+    from scumble.private.journal.journal import is_live
 
-    return LiveInspection(folder) if targets.is_live(folder) else DatabaseInspection(folder)
+    return LiveInspection(folder) if is_live(folder) else DatabaseInspection(folder)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from scumble.cli import bars, console, options, printing
 from scumble.model.errors import ParameterError
 from scumble.model.privacy.guarantee import large_epsilon_warning
-from scumble.model.stored import without_infinity
 
 if TYPE_CHECKING:
     from scumble.cli.ask import Asking
@@ -72,10 +71,9 @@ def opened(target: str, asking: Asking) -> Iterator[LiveDatabase]:
         yield database
 
 
-def accuracy(asking: Asking, within: str | None, level: float) -> dict[str, Any]:
-    """Return the arguments of `LiveDatabase.ask` and `preview` after the question."""
-    tables = options.side_tables(asking.side)
-    return {"within": within, "level": level, "tables": tables, "analyst": asking.analyst}
+def arguments(asking: Asking) -> dict[str, Any]:
+    """Return arguments of `LiveDatabase.ask` and `preview`, besides the accuracy."""
+    return {"tables": options.side_tables(asking.side), "analyst": asking.analyst}
 
 
 def show_answer(answer: LiveAnswer, level: float, *, as_json: bool) -> None:
@@ -110,11 +108,8 @@ def _missing(found: LiveAnswer | LiveCost) -> str:
     return f" The accuracy asked for would cost {_percent(found.needed)} at once."
 
 
-def show_cost(found: LiveCost, level: float, *, as_json: bool) -> None:
+def show_cost(found: LiveCost, level: float) -> None:
     """Print what would become of a question."""
-    if as_json:
-        console.print_json(without_infinity(asdict(found)))
-        return
     at = f"at {100 * level:g} %"
     console.echo(f"Known now: within ±{_number(found.half_width)} {at}, free.")
     if found.status == "known":

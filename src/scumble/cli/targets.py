@@ -42,6 +42,8 @@ def kind_of(target: str) -> Kind:
     if not is_address(target):
         if not (Path(target) / _JOURNAL).exists():
             return "release"
+        from scumble.private.journal.journal import is_live
+
         return "live" if is_live(target) else "database"
     if target.lower().startswith("sqlite:"):
         return "release"
@@ -51,14 +53,6 @@ def kind_of(target: str) -> Kind:
     from scumble.public.archive.relations import is_release
 
     return "release" if is_release(target) or is_linked(target) else "database"
-
-
-def is_live(target: str) -> bool:
-    """Return whether a database buys accuracy: it was made with a delta."""
-    from scumble.private.journal.journal import Journal
-
-    with Journal.open(target) as journal:
-        return "edition" in journal.promise
 
 
 def connected(target: str) -> RemoteDataset:

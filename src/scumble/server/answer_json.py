@@ -8,7 +8,8 @@ next higher one is used, which holds at least as often.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -28,6 +29,7 @@ from scumble.private.database.answers import (
     MixedNoise,
     Weights,
 )
+from scumble.private.database.live.results import LiveAnswer
 from scumble.public.estimate import (
     ALL,
     LEVEL,
@@ -208,15 +210,46 @@ def encode_answer(answer: AnyEstimate, level: float = LEVEL) -> dict[str, Any]:
     return {"kind": "estimates", **found, **more, "level": shown, **notes, "rows": rows}
 
 
-def decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
-    """Return the answer that `encode_answer` described; raises `ScumbleError` if it cannot."""
+def encode_live(answer: LiveAnswer, level: float = LEVEL) -> dict[str, Any]:
+    """Return an answer of a live database as JSON values: that of `encode_answer`, and more."""
+    fresh = [
+        {"key": [{"date": p.isoformat()} if isinstance(p, date) else p for p in key], **found}
+        for key, each in answer.fresh.items()
+        for found in [_estimate(each, level)]
+    ]
+    cost = {name: getattr(answer, name) for name in ("status", "charged", "needed")}
+    found = {"half_width": _number(answer.half_width), "fresh": fresh, "cost": cost}
+    return {**encode_answer(answer.estimate, level), **found}
+
+
+def decode_live(data: Mapping[str, Any]) -> LiveAnswer:
+    """Return the answer that `encode_live` described; raises `ScumbleError` if it cannot."""
+    with _readable():
+        fresh = {
+            tuple(
+                date.fromisoformat(p["date"]) if isinstance(p, dict) else p for p in each["key"]
+            ): _read_estimate(each)
+            for each in data["fresh"]
+        }
+        half_width = _from_number(data["half_width"])
+        return LiveAnswer(decode_answer(data), half_width=half_width, fresh=fresh, **data["cost"])
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
-        return _decode_answer(data)
+        yield
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise ScumbleError(
             "The server sent an answer that this version of scumble cannot read. Use the version "
             "of the server."
         ) from error
+
+
+def decode_answer(data: Mapping[str, Any]) -> AnyEstimate:
+    """Return the answer that `encode_answer` described; raises `ScumbleError` if it cannot."""
+    with _readable():
+        return _decode_answer(data)
 
 
 def _decode_answer(data: Mapping[str, Any]) -> AnyEstimate:

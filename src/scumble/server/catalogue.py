@@ -1,4 +1,4 @@
-"""The data sets of a server: live databases and releases behind the same verbs.
+"""The data sets of a server: databases, live databases and releases behind the same verbs.
 
 Analysts see what concerns them: the schema, guarantees, limits, their own questions. What is here
 is called from several threads at once.
@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scumble.audit import report, subjects
-from scumble.model.errors import ScumbleError
+from scumble.model.errors import ParameterError, ScumbleError
 from scumble.model.long_work import tell
 from scumble.model.privacy.guarantee import Guarantees
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.database import Database, Prepared
+from scumble.private.database.live.database import LiveDatabase
+from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus, LiveUsage
 from scumble.private.database.plan import AskOptions, Prefer, Relax
 from scumble.private.database.results import Answer, Cost, Event, Status, Usage
 from scumble.private.database.tables import CodedRows
+from scumble.private.journal.journal import is_live
 from scumble.private.tables.open import expected_rows
 from scumble.public.archive.archive import MANIFEST
 from scumble.public.archive.load import load
@@ -36,6 +39,14 @@ REPEATS = (
     "Repeats are free, cost is told before asking, and what is left of the promise is shown: so an "
     "analyst can see that somebody asked the same, or near it, before."
 )
+LEARNS = (
+    "Answers, costs and what is left of the promise depend on everything that was bought: so an "
+    "analyst can see that somebody asked for accuracy here before."
+)
+_FIXED_QUOTAS = (
+    "Quotas of a live database are given when it is created (quotas=...), and stay. They ration "
+    "what analysts buy; the promise to the people holds without them."
+)
 _NO_JOURNAL = "A release has no journal: its answers cost nothing, and nobody counts them."
 _LONGEST_KEY = 120
 CODED = ".codes"  # the ending of files of rows of databases that were made here
@@ -44,11 +55,13 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A question of an analyst, with the options of `Database.ask`."""
+    """A question of an analyst, with the options of `Database.ask` or of `LiveDatabase.ask`."""
 
     sql: str
     analyst: str
     key: str | None = None
+    within: float | str | None = None
+    level: float = 0.95
     relax: Relax = "regression"
     prefer: Prefer | None = None
     max_relaxation_error: float = math.inf
@@ -77,6 +90,7 @@ class Dataset(ABC):
     """One data set: what it is, and the verbs that it answers to."""
 
     kind: str
+    takes: tuple[str, ...] = ("relax", "prefer", "max_relaxation_error")  # ways to ask
     name: str
     title: str
     description: str = ""
@@ -103,16 +117,20 @@ class Dataset(ABC):
         return ()
 
     @abstractmethod
-    def answer(self, question: AskedQuestion) -> Answer: ...
+    def answer(self, question: AskedQuestion) -> Answer | LiveAnswer: ...
 
-    def answer_all(self, questions: Sequence[AskedQuestion]) -> list[Answer | Exception | None]:
+    def answer_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> Sequence[Answer | LiveAnswer | Exception | None]:
         """Answer several questions at once; an exception is in the place of its own question.
 
         None is in the place of a question that may take long: it is to be asked by itself.
         """
         return [None] * len(questions)
 
-    def cost_all(self, questions: Sequence[AskedQuestion]) -> list[Cost | Exception | None]:
+    def cost_all(
+        self, questions: Sequence[AskedQuestion]
+    ) -> Sequence[Cost | LiveCost | Exception | None]:
         """Return what several questions would cost, as `answer_all` answers them."""
         return [None] * len(questions)
 
@@ -121,10 +139,10 @@ class Dataset(ABC):
         """Return an answer of which only the columns and their types count; free of charge."""
 
     @abstractmethod
-    def cost(self, question: AskedQuestion) -> Cost: ...
+    def cost(self, question: AskedQuestion) -> Cost | LiveCost: ...
 
     @abstractmethod
-    def status(self, analyst: str | None) -> Status | None:
+    def status(self, analyst: str | None) -> Status | LiveStatus | None:
         """Return what is used and remains; of questions and quotas the analyst's or all (None).
 
         A release, whose answers are free, has none.
@@ -145,16 +163,20 @@ class Dataset(ABC):
     def certificate(self) -> str:
         """Return what is promised, and what an audit finds about it, as one HTML page."""
 
-    def usage(self) -> list[Usage]:
+    def usage(self) -> Sequence[Usage | LiveUsage]:
         """Return what each analyst asked, was charged and may use."""
         raise Problem(409, _NO_JOURNAL)
+
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
+        """Return how much of the promise is used at each value of each attribute."""
+        return []
 
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
         """Give an analyst a part of ε, change it, or end it (None)."""
         raise Problem(409, _NO_JOURNAL)
 
     def first_quota(self, analyst: str, share: float) -> None:
-        """Give an analyst who never had a quota a share of ε; a release has none to give."""
+        """Give an analyst who never had a quota a share of ε; only databases have some to give."""
         return
 
     @abstractmethod
@@ -164,12 +186,13 @@ class Dataset(ABC):
     def describe(self) -> dict[str, Any]:
         """Return schema, guarantees and limits as JSON values."""
         limits = dict.fromkeys(limit for each in self.guarantees for limit in each.limits)
+        seen = {"database": [REPEATS], "live": [LEARNS]}.get(self.kind, [])
         return {
             **self.summary(),
             "schema": self.schema.select(self.columns).to_dict(),
             "protected": None if self.schema.unit is None else self.schema.unit.describe(),
             "guarantees": [str(each) for each in self.guarantees],
-            "limits": [*limits, *([REPEATS] if self.kind == "database" else [])],
+            "limits": [*limits, *seen],
         }
 
     def summary(self) -> dict[str, Any]:
@@ -207,7 +230,7 @@ def _together(
     return found
 
 
-class LiveDataset(Dataset):
+class DatabaseDataset(Dataset):
     """A statistical database. Every answer is charged, and durable before it is given."""
 
     kind = "database"
@@ -267,7 +290,79 @@ class LiveDataset(Dataset):
         self.database.first_quota(analyst, share)
 
     def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
-        """Return how much of the promise is used at each value of each attribute."""
+        return self.database.usage_by_value()
+
+    def chain(self, after: int) -> dict[str, Any]:
+        return {
+            "seal": self.database.seal,
+            "entries": [asdict(each) for each in self.database.chain(after)],
+        }
+
+    def verify(self, seal: str | None) -> list[str]:
+        return self.database.verify(seal)
+
+    def certificate(self) -> str:
+        return _page(subjects.of_database(self.folder), self.title)
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class LiveDataset(Dataset):
+    """A live database: a question without an accuracy is free, and writes nothing."""
+
+    kind = "live"
+    takes = ("within",)
+
+    def __init__(self, name: str, title: str, folder: Path | str, database: LiveDatabase) -> None:
+        self.name, self.title, self.folder = name, title, folder
+        self.database = database
+        self.schema = database.schema
+        self.made = database.created[:10]
+
+    @property
+    def rows(self) -> int | None:
+        return self.database.rows
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return Guarantees([self.database.guarantee])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.database.space.names, *self.sums_alone)
+
+    @property
+    def sums_alone(self) -> tuple[str, ...]:
+        return self.database.sums_alone
+
+    def answer(self, question: AskedQuestion) -> LiveAnswer:
+        question.check_key()
+        return self.database.ask(question.sql, key=question.own_key, **self._how(question))
+
+    def describe_result(self, question: AskedQuestion) -> AnyEstimate:
+        return self.database.answer(question.sql)
+
+    def cost(self, question: AskedQuestion) -> LiveCost:
+        return self.database.preview(question.sql, **self._how(question))
+
+    def _how(self, question: AskedQuestion) -> dict[str, Any]:
+        return {"within": question.within, "level": question.level, "analyst": question.analyst}
+
+    def status(self, analyst: str | None) -> LiveStatus:
+        return self.database.status(analyst)
+
+    def history(self, analyst: str | None) -> list[Event]:
+        events = self.database.history()
+        return [each for each in events if analyst is None or each.analyst == analyst]
+
+    def usage(self) -> list[LiveUsage]:
+        return self.database.usage()
+
+    def set_quota(self, analyst: str, epsilon: float | None) -> None:
+        raise Problem(409, _FIXED_QUOTAS)
+
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
         return self.database.usage_by_value()
 
     def chain(self, after: int) -> dict[str, Any]:
@@ -397,14 +492,23 @@ def open_dataset(settings: DatasetSettings, journal: int | None = None) -> Datas
         raise ScumbleError(f"The data set {settings.name} has neither a release nor a database.")
     source = _source(settings.source)
     rows = None if isinstance(source, CodedRows) else expected_rows(source, settings.table)
-    database = Database.open(
-        settings.database,
-        source,
-        batches=[each if isinstance(each, tuple) else _source(each) for each in settings.batches],
-        table=settings.table,
-        journal_bytes=journal,
-        progress=lambda done: tell(done, max(rows, done)) if rows else None,
-    )
-    live = LiveDataset(settings.name, title, settings.database, database)
-    live.description = settings.description
-    return live
+    how: dict[str, Any] = {
+        "table": settings.table,
+        "journal_bytes": journal,
+        "progress": lambda done: tell(done, max(rows, done)) if rows else None,
+    }
+    found: Dataset
+    if is_live(settings.database):
+        if settings.batches:
+            raise ParameterError(
+                f"The data set {settings.name} is a live database, to which no rows can be added: "
+                "leave batches out."
+            )
+        live = LiveDatabase.open(settings.database, source, **how)
+        found = LiveDataset(settings.name, title, settings.database, live)
+    else:
+        batches = [each if isinstance(each, tuple) else _source(each) for each in settings.batches]
+        database = Database.open(settings.database, source, batches=batches, **how)
+        found = DatabaseDataset(settings.name, title, settings.database, database)
+    found.description = settings.description
+    return found

@@ -7,6 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
@@ -22,11 +23,14 @@ from scumble.model.errors import (
     SourceError,
     named,
 )
+from scumble.model.laws.base import check_level
 from scumble.model.schema.schema import Schema
+from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus, read_within
 from scumble.private.database.plan import DEFAULTS, AskOptions
 from scumble.private.database.results import Answer, Cost, Event, Status
 from scumble.public.asking import Asking
-from scumble.server.answer_json import AnyEstimate, decode_answer
+from scumble.public.estimate import LEVEL
+from scumble.server.answer_json import AnyEstimate, decode_answer, decode_live
 
 if TYPE_CHECKING:
     import httpx
@@ -89,26 +93,48 @@ class RemoteDataset(Asking):
             follow_redirects=False,
         )
 
-    def ask(self, sql: str, *, key: str | None = None, options: AskOptions = DEFAULTS) -> Answer:
-        """Answer one question, as `Database.ask` does. The token says who asks."""
-        body = {**_question(sql, options), "key": key or secrets.token_hex(16)}
+    def ask(
+        self,
+        sql: str,
+        *,
+        within: float | str | None = None,
+        level: float = 0.95,
+        key: str | None = None,
+        options: AskOptions = DEFAULTS,
+    ) -> Answer | LiveAnswer:
+        """Answer one question, as `Database.ask` or `LiveDatabase.ask` does. The token says who
+        asks. `within` and `level` are for a live database, whose answers are a `LiveAnswer`.
+        """
+        body = _question(sql, options, within, level)
+        if key is not None or within is not None or not self._live:
+            body["key"] = key or secrets.token_hex(16)
         found = self._fields("POST", "answer", body)
+        if "half_width" in found:
+            return decode_live(found)
         return Answer(decode_answer(found), **found["cost"])
 
-    def answer(
-        self, sql: str, *, key: str | None = None, options: AskOptions = DEFAULTS
-    ) -> AnyEstimate:
+    def answer(self, sql: str, **keywords: Any) -> AnyEstimate:
         """Return the estimate of `ask` alone."""
-        return self.ask(sql, key=key, options=options).estimate
+        return self.ask(sql, **keywords).estimate
 
-    def preview(self, sql: str, *, options: AskOptions = DEFAULTS) -> Cost:
-        """Return what `ask` would do, and its standard error. Nothing is charged."""
-        return Cost.from_dict(self._fields("POST", "cost", _question(sql, options)))
+    def preview(
+        self,
+        sql: str,
+        *,
+        within: float | str | None = None,
+        level: float = 0.95,
+        options: AskOptions = DEFAULTS,
+    ) -> Cost | LiveCost:
+        """Return what `ask` would do, and its standard error or half-width. Nothing is charged."""
+        found = self._fields("POST", "cost", _question(sql, options, within, level))
+        return LiveCost.from_dict(found) if "half_width" in found else Cost.from_dict(found)
 
-    def status(self) -> Status | None:
+    def status(self) -> Status | LiveStatus | None:
         """Return what is used of the promise; None for a release, whose answers are free."""
         found = self._fields("GET", "status")
-        return None if "free" in found else Status.from_dict(found)
+        if "free" in found:
+            return None
+        return LiveStatus(**found) if "mu" in found else Status.from_dict(found)
 
     def history(self) -> list[Event]:
         """Return the questions that this token may see, in order."""
@@ -117,6 +143,11 @@ class RemoteDataset(Asking):
     def describe(self) -> dict[str, Any]:
         """Return schema, guarantees and limits as JSON values."""
         return self._fields("GET", "")
+
+    @cached_property
+    def _live(self) -> bool:
+        """Whether it is a live database, where what is free needs no key and leaves no entry."""
+        return bool(self.describe()["kind"] == "live")
 
     @property
     def schema(self) -> Schema:
@@ -161,7 +192,9 @@ class RemoteDataset(Asking):
         raise ServerError("The server cannot be reached.")  # not reached: the last try returns
 
 
-def _question(sql: str, options: AskOptions) -> dict[str, Any]:
+def _question(
+    sql: str, options: AskOptions, within: float | str | None, level: float
+) -> dict[str, Any]:
     if not isinstance(sql, str):
         raise ParameterError.of("ask", "sql", "the text of a question", sql)
     if options.analyst is not None or options.weights is not None:
@@ -169,11 +202,14 @@ def _question(sql: str, options: AskOptions) -> dict[str, Any]:
             f"A server knows who asks by the token, and takes no weights: leave {named('analyst')} "
             f"and {named('weights')} out."
         )
-    given = {
-        "relax": options.relax,
+    given: dict[str, Any] = {
+        "relax": None if options.relax == DEFAULTS.relax else options.relax,
         "prefer": options.prefer,
         "max_relaxation_error": options.max_relaxation_error,
+        "within": read_within(within),
     }
+    if check_level(level) != LEVEL:
+        given["level"] = level
     return {"sql": sql, **{name: each for name, each in given.items() if each not in _UNSAID}}
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from threading import Lock
 
+from scumble.private.database.live.results import LiveAnswer
+from scumble.private.database.results import Answer
 from scumble.public.estimate import Estimate
-from scumble.server.answer_json import AnyEstimate
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -35,15 +36,17 @@ class Metrics:
             for limit in _SECONDS:
                 self._within[limit] += seconds <= limit
 
-    def answered(self, answer: AnyEstimate) -> None:
+    def answered(self, reply: Answer | LiveAnswer) -> None:
         """Count the numbers of an answer by their status; those of a release are "free"."""
+        answer = reply.estimate
+        free = reply.status if isinstance(reply, LiveAnswer) else "free"
         if isinstance(answer, Estimate):
             found = [answer]
         else:
             rows = (row for _, row in answer.rows)
             found = [one for row in rows for one in (row if isinstance(row, tuple) else (row,))]
         with self._lock:
-            self._answers.update(each.status_label or "free" for each in found)
+            self._answers.update(each.status_label or free for each in found)
 
     def requests(self) -> dict[tuple[str, int], int]:
         """Return the number of requests by route and status."""

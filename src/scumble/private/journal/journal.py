@@ -379,6 +379,12 @@ def _tampering_error(sentence: str) -> LedgerError:
     return LedgerError(f"The journal was tampered with or is damaged, and is not used. {sentence}")
 
 
+def is_live(place: str | Path) -> bool:
+    """Whether the database at a place buys accuracy: it was made with a delta."""
+    with Journal.open(place) as journal:
+        return "edition" in journal.promise
+
+
 def is_free(place: Place) -> bool:
     """Whether a new look finds nothing at a place; raises `LedgerError` if nobody can tell."""
     if isinstance(place, Path):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scumble._version import __version__
 from scumble.model.stored import without_infinity
+from scumble.private.database.live.results import LiveAnswer, LiveCost
 from scumble.private.database.results import Answer, Cost
-from scumble.server.answer_json import encode_answer
+from scumble.server.answer_json import encode_answer, encode_live
 from scumble.server.catalogue import AskedQuestion
 from scumble.server.http import owner_api
 from scumble.server.http.formats import ARROW, CSV, JSON, arrow_bytes, csv_text, preferred
@@ -39,7 +40,15 @@ _QUESTION = (
     Field("prefer", "string", "The box itself first, or a box nearby.", choices=_PREFER),
     Field("max_relaxation_error", "number", "Refuse what is further off.", least=0, most=1e300),
 )
+_WITHIN = Field(
+    "within",
+    "amount",
+    'Of a live database: the half-width that is wanted, as 50 or "0.1%" of the rows.',
+    longest=40,
+)
+_HOW = ("relax", "prefer", "max_relaxation_error", "within")  # which of them depends on the data
 _KEY = Field("key", "string", "Idempotency key: asked again with it, answered once.", longest=120)
+_ASKED = ("sql", "key", "level", *_HOW)
 _MOST_HISTORY = 10_000
 
 
@@ -65,20 +74,25 @@ def answer_all(service: Service, calls: Sequence[Call]) -> list[Result | Excepti
     results: list[Result | Exception | None] = []
     for call, each in zip(calls, found, strict=True):
         try:
-            results.append(_answered(service, call, each) if isinstance(each, Answer) else each)
+            if each is None or isinstance(each, Exception):
+                results.append(each)
+            else:
+                results.append(_answered(service, call, each))
         except Exception as error:  # of one answer only
             results.append(error)
     return results
 
 
-def _answered(service: Service, call: Call, reply: Answer) -> Result:
+def _answered(service: Service, call: Call, reply: Answer | LiveAnswer) -> Result:
     level = float(call.body.get("level", 0.95))
-    service.metrics.answered(reply.estimate)
+    service.metrics.answered(reply)
     media = preferred(call.headers.get("accept", ""))
     if media == ARROW:
         return Result(arrow_bytes(reply.estimate, level), media_type=ARROW)
     if media == CSV:
         return Result(csv_text(reply.estimate, level), media_type=CSV)
+    if isinstance(reply, LiveAnswer):
+        return Result(encode_live(reply, level), media_type=JSON)
     found = encode_answer(reply.estimate, level)
     names = ("status", "charged", "used", "limit")
     cost = {name: getattr(reply, name) for name in names}
@@ -86,14 +100,20 @@ def _answered(service: Service, call: Call, reply: Answer) -> Result:
 
 
 def cost(service: Service, call: Call) -> Result:
-    return Result(without_infinity(asdict(call.data.cost(_question(call)))))
+    return Result(_members(call.data.cost(_question(call))))
+
+
+def _members(cost: Cost | LiveCost) -> dict[str, Any]:
+    found: dict[str, Any] = without_infinity(asdict(cost))
+    return found
 
 
 def cost_all(service: Service, calls: Sequence[Call]) -> list[Result | Exception | None]:
     """Return what those of some calls about one data set would cost that take little time."""
     found = calls[0].data.cost_all([_question(call) for call in calls])
     return [
-        Result(without_infinity(asdict(each))) if isinstance(each, Cost) else each for each in found
+        each if each is None or isinstance(each, Exception) else Result(_members(each))
+        for each in found
     ]
 
 
@@ -109,8 +129,11 @@ def status(service: Service, call: Call) -> Result:
 
 
 def _question(call: Call) -> AskedQuestion:
-    names = ("sql", "key", "relax", "prefer", "max_relaxation_error")
-    given = {name: call.body[name] for name in names if name in call.body}
+    given = {name: call.body[name] for name in _ASKED if name in call.body}
+    for name in _HOW:
+        if name in given and name not in call.data.takes:
+            kind = "live databases" if name == "within" else "databases with one noise for all"
+            raise Problem(422, f"{name!r} is for {kind}: leave it out.", {"member": name})
     return AskedQuestion(**given, analyst=call.user.name)
 
 
@@ -158,12 +181,12 @@ ROUTES = (
     api_route(
         "POST", f"{_DATASET}/answer", "answer", ASKING, answer,
         "Answer a question. JSON, or with the header Accept an Arrow stream or CSV.",
-        body=(*_QUESTION, _KEY, _LEVEL), statuses=(409,), together=answer_all,
+        body=(*_QUESTION, _WITHIN, _KEY, _LEVEL), statuses=(409,), together=answer_all,
     ),
     api_route(
         "POST", f"{_DATASET}/cost", "cost", ASKING, cost,
-        "What a question would cost, and its error. Free of charge.", body=_QUESTION,
-        together=cost_all,
+        "What a question would cost, and its error. Free of charge.",
+        body=(*_QUESTION, _WITHIN, _LEVEL), together=cost_all,
     ),
     Route("GET", "/healthz", "health", (), health, "Whether the server runs."),
     Route(

@@ -106,12 +106,13 @@ def _body(members: Iterable[Field]) -> dict[str, Any]:
 
 
 def _schema(field: Field, *, nullable: bool = False) -> dict[str, Any]:
-    kind = "array" if field.kind == "strings" else field.kind
-    found: dict[str, Any] = {"type": [kind, "null"] if nullable else kind}
+    known = {"strings": ["array"], "amount": ["number", "string"]}
+    kinds = [*known.get(field.kind, [field.kind]), *(["null"] if nullable else [])]
+    found: dict[str, Any] = {"type": kinds if len(kinds) > 1 else kinds[0]}
     found["description"] = field.about
     if field.kind == "strings":
         found |= {"items": {"type": "string"}, "maxItems": field.longest}
-    if field.kind == "string":
+    if field.kind in ("string", "amount"):
         found["maxLength"] = field.longest
     if field.choices:
         found["enum"] = [*field.choices, None] if nullable else list(field.choices)

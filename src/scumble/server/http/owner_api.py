@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from scumble.private.ledger.ledger import Ledger
-from scumble.server.catalogue import LiveDataset
+from scumble.server.catalogue import DatabaseDataset
 from scumble.server.http.routes import AUDITING, OWNER, Call, Field, Result, api_route
 from scumble.server.problems import Problem
 from scumble.server.publishing.service import UPLOAD
@@ -111,7 +111,7 @@ def _recipe(call: Call) -> dict[str, object]:
 
 
 def append(service: Service, call: Call) -> Result:
-    if not isinstance(call.data, LiveDataset):
+    if not isinstance(call.data, DatabaseDataset):
         raise Problem(409, "Rows are added to databases; a release is published once.")
     body = call.body
     return _begun(service.publishing.append(call.data, body["source"], body.get("key")))

@@ -23,11 +23,12 @@ OWNER: tuple[Role, ...] = ("owner",)
 ASKING: tuple[Role, ...] = ("owner", "analyst")
 AUDITING: tuple[Role, ...] = ("owner", "auditor")
 EVERYBODY: tuple[Role, ...] = ("owner", "analyst", "auditor")
-Kind = Literal["string", "number", "integer", "boolean", "strings", "object"]
+Kind = Literal["string", "number", "integer", "amount", "boolean", "strings", "object"]
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "string": (str,),
     "number": (int, float),
     "integer": (int,),
+    "amount": (int, float, str),
     "boolean": (bool,),
     "strings": (list,),
     "object": (dict,),
@@ -36,6 +37,7 @@ _WORDS: dict[Kind, str] = {
     "string": "text",
     "number": "a number",
     "integer": "a whole number",
+    "amount": "a number or text",
     "boolean": "true or false",
     "strings": "a list",
     "object": "an object",
@@ -78,9 +80,9 @@ class Field:
             return "one of " + ", ".join(self.choices)
         limits = [f"at least {self.least:g}"] if self.least > -math.inf else []
         limits += [f"at most {self.most:g}"] if self.most < math.inf else []
-        if self.kind in ("string", "strings"):
+        if self.kind in ("string", "strings", "amount"):
             limits = [
-                f"at most {self.longest:,} {'characters' if self.kind == 'string' else 'texts'}"
+                f"at most {self.longest:,} {'texts' if self.kind == 'strings' else 'characters'}"
             ]
         return _WORDS[self.kind] + (f" of {' and '.join(limits)}" if limits else "")
 

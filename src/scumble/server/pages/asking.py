@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from markupsafe import Markup
 
-from scumble.model.errors import PromiseError, ScumbleError
+from scumble.model.errors import PromiseError, QueryError, ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.numbers import Number
+from scumble.private.database.live.results import LiveAnswer, LiveCost
 from scumble.private.database.plan import Relax
 from scumble.private.database.results import Answer, Cost
 from scumble.public.estimate import (
@@ -46,6 +48,8 @@ LEVEL = 0.95
 _MOST_ROWS = 500  # of a table on the page; all of them are in the download
 _MOST_VALUES = 40  # of a column in the list of what can be asked
 _MOST_CELLS = 120  # of a strip
+_LEVELS = ("0.9", "0.95", "0.99")
+_BEST = 1e-9  # rows: a half-width that nothing reaches
 
 
 # --- handlers -------------------------------------------------------------------------------------
@@ -70,14 +74,30 @@ def cost(service: Service, call: Call) -> Result:
     try:
         if sql:
             question = _question(call, sql)
-            found, statuses = call.data.cost(question), list[str]()
-            if found.limit is None or found.status == "relaxed":
-                # It raises what a release refuses, and says what is not answered.
-                statuses = _statuses(call.data.describe_result(question))
-            values |= {"cost": found, "forecast": _forecast(found, statuses)}
-    except ScumbleError as error:
+            if isinstance(call.data, LiveDataset):
+                live = _best(call.data, question)
+                forecast = live_forecast(live, question)
+                status = live.status if question.within else "known"
+                values |= {"cost": {"status": status}, "forecast": forecast}
+            else:
+                found, statuses = cast(Cost, call.data.cost(question)), list[str]()
+                if found.limit is None or found.status == "relaxed":
+                    # It raises what a release refuses, and says what is not answered.
+                    statuses = _statuses(call.data.describe_result(question))
+                values |= {"cost": found, "forecast": _forecast(found, statuses)}
+    except (ScumbleError, Problem) as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
     return render("cost.html", **values)
+
+
+def _best(data: LiveDataset, question: AskedQuestion) -> LiveCost:
+    """Return what a question would cost; without an accuracy, the best one that is allowed, as far
+    as the question takes any.
+    """
+    if question.within is None:
+        with suppress(QueryError):
+            return data.cost(replace(question, within=_BEST))
+    return data.cost(question)
 
 
 def ask(service: Service, call: Call) -> Result:
@@ -87,14 +107,16 @@ def ask(service: Service, call: Call) -> Result:
     try:
         if not sql:
             raise Problem(422, "Write a question first.")
-        reply = call.data.answer(_question(call, sql))
-        service.metrics.answered(reply.estimate)
-        values["answer"] = AnswerView(call.data, sql, str(call.body.get("key", "")), reply)
+        question = _question(call, sql)
+        reply = call.data.answer(question)
+        service.metrics.answered(reply)
+        values["answer"] = AnswerView(call.data, question, str(call.body.get("key", "")), reply)
     except (ScumbleError, Problem) as error:
         values["problem"] = problem_of(error, owner=call.user.role == "owner")
         values["refused"] = isinstance(error, PromiseError)
     if not call.headers.get("htmx"):
-        return _page(service, call, sql, **values)
+        asked = {name: str(call.body.get(name, "")) for name in ("within", "level")}
+        return _page(service, call, sql, **values, **asked)
     values |= {"csrf": call.headers["csrf"], "data": call.data, "key": secrets.token_hex(8)}
     values["room"] = _room(call.data)
     return render("answer.html", 200, oob=True, **values)
@@ -105,11 +127,12 @@ def download(service: Service, call: Call) -> Result:
     sql, wanted = str(call.body.get("sql", "")), call.body.get("format")
     if wanted not in ("csv", "parquet"):
         raise Problem(422, "The format must be csv or parquet.")
-    answer = call.data.answer(_question(call, sql)).estimate
+    question = _question(call, sql)
+    answer, level = call.data.answer(question).estimate, question.level
     name = f'attachment; filename="{call.data.name}.{wanted}"'
     if wanted == "csv":
-        return Result(csv_text(answer, LEVEL), 200, CSV, {"Content-Disposition": name})
-    return Result(parquet_bytes(answer, LEVEL), 200, PARQUET, {"Content-Disposition": name})
+        return Result(csv_text(answer, level), 200, CSV, {"Content-Disposition": name})
+    return Result(parquet_bytes(answer, level), 200, PARQUET, {"Content-Disposition": name})
 
 
 def history(service: Service, call: Call) -> Result:
@@ -120,7 +143,7 @@ def history(service: Service, call: Call) -> Result:
 
 def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
     data = call.data
-    known = {"answer": None, "problem": None, "refused": False, **values}
+    known = {"answer": None, "problem": None, "refused": False, "within": "", "level": "", **values}
     return render(
         "ask.html",
         data=data,
@@ -131,6 +154,7 @@ def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
         words=completions(data),
         limits=data.describe()["limits"],
         room=_room(data),
+        levels=_LEVELS,
         oob=False,
         **shared(service, call),
         **known,
@@ -139,6 +163,13 @@ def _page(service: Service, call: Call, sql: str, **values: Any) -> Result:
 
 def _question(call: Call, sql: str) -> AskedQuestion:
     key = str(call.body.get("key", "")) or None
+    if call.data.kind == "live":
+        within = str(call.body.get("within", "")).strip() or None
+        level = str(call.body.get("level", "")) or str(LEVEL)
+        if level not in _LEVELS:
+            raise Problem(422, f"The level must be one of {', '.join(_LEVELS)}.")
+        key = key if within else None  # what is free leaves no entry in the journal
+        return AskedQuestion(sql, call.user.name, key, within, float(level))
     relax = str(call.body.get("relax", "")) or "regression"
     return AskedQuestion(sql, call.user.name, key=key, relax=cast(Relax, relax))
 
@@ -151,9 +182,39 @@ class AnswerView:
     """An answer as the page shows it."""
 
     data: Dataset
-    sql: str
+    question: AskedQuestion
     key: str
-    reply: Answer
+    reply: Answer | LiveAnswer
+
+    @property
+    def sql(self) -> str:
+        return self.question.sql
+
+    @property
+    def level(self) -> float:
+        return self.question.level
+
+    @property
+    def percent(self) -> str:
+        return f"{100 * self.level:g} %"
+
+    @property
+    def live(self) -> LiveAnswer | None:
+        return self.reply if isinstance(self.reply, LiveAnswer) else None
+
+    @property
+    def verdict(self) -> str:
+        """What became of a question to a live database, in words."""
+        return "" if self.live is None else live_verdict(self.live, self.question)
+
+    @property
+    def fresh(self) -> str:
+        """The interval of the one new measurement of a live database alone, in words."""
+        if self.live is None or len(self.live.fresh) != 1:
+            return ""
+        [found] = self.live.fresh.values()
+        low, high = (format_number(limit, found.stderr) for limit in found.interval(self.level))
+        return f"{format_value(found)}, {self.percent}: {low} to {high}"
 
     @property
     def one(self) -> Estimate | None:
@@ -169,7 +230,7 @@ class AnswerView:
         """The interval in words; empty where there is none."""
         if self.one is None:
             return ""
-        low, high = self.one.interval(LEVEL)
+        low, high = self.one.interval(self.level)
         if low == high:
             return "exactly"
         if not (abs(low) < float("inf") or abs(high) < float("inf")):
@@ -179,11 +240,11 @@ class AnswerView:
     @property
     def typical(self) -> str:
         """The typical interval in words; empty where there is none."""
-        return "" if self.one is None else self.one.typical_label(LEVEL)
+        return "" if self.one is None else self.one.typical_label(self.level)
 
     @property
     def drawing(self) -> Markup:
-        return Markup("") if self.one is None else interval_drawing(self.one, LEVEL)
+        return Markup("") if self.one is None else interval_drawing(self.one, self.level)
 
     @property
     def relaxed(self) -> str:
@@ -202,13 +263,15 @@ class AnswerView:
 
     @property
     def table(self) -> dict[str, Any] | None:
-        return None if self.one is not None else _table(self.reply.estimate)
+        return None if self.one is not None else _table(self.reply.estimate, self.level)
 
     @property
     def cost(self) -> str:
         """What was charged, in words."""
         if self.data.kind == "release":
             return "Free: a release has been paid for."
+        if self.live is not None and self.live.charged:
+            return f"Charged: {_share(self.live.charged)}, where most was bought for it."
         if not self.reply.charged:
             return "Free: nothing new was charged."
         numbers = (
@@ -218,19 +281,21 @@ class AnswerView:
 
     @property
     def used(self) -> Markup:
+        if isinstance(self.reply, LiveAnswer):
+            return Markup("")
         used, limit = self.reply.used, self.reply.limit
         return Markup("") if used is None or limit is None else used_drawing(used, limit)
 
 
-def _table(answer: AnyEstimate) -> dict[str, Any]:
+def _table(answer: AnyEstimate, level: float) -> dict[str, Any]:
     """Return header and rows of a table of estimates, each with its bar on a common scale."""
     if isinstance(answer, EstimateTable):
-        names, level = answer.items, answer.shown_level(LEVEL)
+        names, level = answer.items, answer.shown_level(level)
         rows: Sequence[tuple[Any, Sequence[Estimate]]] = answer.rows
     else:
         assert isinstance(answer, Estimates)  # noqa: S101
         names = (answer.alias or "value",)
-        level = answer.shown_level(LEVEL) if isinstance(answer, SelectedEstimates) else LEVEL
+        level = answer.shown_level(level) if isinstance(answer, SelectedEstimates) else level
         rows = [(key, (each,)) for key, each in answer.rows]
     shown = rows[:_MOST_ROWS]
     scales = [
@@ -305,6 +370,52 @@ def _forecast(found: Cost, statuses: Sequence[str]) -> str:
     return f"Will be refused, and not charged: {found.reason}"
 
 
+def live_forecast(found: LiveCost, question: AskedQuestion) -> str:
+    """Return in words what is known now, and what an accuracy would cost."""
+    at = f"at {100 * question.level:g} %"
+    now = f"Known now: within ±{_width(found.half_width)} {at}, free."
+    if found.status == "known":
+        return now
+    room = f"at most {_share(found.room)} may be spent at once"
+    best = f"±{_width(found.affordable)} for {_share(found.charged)}"
+    if question.within is None:
+        if not found.charged:
+            return f"{now} Nothing better can be bought here."
+        return f"{now} The best that can be bought now is {best}."
+    if found.status == "answered":
+        return f"{now} Ask reaches {best}; {room}."
+    missing = f"What you ask for costs {_needed(found.needed)}; {room}."
+    if not found.charged:
+        return f"{now} {missing} Nothing will be bought."
+    return f"{now} {missing} Ask reaches {best}."
+
+
+def live_verdict(found: LiveAnswer, question: AskedQuestion) -> str:
+    """Return in words whether a live database has reached an accuracy."""
+    width = f"Within ±{_width(found.half_width)} at {100 * question.level:g} %"
+    if found.status == "known":
+        wanted = "" if question.within is None else ", as you asked"
+        return f"{width}{wanted}: known already, so nothing was measured."
+    if found.status == "answered":
+        return f"{width}, as you asked: what was missing was measured."
+    return (
+        f"{width}: the best that is allowed. What you asked for would have cost "
+        f"{_needed(found.needed)} at once."
+    )
+
+
+def _needed(share: float) -> str:
+    return "more than the whole promise" if share > 1 else _share(share)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.3g} % of what is for purchases"
+
+
+def _width(half_width: float) -> str:
+    return format_number(half_width, half_width)
+
+
 def column_facts(data: Dataset, name: str) -> dict[str, Any]:
     """Return the name, the kind and the allowed values of a column, for the list on the page."""
     attribute = data.schema[name]
@@ -355,8 +466,6 @@ def examples(data: Dataset) -> list[str]:
 
 def _room(data: Dataset) -> list[dict[str, Any]]:
     """Return for each attribute a strip of how much of the promise is free at its values."""
-    if not isinstance(data, LiveDataset):
-        return []
     found = []
     for attribute, used in data.usage_by_value():
         step = max(1, -(-len(used) // _MOST_CELLS))

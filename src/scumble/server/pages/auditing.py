@@ -30,7 +30,7 @@ def certificate(service: Service, call: Call) -> Result:
 
 def _page(service: Service, call: Call, **values: Any) -> Result:
     data = call.data
-    chain = data.chain(0) if data.kind == "database" else {"seal": "", "entries": []}
+    chain = data.chain(0) if data.kind != "release" else {"seal": "", "entries": []}
     return render(
         "audit.html",
         data=data,

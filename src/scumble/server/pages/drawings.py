@@ -98,7 +98,12 @@ def row_drawing(estimate: Estimate, level: float, scale: Scale | None) -> Markup
 def used_drawing(used: int, limit: int) -> Markup:
     """Return a bar of how much of the promise is used at the most popular point."""
     share = min(used / limit, 1.0) if limit else 1.0
-    words = f"{used} of {limit} answers used in the most-asked part"
+    return share_drawing(share, f"{used} of {limit} answers used in the most-asked part")
+
+
+def share_drawing(share: float, words: str = "") -> Markup:
+    """Return a bar of a share that is used."""
+    words = words or f"{100 * share:.3g} % used"
     whole = f'<rect class="whole" x="0" y="2" width="{_WIDTH}" height="12" rx="6"/>'
     part = f'<rect class="used" x="0" y="2" width="{share * _WIDTH:.1f}" height="12" rx="6"/>'
     return _svg(16, words, [whole, part], "used-bar")

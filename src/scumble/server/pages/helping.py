@@ -19,19 +19,22 @@ WORDS = {
     "Noise": "Random numbers that are added to answers, so that nobody sees one person in them.",
     "Standard error": "The typical size of the noise in an answer.",
     "Interval": "Limits that hold the true value in this table with the stated probability.",
-    "Charged": "A new answer of a live database uses up a part of the promise for the rows that "
-    "it is about.",
+    "Charged": "A new answer of a database, and more accuracy of a live one, uses up a part of the "
+    "promise for the rows that it is about.",
+    "Known, answered, limited": "Of a live database: what was known was enough; what was missing "
+    "for the accuracy was measured; or less than that is allowed, and the answer is the best.",
+    "Half-width": "Half the length of an interval: within ±50 means an interval of 100.",
     "Relaxed": "Made of earlier answers, because the promise is used up for what was asked. The "
     "answer says what was counted instead.",
     "Refused": "Not answered, because the promise is used up. Nothing is charged.",
     "Remaining budget": "The part of the promise that is still free at each value of a column.",
-    "Quota": "The part of ε that one analyst may use.",
+    "Quota": "The part of ε that one analyst may use. It rations, and promises nothing.",
     "Known to others": "A column by which others may find a person: a quasi-identifier.",
     "Must stay secret": "A sensitive column. The promise is about it.",
     "Not published": "An identifier, such as a name, or a column that was left out.",
     "Read from the table": "Values that nobody declared. That they occur is told, and no promise "
     "covers it.",
-    "Journal": "The file of all that a live database promised and answered. Each entry has the "
+    "Journal": "The file of all that a database promised and answered. Each entry has the "
     "hash of the one before it.",
     "Seal": "Number and hash of the last entry of a journal. A copy shows later that nothing "
     "before it was changed.",

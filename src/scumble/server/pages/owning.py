@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from markupsafe import Markup
+
 from scumble.model.errors import ScumbleError
+from scumble.private.database.live.results import LiveUsage
+from scumble.private.database.results import Usage
 from scumble.server.http.routes import OWNER, Call, Result, Route
-from scumble.server.pages.drawings import used_drawing
+from scumble.server.pages.drawings import share_drawing, used_drawing
 from scumble.server.pages.gates import redirect, render, shared
 from scumble.server.problems import Problem, problem_of
 from scumble.server.service import Service
@@ -68,14 +72,8 @@ def quota(service: Service, call: Call) -> Result:
 def _usage(service: Service, call: Call, problem: Problem | None = None, about: str = "") -> Result:
     found = []
     for data in service.catalogue:
-        if data.kind == "database":
-            people = [
-                {
-                    **asdict(each),
-                    "bar": used_drawing(each.used or 0, each.limit) if each.limit else "",
-                }
-                for each in data.usage()
-            ]
+        if data.kind != "release":
+            people = [{**asdict(each), "bar": _bar(each)} for each in data.usage()]
             found.append({"data": data, "status": data.status(None), "people": people})
     named = sorted({each.name for each in service.tokens.all() if each.role == "analyst"})
     return render(
@@ -87,6 +85,13 @@ def _usage(service: Service, call: Call, problem: Problem | None = None, about: 
         about=about,
         **shared(service, call),
     )
+
+
+def _bar(each: Usage | LiveUsage) -> Markup | str:
+    """Return the bar of what is used of a quota; nothing where there is none."""
+    if isinstance(each, LiveUsage):
+        return "" if each.used is None else share_drawing(each.used)
+    return used_drawing(each.used or 0, each.limit) if each.limit else ""
 
 
 def _page(service: Service, call: Call, **values: Any) -> Result:

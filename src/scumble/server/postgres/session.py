@@ -378,7 +378,7 @@ class Connection:
 
     def _answered(self, question: AskedQuestion) -> Rows:
         reply = self.data.answer(question)
-        self.service.metrics.answered(reply.estimate)
+        self.service.metrics.answered(reply)
         return result_of(reply.estimate)
 
     async def _without_people(self, sql: str) -> Rows | None:

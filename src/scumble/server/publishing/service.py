@@ -35,7 +35,7 @@ from scumble.private.ledger.cost import bill_of, bill_of_database
 from scumble.private.ledger.ledger import Ledger
 from scumble.private.ledger.statement import refuse
 from scumble.private.mechanism import Mechanism, create, protect_unit
-from scumble.server.catalogue import CODED, Catalogue, LiveDataset, open_dataset
+from scumble.server.catalogue import CODED, Catalogue, DatabaseDataset, open_dataset
 from scumble.server.config import DatasetSettings, ServerSettings, check_name
 from scumble.server.problems import Problem
 from scumble.server.publishing.drafts import (
@@ -307,7 +307,7 @@ class PublishingService:
             uses=source,
         )
 
-    def append(self, dataset: LiveDataset, source: str, key: str | None) -> Job:
+    def append(self, dataset: DatabaseDataset, source: str, key: str | None) -> Job:
         """Begin to add the rows of a source to a database, as a new batch."""
         place = self.place(source)
         configured = {each.name: each.batches for each in self.settings.datasets}

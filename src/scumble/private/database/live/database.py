@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
@@ -43,7 +42,13 @@ from scumble.private.database.live.inspect import (
     usage,
     used_shares,
 )
-from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus, LiveUsage
+from scumble.private.database.live.results import (
+    LiveAnswer,
+    LiveCost,
+    LiveStatus,
+    LiveUsage,
+    read_within,
+)
 from scumble.private.database.live.state import Goal, LiveState, Plan, Purchase
 from scumble.private.database.live.terms import (
     BASE_SHARE,
@@ -350,7 +355,7 @@ class LiveDatabase(Asking):
                 f"A question with a {named('key')} names no side tables, which may change: leave "
                 "one of them out."
             )
-        within = _read_within(within)
+        within = read_within(within)
         asked = self._read(sql, tables, counted=within is not None)
         return LiveRequest(asked, {"sql": sql, "within": within, "level": level}, key, analyst)
 
@@ -446,6 +451,11 @@ class LiveDatabase(Asking):
     def guarantee(self) -> Guarantee:
         found = self.terms.guarantee(self.space.names, self.schema)
         return replace(found, limits=(*found.limits, *self.schema.impossible_limits()))
+
+    @property
+    def sums_alone(self) -> tuple[str, ...]:
+        """The columns that only sums and averages are of."""
+        return self._base.evidence.sums_alone
 
     @property
     def rows(self) -> int | None:
@@ -701,21 +711,6 @@ def _same(entry: Entry, request: LiveRequest) -> dict[str, Any]:
         allowed = "a new one for another question, accuracy or analyst"
         raise ParameterError.of("ask", "key", allowed, entry.key)
     return payload
-
-
-def _read_within(within: Any) -> float | str | None:
-    """Return a half-width as it is stored: a number of rows, or a share of them as text."""
-    if within is None:
-        return None
-    share = isinstance(within, str) and within.strip().endswith("%")
-    try:
-        number = float(within.strip()[:-1] if share else within)
-    except (TypeError, ValueError, OverflowError):
-        number = -1.0
-    if isinstance(within, bool) or not (isfinite(number) and number > 0):
-        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
-        raise ParameterError.of("ask", "within", allowed, within)
-    return f"{number}%" if share else number
 
 
 def _counter(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any
 
+from scumble.model.errors import ParameterError
 from scumble.public.estimate import Estimate, Estimates, format_number
 from scumble.public.estimate_table import EstimateTable
 
@@ -50,6 +52,12 @@ class LiveCost:
     needed: float
     room: float
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LiveCost:
+        """Return what a server told; a width that JSON cannot say is null there."""
+        given: dict[str, Any] = {name: inf if each is None else each for name, each in data.items()}
+        return cls(**given)
+
 
 @dataclass(frozen=True)
 class LiveStatus:
@@ -85,3 +93,18 @@ class LiveUsage:
     purchases: int
     quota: float | None = None
     used: float | None = None
+
+
+def read_within(within: Any) -> float | str | None:
+    """Return a half-width as it is stored: a number of rows, or a share of them as text."""
+    if within is None:
+        return None
+    share = isinstance(within, str) and within.strip().endswith("%")
+    try:
+        number = float(within.strip()[:-1] if share else within)
+    except (TypeError, ValueError, OverflowError):
+        number = -1.0
+    if isinstance(within, bool) or not (isfinite(number) and number > 0):
+        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
+        raise ParameterError.of("ask", "within", allowed, within)
+    return f"{number}%" if share else number
