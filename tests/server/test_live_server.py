@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -15,9 +16,12 @@ import scumble as sc
 from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus
 from scumble.server.catalogue import open_dataset
 from scumble.server.config import DatasetSettings
+from scumble.server.postgres import statements
 from tests.support.database.live_table import ROWS, assert_promise, table
 from tests.support.servers import Browser, Front, make_live_settings
 
+psycopg = pytest.importorskip("psycopg")
+PSQL = shutil.which("psql")
 RANGE = "SELECT COUNT(*) FROM t WHERE age BETWEEN 3 AND 9 AND sex = 'f'"
 OTHER = "SELECT COUNT(*) FROM t WHERE age BETWEEN 12 AND 18 AND sex = 'm'"
 GROUPS = "SELECT sex, dept, COUNT(*) AS n FROM t GROUP BY sex, dept"
@@ -340,3 +344,95 @@ def test_owners_and_auditors_see_what_was_bought(front, browse):
     assert "1 count bought, of a base" in audit
     assert "Verify the journal" in audit
     assert owner.get("/data/live").status_code == owner.get("/data/live/audit").status_code == 200
+
+
+# --- PostgreSQL -----------------------------------------------------------------------------------
+
+
+def wire_address(front: Front, dataset: str = "live") -> str:
+    token, where = front.users.analyst, front.service.settings.postgres
+    return f"postgresql://{token.split('_')[1]}:{token}@{where}/{dataset}"
+
+
+def test_the_wire_buys_only_what_it_is_told_to(front):
+    with psycopg.connect(wire_address(front), autocommit=True) as connection:
+        told: list[str] = []
+        connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+
+        def asked(sql: str, *parameters) -> dict:
+            told.clear()
+            cursor = connection.execute(sql, parameters or None)
+            names = [each.name for each in cursor.description]
+            return dict(zip(names, cursor.fetchone(), strict=True))
+
+        free = asked(RANGE.replace("COUNT(*)", "COUNT(*) AS n"))
+        assert list(free) == ["n", "stderr", "low", "high", "status", "answered"]
+        assert (free["status"], told) == ("known", [])
+        assert not database(front).history()
+        paid = asked(f"{RANGE} WITH ACCURACY 70")
+        assert paid["status"] == "answered"
+        assert paid["high"] - paid["low"] == pytest.approx(140, abs=0.01)
+        assert told[0].startswith("answered: within 70 at 95 %; charged 7.")
+        assert told[1].startswith("this measurement alone: ")
+        several = "SELECT COUNT(*) AS n, COUNT(*) AS m FROM t WHERE sex = %s WITH ACCURACY %s"
+        both = asked(several, "f", "2%")
+        assert both["n_high"] - both["n_low"] <= 160.01
+        connection.execute("SET within = '1'")
+        connection.execute("SET level = '0.99'")
+        limited = asked(OTHER)
+        assert limited["status"] == "limited"
+        assert "at 99 %; charged 12.5 % of what is for purchases; the accuracy asked" in told[0]
+        bought = len(database(front).history())
+        connection.execute("RESET ALL")
+        assert asked(OTHER)["status"] == "known"
+        connection.execute("SET within = '0.1%'")
+        connection.execute("SET within = ''")
+        assert asked(GROUPS)["status"] == "known"
+        assert len(database(front).history()) == bought
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SET within = '-5'", "within must be a number of rows above 0"),
+        ("SET level = '2'", "level must be a number between 0 and 1"),
+        (f"{RANGE} WITH ACCURACY none", "must be a number of rows above 0"),
+        (f"{RANGE} WITH ACCURACY -3", "must be a number of rows above 0"),
+        ("SELECT AVG(age) FROM t WITH ACCURACY 5", "leave within out"),
+    ],
+)
+def test_a_wrong_accuracy_is_refused_on_the_wire(front, sql, words):
+    with psycopg.connect(wire_address(front), autocommit=True) as connection:
+        with pytest.raises(psycopg.Error, match=words):
+            connection.execute(sql)
+        assert connection.execute(RANGE).fetchone()
+    assert not database(front).history()
+
+
+def test_other_data_sets_take_no_accuracy_on_the_wire(front):
+    with psycopg.connect(wire_address(front, "counts"), autocommit=True) as connection:
+        for sql in ("SET within = '5'", "SELECT COUNT(*) FROM t WITH ACCURACY 5"):
+            with pytest.raises(psycopg.Error, match="is for live databases: leave it out"):
+                connection.execute(sql)
+        [value, *_] = connection.execute("SELECT COUNT(*) FROM t").fetchone()
+        assert value == ROWS
+
+
+def test_an_accuracy_in_a_text_is_text():
+    for sql in (
+        "SELECT COUNT(*) FROM t WHERE dept = 'a WITH ACCURACY 50'",
+        "SELECT COUNT(*) FROM t WHERE dept = 'a WITH ACCURACY ''50'''",
+        'SELECT COUNT(*) FROM t WHERE "x WITH ACCURACY 50" = 1',
+    ):
+        assert statements.accuracy(sql) == (sql, None)
+    assert statements.accuracy("SELECT 1  with accuracy '0.1%' ") == ("SELECT 1", "0.1%")
+    assert statements.accuracy("SELECT 1 WITH ACCURACY  50 ") == ("SELECT 1", "50")
+
+
+@pytest.mark.skipif(PSQL is None, reason="needs psql")
+def test_psql_shows_the_cost(front):
+    sql = f"SET within = '70'; {RANGE}"
+    command = [PSQL, "-X", "-A", "-t", wire_address(front), "-c", sql]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "|answered|" in found.stdout
+    assert "NOTICE:  answered: within 70 at 95 %; charged 7." in found.stderr

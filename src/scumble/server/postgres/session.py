@@ -9,12 +9,20 @@ import ssl
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from scumble.model.errors import ParameterError, PromiseError, QueryError, SchemaError, ScumbleError
+from scumble.model.laws.base import check_level
+from scumble.private.database.live.results import LiveAnswer, read_within
 from scumble.private.database.plan import Relax
-from scumble.public.estimate import Estimate, Estimates, format_selected
+from scumble.public.estimate import (
+    Estimate,
+    Estimates,
+    format_number,
+    format_selected,
+    format_value,
+)
 from scumble.public.estimate_table import EstimateTable, SelectedEstimates
 from scumble.server.answer_json import AnyEstimate
 from scumble.server.catalogue import AskedQuestion, Dataset
@@ -51,6 +59,7 @@ from scumble.server.tokens import Token
 
 log = logging.getLogger("scumble.server")
 LOGIN_SECONDS = 20.0
+_LEVEL = 0.95
 _MOST_NAMED = 50  # prepared statements and portals of a connection
 _RELAX = ("regression", "compound", "refuse")
 CANCELLED = (
@@ -82,6 +91,8 @@ class Connection:
         self._bound_to: bytes | None = None  # the hash of the certificate that the client was shown
         self._identity = (secrets.randbelow(2**31 - 1) + 1, secrets.randbelow(2**31))
         self._relax: Relax = "refuse"
+        self._within: float | str | None = None  # of a live database: without it nothing is bought
+        self._level = _LEVEL
         self._transaction = b"I"
         self._statements: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
@@ -379,7 +390,13 @@ class Connection:
     def _answered(self, question: AskedQuestion) -> Rows:
         reply = self.data.answer(question)
         self.service.metrics.answered(reply)
-        return result_of(reply.estimate)
+        if not isinstance(reply, LiveAnswer):
+            return result_of(reply.estimate)
+        found = result_of(reply.estimate, question.level, reply.status)
+        if question.within is not None:
+            notes = [*_cost_notes(reply, question.level), *found.notes]
+            found = replace(found, notes=notes)
+        return found
 
     async def _without_people(self, sql: str) -> Rows | None:
         """Return the result of a statement that is not about people; None for others."""
@@ -390,19 +407,49 @@ class Connection:
         return None if found.tag == "people" else found
 
     def _follow(self, word: str, sql: str) -> None:
-        """Follow transactions, and the setting that says how to relax."""
+        """Follow transactions, and the settings that say how to relax and how accurate to be."""
         if word in ("BEGIN", "START"):
             self._transaction = b"T"
         elif word in ("COMMIT", "END", "ROLLBACK", "ABORT") and " TO " not in sql.upper():
             self._transaction = b"I"
-        elif (given := statements.setting(sql)) and given[0] in ("relax", "scumble.relax"):
-            if given[1] not in _RELAX:
+        elif given := statements.setting(sql):
+            self._set(given[0].removeprefix("scumble."), given[1])
+        elif word in ("RESET", "DISCARD"):
+            self._within, self._level = None, _LEVEL
+
+    def _set(self, name: str, value: str) -> None:
+        """Follow a setting; those that are not known here are taken and ignored."""
+        if name == "relax":
+            if value not in _RELAX:
                 raise WireError("22023", f"relax must be one of {', '.join(_RELAX)}.")
-            self._relax = cast(Relax, given[1])
+            self._relax = cast(Relax, value)
+        elif name in ("within", "level"):
+            self._check_accuracy(f"SET {name}")
+            try:
+                if name == "within":
+                    self._within = read_within(value or None)
+                else:
+                    self._level = check_level(float(value))
+            except (ValueError, ScumbleError):
+                allowed = {
+                    "within": "a number of rows above 0, as '50', a share of the rows, as '0.1%', "
+                    "or '' for what is free",
+                    "level": "a number between 0 and 1, as '0.95'",
+                }
+                raise WireError("22023", f"{name} must be {allowed[name]}.") from None
 
     def _question(self, sql: str) -> AskedQuestion:
         token = self._check_token()
-        return AskedQuestion(sql, token.name, relax=self._relax)
+        text, within = statements.accuracy(sql)
+        if within is not None:
+            self._check_accuracy("WITH ACCURACY")
+        asked = self._within if within is None else within
+        return AskedQuestion(text, token.name, None, asked, self._level, self._relax)
+
+    def _check_accuracy(self, what: str) -> None:
+        """Refuse an accuracy where there is none to buy."""
+        if "within" not in self.data.takes:
+            raise WireError("22023", f"{what} is for live databases: leave it out.")
 
     def _check_token(self) -> Token:
         """Return the token, if it is still good and its data set is still served."""
@@ -503,44 +550,61 @@ def _explained(error: Exception) -> WireError:
 #
 # Answers as results of the wire: one row for each group, with the error of each number.
 
-_LEVEL = 0.95
 _NUMBERS = ("value", "stderr", "low", "high")
 _NOTED = 20  # groups whose typical intervals and shrunk values are notes
 
 
-def result_of(answer: AnyEstimate) -> Rows:
-    """Return an answer as columns and rows; limits are those of the level 95 %."""
+def result_of(answer: AnyEstimate, at: float = _LEVEL, status: str = "released") -> Rows:
+    """Return an answer as columns and rows; limits are those of a level. `status` is that of rows
+    whose numbers have none.
+    """
     if isinstance(answer, Estimate):
         answer = Estimates([], [((), answer)], aliases=[answer.alias])
     if isinstance(answer, EstimateTable):
         groups = [Column.of(name, kind) for name, kind in answer.frame_types(answer.groups)]
-        level = answer.shown_level(_LEVEL)
+        level = answer.shown_level(at)
         named = [(item, *(f"{item}_{part}" for part in _NUMBERS[1:])) for item in answer.items]
         columns = [Column(name, FLOAT8) for names in named for name in names]
         rows = [
             (
                 *answer.frame_values(key),
                 *(number for each in row for number in _numbers(each, level)),
-                _status(row),
+                _status(row, status),
             )
             for key, row in answer.rows
         ]
         notes = [*answer.notes, *_more_notes(answer, level)]
         return Rows([*groups, *columns, Column("status", TEXT)], rows, notes=notes)
-    level = answer.shown_level(_LEVEL) if isinstance(answer, SelectedEstimates) else _LEVEL
+    level = answer.shown_level(at) if isinstance(answer, SelectedEstimates) else at
     groups = [Column.of(title, kind) for title, kind in answer.frame_types(answer.titles)]
     columns = [Column(name, FLOAT8) for name in (answer.alias or _NUMBERS[0], *_NUMBERS[1:])]
     rows = [
         (
             *answer.frame_values(key),
             *_numbers(each, level),
-            _status((each,)),
+            _status((each,), status),
             getattr(each, "answered", ""),
         )
         for key, each in answer.rows
     ]
     shown = [*groups, *columns, Column("status"), Column("answered")]
     return Rows(shown, rows, notes=[*answer.notes, *_more_notes(answer, level)])
+
+
+def _cost_notes(reply: LiveAnswer, level: float) -> Iterator[str]:
+    """Yield what became of a question with an accuracy, what it cost, and what was measured."""
+    paid = f"charged {100 * reply.charged:.3g} % of what is for purchases"
+    width = format_number(reply.half_width, reply.half_width)
+    missing = ""
+    if reply.status == "limited":
+        missing = f"; the accuracy asked for would cost {100 * reply.needed:.3g} % at once"
+        missing = missing if reply.needed <= 1 else "; the accuracy asked for costs more than all"
+    paid = paid if reply.charged else "nothing was charged"
+    yield f"{reply.status}: within {width} at {100 * level:g} %; {paid}{missing}"
+    if len(reply.fresh) == 1:
+        [found] = reply.fresh.values()
+        low, high = (format_number(limit, found.stderr) for limit in found.interval(level))
+        yield f"this measurement alone: {format_value(found)}, from {low} to {high}"
 
 
 def _more_notes(answer: Estimates | EstimateTable, level: float) -> Iterator[str]:
@@ -570,11 +634,11 @@ def _numbers(estimate: Estimate, level: float) -> tuple[float, ...]:
     return (float(estimate.value), float(estimate.stderr), *map(float, estimate.interval(level)))
 
 
-def _status(row: tuple[Any, ...]) -> str:
-    """The status of a row: the worst of its numbers; those of a release are released."""
+def _status(row: tuple[Any, ...], known: str) -> str:
+    """The status of a row: the worst of its numbers; `known` where they have none."""
     found = {each.status_label for each in row}
     order = ("not answered", "relaxed", "answered", "repeated")
-    return next((status for status in order if status in found), "released")
+    return next((status for status in order if status in found), known)
 
 
 # --- listener -------------------------------------------------------------------------------------

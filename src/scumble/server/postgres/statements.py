@@ -20,6 +20,9 @@ _COPY = re.compile(
 _SET = re.compile(
     r"SET\s+(?:SESSION\s+|LOCAL\s+)?([\w.]+)\s*(?:=|\sTO\s)\s*'?([^']*?)'?\s*", re.IGNORECASE
 )
+_ACCURACY = re.compile(
+    r"\s+WITH\s+ACCURACY\s+(?:'([^']*)'|([-+]?[\w.]+(?:\s*%)?))\s*\Z", re.IGNORECASE
+)
 _TAGS = {
     "BEGIN": "BEGIN",
     "START": "BEGIN",
@@ -145,6 +148,12 @@ def command(sql: str) -> Rows | None:
     if word not in ("SELECT", "WITH", "SHOW", "TABLE", "VALUES", "FROM"):
         raise WireError("0A000", "Only questions by SELECT are answered.")
     return None
+
+
+def accuracy(sql: str) -> tuple[str, str | None]:
+    """Return a question without WITH ACCURACY at its end, and the half-width that it names."""
+    match = _ACCURACY.search(sql)
+    return (sql, None) if match is None else (sql[: match.start()], match[1] or match[2])
 
 
 def setting(sql: str) -> tuple[str, str] | None:
