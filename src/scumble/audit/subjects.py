@@ -555,8 +555,15 @@ def _ends(release: Release) -> list[dict[str, int]]:
     sums = evidence.sums if isinstance(evidence, Measurements) else ()
     if not sums:
         return [{}]
-    last = {each.amounts.column: each.amounts.size - 1 for each in sums}
-    return [dict.fromkeys(last, 0), last]
+    plain = [each.amounts for each in sums if each.amounts.column in evidence.sum_columns]
+    columns = {amounts.column: amounts for amounts in plain}
+    last = {name: amounts.size - 1 for name, amounts in columns.items()}
+    ends = [dict.fromkeys(last, 0), last]
+    if evidence.moments:  # squares are least in the middle, products where signs differ
+        middle = {name: amounts.centre for name, amounts in columns.items()}
+        mixed = {name: end if place % 2 else 0 for place, (name, end) in enumerate(last.items())}
+        ends[1:1] = [middle, mixed]
+    return ends
 
 
 def _places(cells: int) -> list[int]:

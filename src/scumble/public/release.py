@@ -211,7 +211,7 @@ class Release(Asking):
     @property
     def _title(self) -> str:
         title = f"Release by {self.manifest.mechanism} of {', '.join(self.evidence.columns)}"
-        sums = self.evidence.sum_columns
+        sums = (*self.evidence.sum_columns, *self.evidence.moments)
         return f"{title}, with sums of {', '.join(sums)}" if sums else title
 
     @property

@@ -38,7 +38,7 @@ from scumble.model.privacy.computed import (
 )
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.privacy.stated_loss import StatedLoss, add_losses
-from scumble.model.schema.amounts import Amounts
+from scumble.model.schema.amounts import Amounts, Products, read_amounts
 from scumble.model.schema.attribute import Attribute
 
 if TYPE_CHECKING:
@@ -91,6 +91,11 @@ class Evidence(ABC):
     @property
     def sum_columns(self) -> tuple[str, ...]:
         """The columns of which it has sums of amounts."""
+        return ()
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """The products of columns of which it has sums, as income*age."""
         return ()
 
     @property
@@ -267,7 +272,16 @@ class Measurements(Evidence):
 
     @property
     def sum_columns(self) -> tuple[str, ...]:
-        return tuple(each.amounts.column for each in self.sums)
+        return tuple(
+            each.amounts.column for each in self.sums if not isinstance(each.amounts, Products)
+        )
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        """The products of columns of which it has sums, as income*age."""
+        return tuple(
+            each.amounts.column for each in self.sums if isinstance(each.amounts, Products)
+        )
 
     @property
     def added(self) -> tuple[Attribute, ...]:
@@ -317,8 +331,12 @@ class Measurements(Evidence):
         read = partial(MeasuredSum.from_dict, columns)
         sums = stored.items(read, data.get("sums", []))
         found = cls(stored.data_file(data["file"]), columns, design, rows, sums)
-        if len({*found.files}) < len(found.files) or len({*found.sum_columns}) < len(sums):
+        known = {*found.sum_columns, *found.moments}
+        if len({*found.files}) < len(found.files) or len(known) < len(sums):
             raise ValueError("every file and every sum is there once")
+        factors = {name for each in sums for name in each.amounts.columns}
+        if not factors <= {*found.sum_columns}:
+            raise ValueError("the sums of the factors of a moment are there")
         return found
 
 
@@ -327,7 +345,8 @@ class MeasuredSum:
     """The sums of the amounts of one column by the cells of measurements, with noise.
 
     `present` are the counts of the rows that have an amount; without it all rows have one, and the
-    sums have the cells of the counts.
+    sums have the cells of the counts. Products have no counts of their own: they go with those of
+    their columns.
     """
 
     amounts: Amounts
@@ -340,7 +359,7 @@ class MeasuredSum:
 
     def check_schema(self, schema: Schema) -> None:
         """Raise ValueError if it was made for other amounts, or other cells."""
-        if Amounts.of(schema, self.amounts.column) != self.amounts:
+        if self.amounts.again(schema) != self.amounts:
             raise ValueError("the amounts are not those of the schema")
         for each in (self.total, self.present):
             if each is not None:
@@ -372,9 +391,9 @@ class MeasuredSum:
                 raise ValueError("sums are in one file")
             return Measurements(stored.data_file(part["file"]), columns, design)
 
-        amounts = Amounts.from_dict(data["amounts"])
+        amounts = read_amounts(data["amounts"])
         present = read(data["present"]) if "present" in data else None
-        if amounts.missing and present is None:
+        if amounts.missing and present is None and not isinstance(amounts, Products):
             raise ValueError("rows with an amount are counted where it may be missing")
         return cls(amounts, read(data), present)
 

@@ -20,7 +20,7 @@ from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, 
 from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
 from scumble.model.privacy.guarantee import read_share
-from scumble.model.schema.amounts import Amounts
+from scumble.model.schema.amounts import Amounts, Products
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Layout, create
 from scumble.private.meter.noise import check_scale
@@ -53,21 +53,30 @@ class SumSummary(AttributeSummary):
         sums: columns of whole numbers or amounts, for SUM and AVG, as income.
         sum_share: of epsilon, for all sums together; by default half.
         sum_ways: attributes that sums are asked by together; by default all that are counted.
+        moments: products of two of the columns in `sums`, whose sums are measured as well:
+            income*income for STDDEV of income, and with age*age and income*age for CORR of both.
     """
 
     sums: Sequence[str] = ()
     sum_share: float | None = None
     sum_ways: int | None = None
+    moments: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         owner = type(self).__name__
-        names = (self.sums,) if isinstance(self.sums, str) else tuple(self.sums)
+        names = _listed(self.sums)
         if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
             raise ParameterError.of(owner, "sums", "a list of different columns", list(names))
-        if len(names) > MOST_SUMS:
-            raise ParameterError(f"{owner} takes at most {MOST_SUMS} {named('sums')}.")
         self.sums = names
+        self._factors = [self._read_moment(each) for each in _listed(self.moments)]
+        self.moments = tuple("*".join(each) for each in self._factors)
+        if len({*names, *self.moments}) < len(names) + len(self.moments):
+            raise ParameterError.of(owner, "moments", "a list of different products", self.moments)
+        if len(names) + len(self.moments) > MOST_SUMS:
+            raise ParameterError(
+                f"{owner} takes at most {MOST_SUMS} {named('sums')} and {named('moments')}."
+            )
         if self.sum_share is None:
             self._sum_share = SUM_SHARE if names else Fraction(0)
         elif names:
@@ -87,10 +96,26 @@ class SumSummary(AttributeSummary):
                 raise SchemaError(
                     f"'{name}' is an identifier, or is computed from a list: it has no sum."
                 )
-            for part in self.parts(Amounts.of(schema, name)):
+        for amounts in self._summed(schema):
+            for part in self.parts(amounts):
                 check_scale(part._least_noise())
                 if part.name != self.name:
                     part.check(schema)
+
+    def _read_moment(self, text: object) -> tuple[str, str]:
+        """Return the columns of a product, in the order of `sums`."""
+        for place, letter in enumerate(text if isinstance(text, str) else ""):
+            names = {str(text)[:place].strip(), str(text)[place + 1 :].strip()}
+            if letter == "*" and names <= {*self.sums}:
+                found = [name for name in self.sums if name in names]
+                return found[0], found[-1]
+        wanted = f"products of two of its {named('sums')}, as income*income or income*age"
+        raise ParameterError.of(type(self).__name__, "moments", wanted, text)
+
+    def _summed(self, schema: Schema) -> list[Amounts]:
+        """Return what is added up: the amounts of columns, and products."""
+        columns = [Amounts.of(schema, name) for name in self.sums]
+        return [*columns, *(Products.of(schema, *names) for names in self._factors)]
 
     def _least_noise(self) -> NoiseLaw:
         """Return the noise of sums that are measured once."""
@@ -100,7 +125,7 @@ class SumSummary(AttributeSummary):
         return DiscreteGaussian(self.unit.squared_sensitivity(nonnegative_gram=True) / (2 * rho))
 
     def measure(self, table: PrivateTable, folder: Path) -> Measurements:
-        asked = [Amounts.of(table.schema, name) for name in self.sums]
+        asked = self._summed(table.schema)
         if not asked:
             return self.measure_cells(table, folder)
         passed = [(each, present) for each in asked for present in self._kinds(each)]
@@ -137,7 +162,7 @@ class SumSummary(AttributeSummary):
         """Return what measures the sums of one column and the counts of the rows that they are of,
         unless these are the counts of all rows; each with its part of the promise.
         """
-        share = self._sum_share / len(self.sums)
+        share = self._sum_share / (len(self.sums) + len(self.moments))
         unit = replace(self.unit, amount=amounts.largest)
         if len(self._kinds(amounts)) == 1:
             return [self._part(share, unit)]
@@ -170,8 +195,10 @@ class SumSummary(AttributeSummary):
 
     def _kinds(self, amounts: Amounts) -> tuple[bool, ...]:
         """Return what is measured of a column: amounts and, where they may be missing or have cells
-        of their own, the counts of the rows that have one.
+        of their own, the counts of the rows that have one. Products have those of their columns.
         """
+        if isinstance(amounts, Products):
+            return (False,)
         return (False, True) if amounts.missing or self.sum_ways else (False,)
 
     def _files(self, asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
@@ -183,7 +210,7 @@ class SumSummary(AttributeSummary):
 
     def layout(self, schema: Schema) -> Layout:
         own = self.cell_layout(schema)
-        asked = [Amounts.of(schema, name) for name in self.sums]
+        asked = self._summed(schema)
         if not asked:
             return own
         summed = self._by_tables.cell_layout(schema) if self.sum_ways else own
@@ -208,6 +235,10 @@ class SumSummary(AttributeSummary):
             return None
         error = hypot(total, count * amounts.size / 4) * float(amounts.step)
         return min(_LEVEL_REACH * error * 10 / rows, float(amounts.high - amounts.low))
+
+
+def _listed(given: Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _replaced(counter: CellCounter, _: CellCounter) -> CellCounter:

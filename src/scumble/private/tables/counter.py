@@ -41,9 +41,9 @@ class SumsBy:
     amounts: Amounts
     present: bool = False
 
-    def added(self, codes: npt.NDArray[Any]) -> Counts:
-        """Return what rows add, given the codes of the amounts."""
-        return self.amounts.present(codes) if self.present else self.amounts.steps(codes)
+    def added(self, *codes: npt.NDArray[Any]) -> Counts:
+        """Return what rows add, given the codes of the columns of the amounts."""
+        return self.amounts.present(*codes) if self.present else self.amounts.steps(*codes)
 
 
 CellSet = Sequence[str] | SumsBy
@@ -57,7 +57,8 @@ def cell_names(each: CellSet) -> tuple[str, ...]:
 def read_names(sets: Iterable[CellSet]) -> list[str]:
     """Return the columns that are read for counts and sums by cells."""
     found = [name for each in sets for name in cell_names(each)]
-    found += [each.amounts.column for each in sets if isinstance(each, SumsBy)]
+    summed = (each.amounts.columns for each in sets if isinstance(each, SumsBy))
+    found += [name for columns in summed for name in columns]
     return list(dict.fromkeys(found))
 
 
@@ -118,7 +119,8 @@ class RowCounter:
         return self.rows.outside == "drop" or isinstance(self.rows.source, PartOfSource)
 
     def counts(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
-        amounts = {each.amounts.column for each in sets if isinstance(each, SumsBy)}
+        summed = [each.amounts.columns for each in sets if isinstance(each, SumsBy)]
+        amounts = {name for columns in summed for name in columns}
         rows = self._limited(unit).with_amounts(amounts)
         named = read_names(sets)
         names = named or [self.schema.published[0].name]  # some column is needed to count rows
@@ -135,7 +137,7 @@ class RowCounter:
             for each, keys, counts in zip(sets, cells, found, strict=True):
                 own, added = cell_names(each), weights
                 if isinstance(each, SumsBy):
-                    added = each.added(by_name[each.amounts.column])
+                    added = each.added(*(by_name[name] for name in each.amounts.columns))
                     added = added if weights is None else added * weights
                 if not own:
                     counts += rows_here if added is None else added.sum()
@@ -206,23 +208,21 @@ class TensorCounter:
 
     def _sums(self, asked: SumsBy) -> Counts:
         """Return the sums of amounts by cells; nobody adds anything, whatever the amounts."""
-        column = asked.amounts.column
-        if column in self._amounts:
-            [added] = asked.added(np.array([self._amounts[column]]))
+        columns = asked.amounts.columns
+        if self._amounts.keys() >= {*columns}:
+            [added] = asked.added(*(np.array([self._amounts[name]]) for name in columns))
             return self._marginal(asked.names) * int(added)
         if not self.counted:
             return np.zeros(self.schema.size(asked.names), np.int64)
-        if isinstance(self.schema[column].domain, BinnedNumber):
-            raise SchemaError(f"A table of counts has the bins of '{column}', and no amounts.")
-        inside = column in asked.names
-        names = asked.names if inside else (*asked.names, column)
-        size = self.schema[column].size
-        added = asked.added(np.arange(size))
-        along = [1] * len(names)
-        along[names.index(column)] = size
-        counts = self._marginal(names).reshape([self.schema[name].size for name in names])
-        sums: Counts = counts * added.reshape(along)
-        return (sums if inside else sums.sum(axis=-1)).reshape(-1)
+        if coarse := [n for n in columns if isinstance(self.schema[n].domain, BinnedNumber)]:
+            raise SchemaError(f"A table of counts has the bins of '{coarse[0]}', and no amounts.")
+        others = tuple(name for name in columns if name not in asked.names)
+        names = (*asked.names, *others)
+        shape = [self.schema[name].size for name in names]
+        codes = dict(zip(names, np.indices(shape).reshape(len(names), -1), strict=True))
+        sums: Counts = self._marginal(names) * asked.added(*(codes[name] for name in columns))
+        found: Counts = sums.reshape(self.schema.size(asked.names), -1).sum(axis=1)
+        return found
 
     def occupied(self, names: Sequence[str], unit: PrivacyUnit) -> Occupied:
         counts = self._marginal(tuple(names))

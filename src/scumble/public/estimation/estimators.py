@@ -24,7 +24,7 @@ from scumble.public.estimation.impossible import (
     without_amounts,
 )
 from scumble.public.estimation.measurements import answer as measurements
-from scumble.public.estimation.measurements.sums import measured_amount
+from scumble.public.estimation.measurements.moments import measured_amount
 from scumble.public.estimation.rows import answer as rows
 from scumble.public.estimation.rows import answer_many as rows_together
 from scumble.public.estimation.tables import portions

@@ -2,6 +2,8 @@
 
 A sum of amounts was measured by cells of other columns. It answers SUM and AVG of an expression
 that is `rest + factor · amount` in every cell, where neither depends on the amount.
+
+Sums of products of amounts answer those of a polynomial of degree 2 in several columns.
 """
 
 from __future__ import annotations
@@ -133,6 +135,81 @@ class LinearTree(BoundedTree):
             one, other = self._form(node.this).known
             return f"(NOT ({one}))", f"(NOT ({other}))"
         raise NotBoundedError
+
+
+class Polynomial(dict[tuple[str, ...], str]):
+    """SQL of the factor of each product of columns, whose names are in rising order; () is the
+    product of none.
+    """
+
+    @property
+    def known(self) -> tuple[str, str]:
+        """That it is not NULL, where all amounts are there and where one is missing."""
+        return f"({' + '.join(f'({each})' for each in self.values())}) IS NOT NULL", "false"
+
+    def apply(self, *sides: str) -> Polynomial:
+        """Return what an operation with a number makes of all factors, given the SQL before and
+        after them.
+        """
+        before, after = sides
+        return Polynomial({key: f"{before}({sql}){after}" for key, sql in self.items()})
+
+
+class PolynomialTree(LinearTree):
+    """The syntax tree of an expression; `NotBoundedError` if it is no polynomial of degree 2 in
+    some columns.
+    """
+
+    def __init__(self, expression: Expression, columns: Sequence[str]) -> None:
+        BoundedTree.__init__(self, expression, columns)
+
+    @property
+    def polynomial(self) -> Polynomial:
+        """The expression as a number."""
+        return self._polynomial(self.root)
+
+    def _condition(self, node: exp.Expr) -> tuple[str, str]:
+        if isinstance(node, exp.Is) and self._names(node) and isinstance(node.expression, exp.Null):
+            one, other = self._polynomial(node.this).known
+            return f"(NOT ({one}))", f"(NOT ({other}))"
+        return super()._condition(node)
+
+    def _polynomial(self, node: exp.Expr) -> Polynomial:
+        if not self._names(node):
+            return Polynomial({(): self.text(node)})
+        if isinstance(node, exp.Column):
+            return Polynomial({(node.name,): "1"})
+        floats = isinstance(node, exp.Cast) and node.to.this.name in _FLOATS
+        if isinstance(node, exp.Paren) or floats:
+            return self._polynomial(node.this)
+        if isinstance(node, exp.Neg):
+            return self._polynomial(node.this).apply("-", "")
+        if isinstance(node, exp.Add | exp.Sub):
+            first, second = self._polynomial(node.this), self._polynomial(node.expression)
+            return _added(first, second if isinstance(node, exp.Add) else second.apply("-", ""))
+        if isinstance(node, exp.Div) and not self._names(node.expression):
+            return self._polynomial(node.this).apply("(", f" / {self.text(node.expression)})")
+        if isinstance(node, exp.Mul):
+            return _multiplied(self._polynomial(node.this), self._polynomial(node.expression))
+        raise NotBoundedError
+
+
+def _added(first: Polynomial, second: Polynomial) -> Polynomial:
+    found = Polynomial(first)
+    for key, sql in second.items():
+        ordered = tuple(sorted(key))
+        found[ordered] = f"(({found[ordered]}) + ({sql}))" if ordered in found else sql
+    return found
+
+
+def _multiplied(first: Polynomial, second: Polynomial) -> Polynomial:
+    found = Polynomial()
+    for one, sql in first.items():
+        parts = second.apply(f"({sql}) * ", "")
+        found = _added(found, Polynomial({(*one, *key): each for key, each in parts.items()}))
+    if max(map(len, found)) > 2:
+        raise NotBoundedError
+    return found
 
 
 def free_of(expression: Expression, sql: str, column: str) -> Expression:

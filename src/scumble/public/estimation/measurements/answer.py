@@ -23,6 +23,7 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage
+from scumble.public.estimation.measurements.moments import AskedMoments, MomentQuestion
 from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
@@ -42,7 +43,7 @@ from scumble.public.estimation.measurements.readings import (
     joined,
     read_average,
 )
-from scumble.public.estimation.measurements.sums import SumQuestion, sum_asked
+from scumble.public.estimation.measurements.sums import AMOUNT_OF, SumQuestion, sum_asked
 from scumble.public.estimation.measurements.weighed import (
     NOTHING,
     Key,
@@ -58,8 +59,8 @@ def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
-    if (asked := sum_asked(evidence, query)) is not None:
-        return SumQuestion.of(evidence, schema, query, engine, asked).answers()
+    if (summed := _of_sums(evidence, schema, query, engine)) is not None:
+        return summed.answers()
     found = reader_of(evidence, schema, engine)
     if isinstance(found, QuestionReader):
         return found.answer(query, engine)
@@ -73,16 +74,15 @@ def answer_together(
 
     All clauses are evaluated in one pass. The numbers are those of asking one by one.
     """
-    sums = {place: sum_asked(evidence, query) for place, query in enumerate(queries)}
-    if any(sums.values()):
-        others = [place for place, asked in sums.items() if asked is None]
+    sums = {place: _of_sums(evidence, schema, query, engine) for place, query in enumerate(queries)}
+    if any(each is not None for each in sums.values()):
+        others = [place for place, summed in sums.items() if summed is None]
         some = answer_together(evidence, schema, [queries[place] for place in others], engine)
         answers = {others[place]: answer for place, answer in some.items()}
-        for place, asked in sums.items():
-            if asked is not None:
-                if asked.name == asked.column:
+        for place, summed in sums.items():
+            if summed is not None:
+                if not any(name.startswith(AMOUNT_OF) for name in queries[place].attributes):
                     engine.check(queries[place])
-                summed = SumQuestion.of(evidence, schema, queries[place], engine, asked)
                 answers[place] = list(summed.answers())
         return answers
     found = reader_of(evidence, schema, engine)
@@ -101,6 +101,16 @@ def answer_together(
         with part(place, len(questions)):
             answers[place] = list(question.answers())
     return answers
+
+
+def _of_sums(
+    evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
+) -> SumQuestion | MomentQuestion | None:
+    """Return a question that measured sums answer; None if the counts do."""
+    if (moments := AskedMoments.of(evidence, schema, query)) is not None:
+        return MomentQuestion(schema, query, engine, asked=moments, evidence=evidence)
+    asked = sum_asked(evidence, query)
+    return None if asked is None else SumQuestion.of(evidence, schema, query, engine, asked)
 
 
 def _read_together(

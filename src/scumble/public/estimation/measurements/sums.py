@@ -147,11 +147,7 @@ def measured_amount(evidence: Evidence, engine: Sandbox, query: Query) -> Amount
     if asked is None or argument is None or not isinstance(evidence, Measurements):
         return None
     schema, column = engine.schema, asked.column
-    if loose := [name for name in argument.attributes if name != column and schema[name].coarse]:
-        raise QueryError(
-            f"'{loose[0]}' is published in bins, and what is added up depends on it. Put the "
-            "condition on it into WHERE or FILTER."
-        )
+    check_others(schema, argument, (column,))
     [amounts] = [each.amounts for each in evidence.sums if each.amounts.column == column]
     tree = LinearTree(argument, column)
     rest, factor = (free_of(argument, sql, column) for sql in tree.form[:2])
@@ -165,6 +161,16 @@ def measured_amount(evidence: Evidence, engine: Sandbox, query: Query) -> Amount
     alone = column not in argument.attributes
     amount = Expression(sql, others if alone else (*others, AMOUNT_OF + column), argument.start)
     return Amount(amount, amount, amount, cut=False, ends=limits)
+
+
+def check_others(schema: Schema, argument: Expression, columns: Sequence[str]) -> None:
+    """Raise QueryError if what is added up depends on bins of other columns."""
+    others = (name for name in argument.attributes if name not in columns)
+    if loose := [name for name in others if schema[name].coarse]:
+        raise QueryError(
+            f"'{loose[0]}' is published in bins, and what is added up depends on it. Put the "
+            "condition on it into WHERE or FILTER."
+        )
 
 
 @dataclass(frozen=True)
@@ -344,17 +350,17 @@ class SumQuestion(WeighedQuestion):
         """Return the readings of the sums of all groups, with their limits."""
         amounts = self.readers.measured.amounts
         totals, counts = self._of_amounts(asked), self._of_counts(asked, float(amounts.middle))
-        found = _by_group(self.schema, self.readers.total, totals, grouping)
-        plain = _by_group(self.schema, self.readers.count, counts, grouping)
+        found = read_groups(self.schema, self.readers.total, totals, grouping)
+        plain = read_groups(self.schema, self.readers.count, counts, grouping)
         both = found.plus(plain, apart=True)
         if asked.absent is not None:
             return self._with_absent(both, asked.absent, grouping)
         if found.low is None and plain.low is None:
             return both
         # The steps from the lower limit, of which no row has fewer than 0, and what they start at.
-        steps = _by_group(self.schema, self.readers.count, totals, grouping).times(amounts.centre)
+        steps = read_groups(self.schema, self.readers.count, totals, grouping).times(amounts.centre)
         least = self._of_counts(asked, float(amounts.low))
-        starts = _by_group(self.schema, self.readers.count, least, grouping)
+        starts = read_groups(self.schema, self.readers.count, least, grouping)
         low, high = (
             one.plus(two.plus(three, apart=False), apart=True)
             for one, two, three in zip(*map(_ends, (found, steps, starts)), strict=True)
@@ -364,7 +370,7 @@ class SumQuestion(WeighedQuestion):
     def _with_absent(self, readings: Readings, absent: Weights, grouping: GroupedAxes) -> Readings:
         """Add the rows without an amount: all rows less those that have one."""
         every, some = (
-            _by_group(self.schema, reader, absent, grouping)
+            read_groups(self.schema, reader, absent, grouping)
             for reader in (self.readers.every, self.readers.count)
         )
         if every.low is not None or some.low is not None:
@@ -429,10 +435,10 @@ class SumQuestion(WeighedQuestion):
         schema, reader = self.schema, self.readers.count
         middle = float(self.readers.measured.amounts.middle)
         amount = self._plus(asked, middle)
-        apart = _by_group(schema, self.readers.total, self._of_amounts(asked), grouping)
+        apart = read_groups(schema, self.readers.total, self._of_amounts(asked), grouping)
         if (amount.values == amount.values.flat[0]).all():
             ratio = float(amount.values.flat[0])
-            counts = _by_group(schema, reader, asked.condition, grouping)
+            counts = read_groups(schema, reader, asked.condition, grouping)
             covariances = ratio * counts.numbers[1]
             totals, centred = counts.times(ratio), counts.times(0.0)
             return AverageReadings(totals, counts, covariances, centred, apart)
@@ -480,7 +486,9 @@ def _ends(readings: Readings) -> tuple[Readings, Readings]:
     return readings.low or readings, readings.high or readings
 
 
-def _by_group(schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes) -> Readings:
+def read_groups(
+    schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes
+) -> Readings:
     """Return the readings of all groups; without groups, that of all cells."""
     if not grouping.names:
         found = reader.read(weights) if weights.largest() else LinearReading(0.0, 0.0)

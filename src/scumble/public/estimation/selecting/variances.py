@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scumble.model.query import Expression, Query
+from scumble.model.query import Expression, Query, quoted
 from scumble.public.estimate import NOT_ANSWERED, Anywhere, Estimate, Exact, Law, Unknown
 from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
@@ -71,6 +71,10 @@ class Products:
         schema = self.selection.groups.schema
         found = []
         for argument in self.arguments:
+            alone = schema[argument.attributes[0]] if len(argument.attributes) == 1 else None
+            if alone is not None and alone.number and argument.sql == quoted(alone.name):
+                found.append((float(alone.number.low), float(alone.number.high)))
+                continue
             names = [name for name in schema.names if name in argument.attributes]
             within = [each for each in self.clauses if set(each.attributes) <= set(names)]
             found.append(self.selection.sandbox.limits(argument, names, within))
