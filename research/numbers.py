@@ -126,7 +126,8 @@ def study_averages(path: Path, column: str, most: int, releases: int) -> list[Av
     """Publish sums by sex, and by 20 ages, at ε = 1 for people who are replaced.
 
     The best single sum of clamped amounts of a group has Laplace noise of the width of the limits
-    over its share of ε, and is divided by the true number of rows, at no cost.
+    over its share of ε, and is divided by the true number of rows, at no cost. That share is half
+    of ε: the release tells the counts as well, for which a single sum would leave the other half.
     """
     sex, age = PEOPLE[path.name]
     convert = pa.csv.ConvertOptions(include_columns=[column, sex, age])
@@ -142,9 +143,7 @@ def study_averages(path: Path, column: str, most: int, releases: int) -> list[Av
     ):
         amount = sc.Attribute("amount", "sensitive", sc.Number(0, most))
         schema = sc.Schema((sc.Attribute("g", "quasi", domain), amount), sc.Unit())
-        mechanism = sc.Histogram(
-            ["g"], sums=["amount"], sum_share=SHARE, epsilon=1, neighbours="replace"
-        )
+        mechanism = sc.Histogram(["g"], sums=["amount"], epsilon=1, neighbours="replace")
         people, ratios, shares, held = pa.table({"g": values, "amount": amounts}), [], [], []
         for seed in range(releases):
             release = sc.publish(people, schema, mechanism, options=sc.PublishOptions(seed=seed))

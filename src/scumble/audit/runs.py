@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from scumble.audit import hooks
 from scumble.audit.choices import MOST_SCORES
+from scumble.model.designs.sides import Sides
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount
@@ -68,8 +69,9 @@ def file_numbers(
 
     Where the file has cells of the attributes `names`, they are those of all cells of the domain.
     """
-    parts = [each for one in evidence.sums for each in (one.total, one.present) if each]
-    own = _file_numbers(evidence, folder, schema, names)
+    parts = [each for one in evidence.sums for each in one.parts]
+    told_by_sums = isinstance(evidence.design, Sides)
+    own = [] if told_by_sums else _file_numbers(evidence, folder, schema, names)
     return own + [n for each in parts for n in _file_numbers(each, folder, schema, names)]
 
 

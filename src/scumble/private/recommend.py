@@ -59,7 +59,7 @@ from scumble.private.mechanism import Mechanism, create, option_name
 from scumble.private.mechanism_metadata import PRIOR
 from scumble.private.perturbation.guarantees import NINETEEN, shown_error
 from scumble.private.summaries.base import product_moments
-from scumble.private.summaries.sums import SUM_SHARE, SumSummary
+from scumble.private.summaries.sums import SumSummary, share_of_counts
 from scumble.public.estimation.interval_laws import noise_half_width
 
 Use = Literal["questions", "rows", "tables", "live"]
@@ -396,7 +396,9 @@ class _Case:
         self.cells = math.prod(self.sizes.values())
         person = PrivacyUnit(neighbours, self.unit.most_rows, self.unit.person)
         self.known_rows = person.keeps_rows  # the release tells their number
-        share = 1 - SUM_SHARE if self.sums else Fraction(1)  # what is left for the counts
+        share = Fraction(1)  # that would make counts as accurate as sums make them
+        if self.sums:
+            share = share_of_counts(2, gaussian=delta is not None)
         self.noise = math.sqrt(2) * person.sensitivity / float(self.strength * share)  # of a count
         if delta is not None:
             rho = rho_for(self.strength, read_delta("recommend", delta))
@@ -525,8 +527,12 @@ class _Case:
             sentences.append(f"{', '.join(names)} {are} left out: {reason}.")
         if sums := best.parameters.get("sums"):
             ways = best.parameters.get("sum_ways")
-            by = {None: "", 1: " by one column at a time", 2: " by two columns at a time"}[ways]
-            sentences.append(f"Half of ε is for sums and averages of {', '.join(sums)}{by}.")
+            sentences.append(
+                f"Half of ε is for sums and averages of {', '.join(sums)} by "
+                f"{['one column', 'two columns'][ways - 1]} at a time."
+                if ways
+                else f"The sums and averages of {', '.join(sums)} tell the counts as well."
+            )
         second = best.errors[1].half_width if len(best.errors) > 1 else None
         if second is not None and second > max(self.rows / 5, 1):
             sentences.append(
@@ -536,11 +542,14 @@ class _Case:
         return sentences
 
     def _errors(self, mechanism: Mechanism) -> tuple[ExpectedError, ...]:
+        counting = mechanism
+        if isinstance(mechanism, SumSummary):
+            counting = mechanism.forecast_of(self.schema)
         counts = (
             ExpectedError(
                 f"rows with {question.words}",
                 self.rows * self.share(question),
-                self._half_width(mechanism, question),
+                self._half_width(counting, question),
             )
             for question in self.questions
         )
@@ -557,13 +566,9 @@ class _Case:
     def _average_error(self, mechanism: SumSummary, name: str) -> ExpectedError:
         """Return the error of an average that lies a quarter of the limits from their middle."""
         amounts = Amounts.of(self.schema, name)
-        measured = [*mechanism.parts(amounts), mechanism]  # all rows have an amount, or some
-        halves = [self._half_width(each, self.group) for each in measured[:2]]
+        found = mechanism.error_of_average(amounts, lambda each: self._half_width(each, self.group))
         count = self.rows * self.share(self.group)
-        half = None
-        if halves[0] is not None and halves[1] is not None:
-            noise = math.hypot(halves[0], halves[1] * amounts.size / 4) * float(amounts.step)
-            half = min(noise / count, amounts.width)
+        half = None if found is None else min(found / count, amounts.width)
         return self._of_average(name, half)
 
     def without_delta(self, answers: int, reason: str) -> Recommendation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -24,13 +25,26 @@ GROUPS = {
 }
 
 
-def _changes(neighbours: Neighbours, rows: int) -> list[np.ndarray]:
+Adds = Callable[[np.ndarray], list[np.ndarray]]
+
+
+def _signed(cell: np.ndarray) -> list[np.ndarray]:
+    """What a row may add to sums from the middle of the limits."""
+    return [amount * cell for amount in range(-LARGEST, LARGEST + 1)]
+
+
+def _sided(cell: np.ndarray) -> list[np.ndarray]:
+    """What a row may add to three sides: above, below, and without an amount."""
+    none = np.zeros_like(cell)
+    some = range(LARGEST + 1)
+    known = [np.concatenate([a * cell, (LARGEST - a) * cell, none]) for a in some]
+    return [*known, np.concatenate([none, none, LARGEST * cell])]
+
+
+def _changes(neighbours: Neighbours, rows: int, adds: Adds) -> list[np.ndarray]:
     """All changes of the sums of four cells by the rows of one person."""
-    one = [np.zeros(4, np.int64)] + [
-        amount * cell
-        for cell in np.eye(4, dtype=np.int64)
-        for amount in range(-LARGEST, LARGEST + 1)
-    ]
+    cells = [adds(cell) for cell in np.eye(4, dtype=np.int64)]
+    one = [np.zeros_like(cells[0][0]), *itertools.chain(*cells)]
     held = {tuple(sum(some)) for some in itertools.combinations_with_replacement(one, rows)}
     tables = [np.array(each) for each in held]
     if neighbours == "add_remove":
@@ -38,9 +52,17 @@ def _changes(neighbours: Neighbours, rows: int) -> list[np.ndarray]:
     return [first - second for first, second in itertools.product(tables, tables)]
 
 
-def _worst(matrices: list[np.ndarray], neighbours: Neighbours, rows: int, power: int) -> float:
-    """The largest sum of absolute values, or of squares, over all matrices."""
-    moved = np.vstack(matrices) @ np.array(_changes(neighbours, rows)).T
+def _worst(
+    matrices: list[np.ndarray],
+    neighbours: Neighbours,
+    rows: int,
+    power: int,
+    adds: Adds = _signed,
+) -> float:
+    """The largest sum of absolute values, or of squares, over all matrices and sides."""
+    changes = np.array(_changes(neighbours, rows, adds))
+    matrix = np.kron(np.eye(changes.shape[1] // 4), np.vstack(matrices))
+    moved = matrix @ changes.T
     return float((np.abs(moved) ** power).sum(axis=0).max())
 
 
@@ -89,6 +111,69 @@ def test_residuals(neighbours: Neighbours, rows: int) -> None:
         projections.append(np.linalg.pinv(less) @ less @ marginal(SIZES, places))
     worst = _worst(projections, neighbours, rows, 2) / 1800
     assert float(privacy_cost(tables, SIZES, unit).rho) == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("design", GROUPS)
+def test_sides_of_groups(design: str, neighbours: Neighbours, rows: int) -> None:
+    """All sides together cost what one of them is charged, exactly: a row that moves from one end
+    of the limits to the other attains it, or one that moves between cells.
+    """
+    unit = PrivacyUnit(neighbours, rows, amount=LARGEST, sided=True)
+    groups = GROUPS[design]
+    norms = [
+        (int(np.abs(each).sum(axis=0).max()), int((each**2).sum(axis=0).max())) for each in groups
+    ]
+    weighed = np.vstack(groups)
+    gram = bool((weighed.T @ weighed >= 0).all())
+    pure, rho = (
+        cost_of_sums([law(Fraction(7))] * len(groups), norms, unit, nonnegative_gram=gram)
+        for law in (DiscreteLaplace, DiscreteGaussian)
+    )
+    worst = _worst(groups, neighbours, rows, 1, _sided)
+    assert float(pure.epsilon) == pytest.approx(worst / 7)
+    worst = _worst(groups, neighbours, rows, 2, _sided) / 14
+    if gram:
+        assert float(rho.rho) == pytest.approx(worst)
+    else:
+        assert worst <= float(rho.rho) <= 4 / 3 * worst + 1e-9
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_sides_of_tables(neighbours: Neighbours, rows: int) -> None:
+    """Of marginals, contrasts and residuals; some differences of two cells are longer, or shorter,
+    than those of two sides.
+    """
+    unit = PrivacyUnit(neighbours, rows, amount=LARGEST, sided=True)
+    given = neighbours, rows
+    laplace = [MarginalTable(s, "marginal", DiscreteLaplace(Fraction(5 + len(s)))) for s in SETS]
+    weighed = [marginal(SIZES, t.places) / float(t.law.scale) for t in laplace]
+    worst = _worst(weighed, *given, 1, _sided)
+    assert float(privacy_cost(laplace, SIZES, unit).epsilon) == pytest.approx(worst)
+    for some in (SETS, SETS[:3], SETS[:1], SETS[1:], SETS[3:]):
+        contrasts = [MarginalTable(s, "contrast", DiscreteLaplace(Fraction(5))) for s in some]
+        weighed = [subtraction(SIZES, s) @ marginal(SIZES, s) / 5 for s in some]
+        worst = _worst(weighed, *given, 1, _sided)
+        assert float(privacy_cost(contrasts, SIZES, unit).epsilon) == pytest.approx(worst)
+        tables = [MarginalTable(s, "residual", DiscreteGaussian(Fraction(900))) for s in some]
+        projections = []
+        for places in some:
+            less = subtraction(SIZES, places)
+            projections.append(np.linalg.pinv(less) @ less @ marginal(SIZES, places))
+        worst = _worst(projections, *given, 2, _sided) / 1800
+        assert float(privacy_cost(tables, SIZES, unit).rho) == pytest.approx(worst)
+
+
+def test_the_norm_of_counts_without_sides_is_too_small() -> None:
+    """The sum of all counts is the same if a row is replaced; that of one side is not."""
+    tables = [MarginalTable((), "residual", DiscreteGaussian(Fraction(900)))]
+    counts, sided = PrivacyUnit("replace"), PrivacyUnit("replace", amount=LARGEST, sided=True)
+    worst = _worst([np.ones((1, 4))], "replace", 1, 2, _sided) / 1800
+    assert LARGEST**2 * privacy_cost(tables, SIZES, counts).rho < worst
+    assert float(privacy_cost(tables, SIZES, sided).rho) == pytest.approx(worst)
+    assert not sided.keeps_rows
 
 
 def test_the_replace_norm_of_counts_is_too_small() -> None:

@@ -113,7 +113,7 @@ CASES = {
     "histogram, sums": Case(
         lambda: _histogram(sums=["age"]),
         (
-            ({"sums": ["age"], "sum_share": 1}, "between 0 and 1"),
+            ({"sums": ["age"], "sum_ways": 1, "sum_share": 1}, "between 0 and 1"),
             ({"sums": ["age"], "sum_ways": 0}, "a whole number from 1 to"),
         ),
     ),

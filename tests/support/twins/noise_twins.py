@@ -91,13 +91,42 @@ class _WithoutSigns(PrivacyUnit):
         return self.amount**2 * counts.squared_sensitivity(nonnegative_gram=nonnegative_gram)
 
 
-class ReplaceNormOfCounts(sc.Hierarchy):
+class ReplaceNormOfCounts(sc.Quadtree):
     """Sums of amounts with the replace norm of counts times the largest amount."""
 
     def _part(self, share, unit):
         part = super()._part(share, unit)
         part.unit = _WithoutSigns(unit.neighbours, unit.rows, unit.column, unit.amount)
         return part
+
+
+class HalfOfTheSteps(sc.Histogram):
+    """Sides of amounts with noise for half of the steps between the limits."""
+
+    def parts(self, amounts):
+        half = replace(self.unit, amount=-(-amounts.reach // 2), sided=True)
+        return [self.at_cost(self.promise, half)] * amounts.sides
+
+
+class BelowTheMiddle(sc.Histogram):
+    """What is below the amounts has noise as if nobody's amount were below the middle."""
+
+    def parts(self, amounts):
+        [above, _] = super().parts(amounts)
+        return [above, HalfOfTheSteps.parts(self, amounts)[1]]
+
+    def measure(self, table, folder):
+        return super().measure(_PaidForAll.of(table), folder)
+
+
+class _PaidForAll(PrivateTable):
+    """Sides are not compared with what was paid."""
+
+    @classmethod
+    def of(cls, table):
+        found = copy(table)
+        found.paid_together = lambda sides: (unmetered(table.over(lambda _, s=s: s)) for s in sides)
+        return found
 
 
 class ReusedSeed(sc.Histogram):
@@ -172,6 +201,7 @@ _GAUSSIAN = {**GIVEN, "ways": 2, "delta": 1e-3}
 _THREE = {**GIVEN, "contribution": 3}
 _PAID = Schema([*TINY, Attribute("pay", "sensitive", IntegerRange(-2, 2))])
 # With a smaller share a row that changes its amount alone loses no more than one that moves.
+_SIDES = {"sums": ["pay"], "epsilon": 1, "neighbours": "add_remove"}
 _SUMS = {"sums": ["pay"], "sum_share": 0.75, "delta": 1e-3, "epsilon": 1, "neighbours": "replace"}
 
 TWINS = [
@@ -202,7 +232,19 @@ TWINS = [
     Twin(
         "sums of amounts with the replace norm of counts",
         claimed(Claim(ReplaceNormOfCounts(NAMES, **_SUMS), 1, 1e-3, _PAID)),
-        claimed(Claim(sc.Hierarchy(NAMES, **_SUMS), 1, 1e-3, _PAID)),
+        claimed(Claim(sc.Quadtree(NAMES, **_SUMS), 1, 1e-3, _PAID)),
+        20_000,
+    ),
+    Twin(
+        "sums of amounts with noise for half of the steps",
+        claimed(Claim(HalfOfTheSteps(NAMES, **_SIDES), 1, schema=_PAID)),
+        claimed(Claim(sc.Histogram(NAMES, **_SIDES), 1, schema=_PAID)),
+        20_000,
+    ),
+    Twin(
+        "sums below amounts with less noise than those above",
+        claimed(Claim(BelowTheMiddle(NAMES, **_SIDES), 1, schema=_PAID)),
+        claimed(Claim(sc.Histogram(NAMES, **_SIDES), 1, schema=_PAID)),
         20_000,
     ),
     Twin("reused seed", claimed(Claim(ReusedSeed(NAMES, **GIVEN), 1)), claimed(_HISTOGRAM), 20_000),

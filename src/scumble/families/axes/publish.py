@@ -140,7 +140,7 @@ class AxisSummary(WithDelta, SumSummary):
         for law in self.design(schema).laws:
             check_scale(law)
 
-    def outlook(self, schema: Schema) -> tuple[str, ...]:
+    def outlook_of_cells(self, schema: Schema) -> tuple[str, ...]:
         if schema.size(self.names) > _MOST_FORESEEN:
             return ()
         design = self.design(schema)
@@ -157,7 +157,7 @@ class AxisSummary(WithDelta, SumSummary):
             sentence += f", one over the middle half of {listed} within {of_product(design, half)}"
         return (f"{sentence}.",)
 
-    def expected_error(self, schema: Schema, rows: int) -> float | None:
+    def error_of_cells(self, schema: Schema, rows: int) -> float | None:
         """That of the middle tenth of the values of the largest attribute."""
         if schema.size(self.names) > _MOST_FORESEEN:
             return None
@@ -524,7 +524,7 @@ class Dyadic(AxisSummary):
         axes = tuple(self.plan_axis(schema, name).axis for name in self.names)
         norms = product_norms(axes)
         units = _plan_units(axes, known_rows=self.unit.keeps_rows)
-        if self.unit.neighbours == "replace" and not self.unit.amount:
+        if self.unit.neighbours == "replace" and (self.unit.sided or not self.unit.amount):
             # The sum of all cells has the inner product 1 for every pair of cells.
             units[-1] += max(-int(least_product(axes, [Fraction(each) for each in units])), 0)
         whole = sum(each * squares for each, (_, squares) in zip(units, norms, strict=True))

@@ -23,8 +23,9 @@ def run_numbers(
 
     Runs of trees are the slowest, so that they are taken before they are written to a file.
     """
-    tree, _design = cast(RegionSummary, mechanism).grow(table)
-    ends = np.array([schema[name].size - 1 for name in names])
+    boxes = cast(RegionSummary, mechanism)
+    tree, _design = boxes.grow(table)
+    ends = np.array([schema[name].size - 1 for name in names if name in boxes.names])
     numbers: list[Any] = []
     for cell in (np.zeros_like(ends), ends):
         inside = (tree.boxes.low <= cell[:, None]) & (cell[:, None] <= tree.boxes.high)

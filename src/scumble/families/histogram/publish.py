@@ -88,7 +88,7 @@ class Histogram(SumSummary):
                 "the method sparse."
             )
 
-    def outlook(self, schema: Schema) -> tuple[str, ...]:
+    def outlook_of_cells(self, schema: Schema) -> tuple[str, ...]:
         law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.cell_promise.epsilon)
         cells = schema.size(self.names)
         tenth = -(-cells // 10)
@@ -98,7 +98,7 @@ class Histogram(SumSummary):
             sentence += f", the sum of a tenth of all {cells:,} cells within {many}"
         return (f"{sentence}.",)
 
-    def expected_error(self, schema: Schema, rows: int) -> float:
+    def error_of_cells(self, schema: Schema, rows: int) -> float:
         law = DiscreteLaplace(Fraction(self.unit.sensitivity) / self.cell_promise.epsilon)
         return math.sqrt(-(-schema.size(self.names) // 10) * float(law.variance))
 

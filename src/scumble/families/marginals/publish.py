@@ -91,7 +91,7 @@ class TableSummary(SumSummary):
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
         """Return how much was measured."""
-        design = cast(Residuals, cast(Measurements, evidence).design)
+        design = cast(Residuals, cast(Measurements, evidence).of_cells)
         return {"tables measured": len(design.tables), "numbers": design.numbers}
 
     def _list_sizes(self, schema: Schema) -> tuple[int, ...]:

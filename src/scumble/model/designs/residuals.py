@@ -713,15 +713,17 @@ def largest_cost(
 ) -> float:
     """Return the largest cost over all changes of one person's rows, rounded up.
 
-    Of amounts (see `PrivacyUnit`) the worst change is in one cell, from the least to the largest.
+    Of amounts with signs (see `PrivacyUnit`) the worst change is in one cell, from the least to the
+    largest. Of sided amounts it is that of counts, or from one side to another.
     """
     found = math.fsum(each.unit * each.moved for each in tables)
-    if unit.amount:
+    if unit.amount and not unit.sided:
         norm = unit.sensitivity if pure else unit.squared_sensitivity(nonnegative_gram=False)
         return found * norm * (1 + _ROUNDING)
     if unit.neighbours == "replace":
-        found = max(found, _swapped(tables, sizes, pure=pure))
-    return found * (unit.rows if pure else unit.rows**2) * (1 + _ROUNDING)
+        found = max(2 * found if unit.sided else found, _swapped(tables, sizes, pure=pure))
+    rows = unit.rows * max(unit.amount, 1)
+    return found * (rows if pure else rows**2) * (1 + _ROUNDING)
 
 
 def _swapped(tables: Sequence[TableCost], sizes: Sequence[int], *, pure: bool) -> float:

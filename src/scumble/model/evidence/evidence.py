@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from scumble.families import channel_design, design_class, evidence_class
 from scumble.model import stored
@@ -27,6 +27,7 @@ from scumble.model.designs.design import Design
 from scumble.model.designs.kronecker import Product
 from scumble.model.designs.matrix import Matrix
 from scumble.model.designs.residuals import Residuals
+from scumble.model.designs.sides import Sides
 from scumble.model.evidence.channels import Channel, channel_from_dict
 from scumble.model.privacy.accounting import PrivacyUnit
 from scumble.model.privacy.computed import (
@@ -37,7 +38,7 @@ from scumble.model.privacy.computed import (
     total_ratio,
 )
 from scumble.model.privacy.guarantee import Guarantee
-from scumble.model.privacy.stated_loss import StatedLoss, add_losses
+from scumble.model.privacy.stated_loss import StatedLoss, add_losses, joint_loss
 from scumble.model.schema.amounts import Amounts, Products, read_amounts
 from scumble.model.schema.attribute import Attribute
 
@@ -250,7 +251,7 @@ class Measurements(Evidence):
     counts that each number measures, and its noise.
 
     `rows` is the exact number of rows, where neighbouring tables have equally many; else None.
-    `sums` are sums of amounts by the same cells.
+    `sums` are sums of amounts by the same cells. With the design `Sides` they tell the counts too.
     """
 
     kind: ClassVar[str] = "measurements"
@@ -266,8 +267,14 @@ class Measurements(Evidence):
         return frozenset({"ε-DP", "(ε, δ)-DP"})
 
     @property
+    def of_cells(self) -> Design:
+        """The design of what tells the counts."""
+        return self.sums[0].total.design if isinstance(self.design, Sides) else self.design
+
+    @property
     def files(self) -> tuple[str, ...]:
         own = self.design.files or (self.file,)
+        own = () if isinstance(self.design, Sides) else own
         return (*own, *(name for each in self.sums for name in each.files))
 
     @property
@@ -289,11 +296,11 @@ class Measurements(Evidence):
 
     @property
     def exact_zeros(self) -> bool:
-        return self.design.exact_zeros
+        return self.of_cells.exact_zeros
 
     @property
     def rows_refused(self) -> str | None:
-        return self.design.rows_refused
+        return self.of_cells.rows_refused
 
     def check_schema(self, schema: Schema) -> None:
         self.design.check_schema(schema, self.columns)
@@ -337,6 +344,10 @@ class Measurements(Evidence):
         factors = {name for each in sums for name in each.amounts.columns}
         if not factors <= {*found.sum_columns}:
             raise ValueError("the sums of the factors of a moment are there")
+        if isinstance(design, Sides) and not (
+            all(each.sides for each in sums) and found.file == found.files[0]
+        ):
+            raise ValueError("the counts are told by the sides of sums")
         return found
 
 
@@ -344,78 +355,100 @@ class Measurements(Evidence):
 class MeasuredSum:
     """The sums of the amounts of one column by the cells of measurements, with noise.
 
-    `present` are the counts of the rows that have an amount; without it all rows have one, and the
-    sums have the cells of the counts. Products have no counts of their own: they go with those of
-    their columns.
+    With `below`, every row divides the steps between the limits of its amount among sides of its
+    cell, which are measured alike: `total` has those from the lower limit to the amount, `below`
+    those from the amount to the upper limit, and `absent` all of them where there is no amount.
+
+    Else `total` has the steps from the middle of the limits, and `present` are the counts of the
+    rows that have an amount; without it all rows have one, and the sums have the cells of the
+    counts. Products have no counts of their own: they go with those of their columns.
     """
 
     amounts: Amounts
     total: Measurements
     present: Measurements | None = None
+    below: Measurements | None = None
+    absent: Measurements | None = None
+
+    @property
+    def sides(self) -> tuple[Measurements, ...]:
+        """What is measured of every side; nothing of sums from the middle of the limits."""
+        return self.parts if self.below else ()
+
+    @property
+    def parts(self) -> tuple[Measurements, ...]:
+        """All that is measured."""
+        parts = (self.total, self.present, self.below, self.absent)
+        return tuple(each for each in parts if each is not None)
 
     @property
     def files(self) -> tuple[str, ...]:
-        return (*self.total.files, *(self.present.files if self.present else ()))
+        return tuple(name for each in self.parts for name in each.files)
 
     def check_schema(self, schema: Schema) -> None:
         """Raise ValueError if it was made for other amounts, or other cells."""
         if self.amounts.again(schema) != self.amounts:
             raise ValueError("the amounts are not those of the schema")
-        for each in (self.total, self.present):
-            if each is not None:
-                each.check_schema(schema)
+        for each in self.parts:
+            each.check_schema(schema)
 
     def stated_loss(self, unit: PrivacyUnit, folder: Path) -> StatedLoss:
         """Return the loss of one person by the noise of the sums, and of the counts for them."""
+        if self.sides:
+            sided = replace(unit, amount=self.amounts.reach, sided=True)
+            return joint_loss([each.stated_loss(sided, folder) for each in self.sides])
         loss = self.total.stated_loss(replace(unit, amount=self.amounts.largest), folder)
         return loss + self.present.stated_loss(unit, folder) if self.present else loss
 
     def to_dict(self) -> dict[str, Any]:
-        total, present = self.total, self.present
+        named = {"present": self.present, "below": self.below, "absent": self.absent}
         return {
             "amounts": self.amounts.to_dict(),
-            "file": total.file,
-            "design": total.design.to_dict(),
-            **(
-                {"present": {"file": present.file, "design": present.design.to_dict()}}
-                if present
-                else {}
-            ),
+            "file": self.total.file,
+            "design": self.total.design.to_dict(),
+            **{
+                name: {"file": part.file, "design": part.design.to_dict()}
+                for name, part in named.items()
+                if part
+            },
         }
 
     @classmethod
     def from_dict(cls, columns: tuple[str, ...], data: Mapping[str, Any]) -> MeasuredSum:
-        def read(part: Mapping[str, Any]) -> Measurements:
+        def read(part: Mapping[str, Any] | None) -> Measurements | None:
+            if part is None:
+                return None
             design = design_from_dict(part["design"])
-            if design.files:
+            if design.files or isinstance(design, Sides):
                 raise ValueError("sums are in one file")
             return Measurements(stored.data_file(part["file"]), columns, design)
 
         amounts = read_amounts(data["amounts"])
-        present = read(data["present"]) if "present" in data else None
-        if amounts.missing and present is None and not isinstance(amounts, Products):
-            raise ValueError("rows with an amount are counted where it may be missing")
-        return cls(amounts, read(data), present)
+        total = cast(Measurements, read(data))
+        present, below, absent = (read(data.get(name)) for name in ("present", "below", "absent"))
+        found = cls(amounts, total, present, below, absent)
+        if below is None:
+            own = amounts.missing and not isinstance(amounts, Products)
+            if absent or (own and present is None):
+                raise ValueError("rows with an amount are counted where it may be missing")
+        elif len(found.sides) != amounts.sides or present is not None:
+            raise ValueError("amounts have other sides")
+        return found
 
 
-def sum_files(parts: Sequence[int]) -> list[tuple[str, ...]]:
-    """Return the files of sums: for each column that of the amounts and, if it has two, of the
-    counts of the rows that have one.
-    """
-    return [
-        tuple(f"{word}{letter}.parquet" for word in SUM_FILES[:number])
-        for letter, number in zip(ascii_lowercase, parts, strict=False)
-    ]
+def sum_files(place: int, parts: Sequence[str]) -> list[str]:
+    """Return the files of the parts of the sum at a place."""
+    return [f"{part}{ascii_lowercase[place]}.parquet" for part in parts]
 
 
-SUM_FILES = ("amounts", "present")  # with a letter for each sum
+SUM_FILES = ("amounts", "present", "below", "absent")  # with a letter for each sum
 _EXACT = 1 << 53  # up to here every whole number is a float
 _SHARED: Mapping[str, Any] = {kind.kind: kind for kind in (Records, Measurements)}
 
 
 # The designs that several families write; others are in `design` of the family that writes them.
 _SHARED_DESIGNS: Mapping[str, Any] = {
-    design.kind: design for design in (Matrix, Product, Residuals)
+    design.kind: design for design in (Matrix, Product, Residuals, Sides)
 }
 
 

@@ -89,12 +89,19 @@ class PrivacyUnit:
     most 2r times the largest column, by the triangle inequality. u = v, a = r and b = -r attain it,
     so that what is known of columns of different cells, such as the signs of their inner products,
     lowers the sensitivity of counts alone.
+
+    With `sided`, a row adds no negative number: it divides `amount` among several sides of its
+    cell, as a steps above the lower limit and `amount` - a steps below the upper one, and each side
+    is measured with the same design. Divided by `amount` that is a mean of rows that are in one
+    side each, so that a norm of the change of all sides, which is convex, is at most `amount` times
+    that of counts, with cells on different sides. Such cells have inner products of 0.
     """
 
     neighbours: Neighbours
     rows: int = 1
     column: str | None = None
     amount: int = 0
+    sided: bool = False
 
     @property
     def keeps_rows(self) -> bool:
@@ -107,7 +114,7 @@ class PrivacyUnit:
 
     @property
     def sensitivity(self) -> int:
-        """The L1 sensitivity of the counts, or of the sums, of disjoint cells."""
+        """The L1 sensitivity of the counts, or of the sums on all sides, of disjoint cells."""
         return self.rows * max(self.amount, 1) * (2 if self.neighbours == "replace" else 1)
 
     def squared_sensitivity(self, *, nonnegative_gram: bool) -> int:
@@ -116,13 +123,14 @@ class PrivacyUnit:
 
         Replacing a row subtracts one column and adds another. The squared L2 norm of their
         difference is at most 2 if their inner product is not negative (as where no entry is
-        negative), and at most 4 otherwise. Of amounts it is 4 times that of the largest amount.
+        negative), and at most 4 otherwise. Of amounts with signs it is 4 times that of the largest.
         """
-        if self.amount:
+        if self.amount and not self.sided:
             return self.sensitivity**2
+        square = (self.rows * max(self.amount, 1)) ** 2
         if self.neighbours == "add_remove":
-            return self.rows**2
-        return self.rows**2 * (2 if nonnegative_gram else 4)
+            return square
+        return square * (2 if nonnegative_gram else 4)
 
 
 def cost_of_sums(
@@ -214,6 +222,21 @@ class BudgetAccount:
 
     def _amount(self, loss: PrivacyLoss) -> Fraction:
         return loss.as_rho if self.promise.rho else loss.epsilon
+
+
+class PaidTogether(BudgetAccount):
+    """The account of a further side of amounts (see `PrivacyUnit.sided`): the charges of `account`
+    since the first side paid for all of them, so that this one may be measured alike only.
+    """
+
+    def __init__(self, account: BudgetAccount, first: int) -> None:
+        super().__init__(account.promise)
+        self._paid = account.charges[first:]
+
+    def charge(self, reason: str, cost: PrivacyLoss) -> None:
+        """Take the next charge of the first side; PromiseError if this is another one."""
+        if not self._paid or self._paid.pop(0) != (reason, cost):
+            raise PromiseError(f"The {reason} is not what was paid for all sides of the amounts.")
 
 
 # --- conversions between zCDP and (ε, δ) ---------------------------------------------------------

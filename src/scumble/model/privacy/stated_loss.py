@@ -9,7 +9,7 @@ the loss of what is stated is a part of the promise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -72,6 +72,15 @@ class StatedLoss:
 def add_losses(losses: Iterable[StatedLoss]) -> StatedLoss:
     """Return the loss of several measurements of the same rows."""
     return sum(losses, StatedLoss())
+
+
+def joint_loss(sides: Sequence[StatedLoss]) -> StatedLoss:
+    """Return the loss of all sides of amounts together: the largest (see `PrivacyUnit.sided`)."""
+    return StatedLoss(
+        max(each.epsilon for each in sides),
+        max(each.rho for each in sides),
+        max(each.normal for each in sides),
+    )
 
 
 def of_loss(loss: PrivacyLoss) -> StatedLoss:

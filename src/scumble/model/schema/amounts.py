@@ -81,6 +81,20 @@ class Amounts:
         return max(self.size - 1 - self.centre, 1)
 
     @property
+    def reach(self) -> int:
+        """The steps from the lower limit to the upper one, at least 1: what a row divides among the
+        sides of its cell (see `PrivacyUnit.sided`).
+        """
+        return max(self.size - 1, 1)
+
+    @property
+    def sides(self) -> int:
+        """How many sides a cell has: above the lower limit, below the upper one and, where it may
+        be missing, without an amount.
+        """
+        return 3 if self.missing else 2
+
+    @property
     def high(self) -> Fraction:
         return self.low + (self.size - 1) * self.step
 

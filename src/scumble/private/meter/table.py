@@ -19,6 +19,7 @@ from scumble.model.errors import ParameterError
 from scumble.model.laws.distributions import DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import (
     BudgetAccount,
+    PaidTogether,
     PrivacyLoss,
     PrivacyUnit,
     cost_of_sums,
@@ -56,6 +57,18 @@ class PrivateTable:
         found = copy(self)
         found._counter = counter(self._counter)
         return found
+
+    def paid_together(self, sides: Sequence[CellCounter]) -> Iterator[PrivateTable]:
+        """Yield tables that count the sides of amounts, to be measured alike one after the other.
+        What the first one is charged pays for all of them (see `PrivacyUnit.sided`).
+        """
+        before = len(self._account.charges)
+        for place, side in enumerate(sides):
+            found = copy(self)
+            found._counter = side
+            if place:
+                found._account = PaidTogether(self._account, before)
+            yield found
 
     def public_rows(self, unit: PrivacyUnit) -> int | None:
         """Return the number of rows that were counted, if no replacement of a person changes it.

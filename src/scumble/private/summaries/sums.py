@@ -1,19 +1,20 @@
-"""SumSummary: the base class of releases that measure sums of amounts beside the counts."""
+"""SumSummary: the base class of releases that measure sums of amounts."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import combinations
-from math import hypot
+from math import hypot, sqrt
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, ClassVar, Self, cast
 
+from scumble.model.designs.sides import Sides
 from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.evidence import MeasuredSum, Measurements, sum_files
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
@@ -26,11 +27,13 @@ from scumble.private.mechanism import Layout, create
 from scumble.private.meter.noise import check_scale
 from scumble.private.meter.table import PrivateTable
 from scumble.private.summaries.base import OFTEN, AttributeSummary
-from scumble.private.tables.counter import CellCounter, CountsAndSums, SumCounter
+from scumble.private.tables.counter import CellCounter, CountsAndSums, Side, SumCounter
 
 MOST_SUMS = 26
-SUM_SHARE = Fraction(1, 2)  # of the budget, unless the owner says otherwise
+SUM_SHARE = Fraction(1, 2)  # of the budget, where counts have noise of their own
 _LEVEL_REACH = 1.96  # standard errors, nineteen times in twenty
+_SIDES: tuple[Side, ...] = ("above", "below", "absent")
+_SHARES = 1 << 20  # shares are multiples of 1 / _SHARES
 # Of what a sum gets, for the counts of the rows with an amount where it may be missing: Laplace
 # noise 1 / (1 + ∛4), Gaussian noise 1 / (1 + √8) or, with add or remove, 1 / 3.
 _PRESENT = {False: Fraction(387, 1000), True: Fraction(261, 1000)}
@@ -38,24 +41,36 @@ _PRESENT = {False: Fraction(387, 1000), True: Fraction(261, 1000)}
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SumSummary(AttributeSummary):
-    """Measures sums of amounts by the same cells as the counts, with the same design.
+    """Measures sums of amounts by cells.
 
-    A row adds its amount less the middle of the limits, in whole steps. The budget is shared: half
-    of it is for the counts, the other half for all sums alike. For one sum, the least variance of
-    an average that lies a quarter of the limits from their middle would take 61 % of a pure ε for
-    it; the counts keep at least half, since most questions need them alone.
+    The sums of one column are measured on both sides of its amounts, which tells the counts of the
+    same cells as well. Of a row with an amount, `above` is the number of steps from the lower limit
+    to it, and `below` that from it to the upper limit: W in all, whatever the amount is. A row
+    without an amount adds W to `absent`. The sums of all sides have the same noise. A row changes
+    all of them together by at most W times what it changes a count by, so that each has the whole
+    budget, and not a part of it (proof in `PrivacyUnit`). The count of a cell is the sum of its
+    sides over W, and an average the ratio of two sums of independent noises.
+
+    Where cells follow from the counts (boxes), and of several columns or moments, the sums are
+    measured beside counts with noise of their own: a row adds its amount less the middle of the
+    limits. Half of the budget is then for the counts, the other half for all sums alike. For one
+    sum, the least variance of an average that lies a quarter of the limits from their middle would
+    take 61 % of a pure ε for it; the counts keep at least half, since most questions need them
+    alone.
 
     With `sum_ways`, sums are measured by tables of so many attributes, as by `Marginals`, and not
-    by the cells of the counts: an average of a group adds up far fewer noisy numbers. Each table
-    has counts of its own, so that the noise of an average is that of two numbers for each group.
+    by the cells of the counts: an average of a group adds up far fewer noisy numbers. The counts
+    have noise of their own there too, and what `sum_share` leaves of the budget.
 
     Parameters:
         sums: columns of whole numbers or amounts, for SUM and AVG, as income.
-        sum_share: of epsilon, for all sums together; by default half.
+        sum_share: of epsilon, for sums beside counts with noise of their own; by default half.
         sum_ways: attributes that sums are asked by together; by default all that are counted.
         moments: products of two of the columns in `sums`, whose sums are measured as well:
             income*income for STDDEV of income, and with age*age and income*age for CORR of both.
     """
+
+    chooses_cells: ClassVar[bool] = False  # by their counts
 
     sums: Sequence[str] = ()
     sum_share: float | None = None
@@ -77,17 +92,47 @@ class SumSummary(AttributeSummary):
             raise ParameterError(
                 f"{owner} takes at most {MOST_SUMS} {named('sums')} and {named('moments')}."
             )
-        if self.sum_share is None:
-            self._sum_share = SUM_SHARE if names else Fraction(0)
-        elif names:
-            self._sum_share = read_share(owner, "sum_share", self.sum_share)
-        else:
-            raise ParameterError(f"{named('sum_share')} is for {named('sums')}: name some columns.")
         if self.sum_ways is not None:
             if not names:
                 raise ParameterError(f"{named('sum_ways')} is for {named('sums')}: name some.")
             self.sum_ways = whole(owner, "sum_ways", self.sum_ways, least=1, most=len(self.names))
-        self.cell_promise = _times(self.promise, 1 - self._sum_share)
+        self._sum_share = Fraction(1 if names else 0)
+        if names and self._beside:
+            self._sum_share = SUM_SHARE
+        if self.sum_share is not None:
+            if not names:
+                raise ParameterError(
+                    f"{named('sum_share')} is for {named('sums')}: name some columns."
+                )
+            if not self._beside:
+                raise ParameterError(
+                    f"The sums of one column tell the counts of {owner} too, and have all of "
+                    f"epsilon: leave out {named('sum_share')}."
+                )
+            self._sum_share = read_share(owner, "sum_share", self.sum_share)
+        share = 1 - self._sum_share if self._beside else self._counts_of(2)
+        self.cell_promise = _times(self.promise, share)
+
+    @property
+    def _sided(self) -> bool:
+        """Whether sums are measured on both sides of the amounts."""
+        alone = len(self.sums) == 1 and not self.moments
+        return alone and (self.sum_ways is not None or not self.chooses_cells)
+
+    @property
+    def _beside(self) -> bool:
+        """Whether counts have noise of their own beside the sums."""
+        return not self._sided or self.sum_ways is not None
+
+    def _counts_of(self, sides: int) -> Fraction:
+        return share_of_counts(sides, gaussian=self.gaussian)
+
+    def forecast_of(self, schema: Schema) -> Self:
+        """Return the same counts with noise of their own, for what is expected of their errors."""
+        if self._beside:
+            return self
+        sides = max(Amounts.of(schema, name).sides for name in self.sums)
+        return self.at_cost(_times(self.promise, self._counts_of(sides)), self.unit)
 
     def check(self, schema: Schema) -> None:
         super().check(schema)
@@ -128,30 +173,40 @@ class SumSummary(AttributeSummary):
         asked = self._summed(table.schema)
         if not asked:
             return self.measure_cells(table, folder)
-        passed = [(each, present) for each in asked for present in self._kinds(each)]
-        shared = CountsAndSums(table._counter, passed, self._sets_of_sums())
-        both = table.over(partial(_replaced, cast(CellCounter, shared)))
-        counted = self.measure_cells(both, folder)
+        shared = CountsAndSums(table._counter, asked, self._sets_of_sums())
+        counted = None
+        if self._beside:
+            counted = self.measure_cells(_over(table, cast(CellCounter, shared)), folder)
         sums = []
         for amounts, files in zip(asked, self._files(asked), strict=True):
+            sides = [SumCounter(shared, amounts, side) for side in self._kinds(amounts)]
+            counters = [cast(CellCounter, side) for side in sides]
+            tables = [_over(table, counter) for counter in counters]
+            own = table.paid_together(counters) if self._sided else iter(tables)
             found = []
-            parts = zip(self.parts(amounts), self._kinds(amounts), files, strict=True)
-            for part, present, file in parts:
-                counter = cast(CellCounter, SumCounter(shared, amounts, present=present))
-                own = table.over(partial(_replaced, counter))
+            for part, each, file in zip(self.parts(amounts), own, files, strict=True):
                 with TemporaryDirectory(dir=folder) as place:
-                    measured = part.measure_like(counted, folder, own, Path(place))
+                    measured = part.measure_like(counted, folder, each, Path(place))
                     (Path(place) / measured.file).rename(folder / file)
                 found.append(replace(measured, file=file, rows=None))
-            sums.append(MeasuredSum(amounts, *found))
+            sums.append(self._sum_of(amounts, found))
+        if counted is None:
+            rows = table.public_rows(self.unit)
+            counted = Measurements(sums[0].total.file, self.names, Sides(), rows)
         return replace(counted, sums=tuple(sums))
+
+    def _sum_of(self, amounts: Amounts, found: Sequence[Measurements]) -> MeasuredSum:
+        if not self._sided:
+            return MeasuredSum(amounts, *found)
+        total, below, *absent = found
+        return MeasuredSum(amounts, total, None, below, *absent)
 
     @abstractmethod
     def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         """Measure the cells at the cost of `cell_promise`: counts, or sums of amounts."""
 
     def measure_like(
-        self, counted: Measurements, folder: Path, table: PrivateTable, place: Path
+        self, counted: Measurements | None, folder: Path, table: PrivateTable, place: Path
     ) -> Measurements:
         """Measure sums in `place` after the counts, whose evidence is in `folder`. Designs that
         follow the counts take theirs.
@@ -159,10 +214,14 @@ class SumSummary(AttributeSummary):
         return self.measure_cells(table, place)
 
     def parts(self, amounts: Amounts) -> list[SumSummary]:
-        """Return what measures the sums of one column and the counts of the rows that they are of,
-        unless these are the counts of all rows; each with its part of the promise.
+        """Return what measures the sums of one column, each with its part of the promise: all sides
+        alike, or the sums and the counts of the rows that they are of, unless these are the counts
+        of all rows.
         """
         share = self._sum_share / (len(self.sums) + len(self.moments))
+        if self._sided:
+            unit = replace(self.unit, amount=amounts.reach, sided=True)
+            return [self._part(share, unit)] * amounts.sides
         unit = replace(self.unit, amount=amounts.largest)
         if len(self._kinds(amounts)) == 1:
             return [self._part(share, unit)]
@@ -171,9 +230,14 @@ class SumSummary(AttributeSummary):
 
     def _part(self, share: Fraction, unit: PrivacyUnit) -> SumSummary:
         """Return what measures sums, or counts beside them, for a share of the promise."""
-        part = copy(self._by_tables) if self.sum_ways else copy(self)
-        part.unit, part.cell_promise = unit, _times(self.promise, share)
-        return part
+        cost = _times(self.promise, share)
+        return (self._by_tables if self.sum_ways else self).at_cost(cost, unit)
+
+    def at_cost(self, cost: PrivacyLoss, unit: PrivacyUnit) -> Self:
+        """Return the same measurement of cells at another cost and for another unit."""
+        found = copy(self)
+        found.unit, found.cell_promise = unit, cost
+        return found
 
     @cached_property
     def _by_tables(self) -> SumSummary:
@@ -193,16 +257,35 @@ class SumSummary(AttributeSummary):
         sizes = range(self.sum_ways + 1) if self.gaussian else [self.sum_ways]
         return [names for size in sizes for names in combinations(self.names, size)]
 
-    def _kinds(self, amounts: Amounts) -> tuple[bool, ...]:
-        """Return what is measured of a column: amounts and, where they may be missing or have cells
-        of their own, the counts of the rows that have one. Products have those of their columns.
+    def _kinds(self, amounts: Amounts) -> tuple[Side, ...]:
+        """Return what is measured of a column: all sides, or amounts and, where they may be missing
+        or have cells of their own, the counts of the rows that have one. Products have those of
+        their columns.
         """
-        if isinstance(amounts, Products):
-            return (False,)
-        return (False, True) if amounts.missing or self.sum_ways else (False,)
+        if self._sided:
+            return _SIDES[: amounts.sides]
+        alone = isinstance(amounts, Products) or not (amounts.missing or self.sum_ways)
+        return ("middle",) if alone else ("middle", "present")
 
-    def _files(self, asked: Sequence[Amounts]) -> list[tuple[str, ...]]:
-        return sum_files([len(self._kinds(each)) for each in asked])
+    def _files(self, asked: Sequence[Amounts]) -> list[list[str]]:
+        return [
+            sum_files(place, ["amounts", *self._kinds(each)[1:]])
+            for place, each in enumerate(asked)
+        ]
+
+    def outlook(self, schema: Schema) -> tuple[str, ...]:
+        return self.forecast_of(schema).outlook_of_cells(schema)
+
+    def outlook_of_cells(self, schema: Schema) -> tuple[str, ...]:
+        """Return `outlook` of counts that cost `cell_promise`."""
+        return ()
+
+    def expected_error(self, schema: Schema, rows: int) -> float | None:
+        return self.forecast_of(schema).error_of_cells(schema, rows)
+
+    def error_of_cells(self, schema: Schema, rows: int) -> float | None:
+        """Return `expected_error` of counts that cost `cell_promise`."""
+        return None
 
     @abstractmethod
     def cell_layout(self, schema: Schema) -> Layout:
@@ -216,7 +299,7 @@ class SumSummary(AttributeSummary):
         summed = self._by_tables.cell_layout(schema) if self.sum_ways else own
         [columns] = summed.values()
         files = [name for each in self._files(asked) for name in each]
-        return {**own, **dict.fromkeys(files, columns)}
+        return {**(own if self._beside else {}), **dict.fromkeys(files, columns)}
 
     def sum_outlook(self, schema: Schema, rows: int) -> tuple[str, ...]:
         """Return a sentence for each sum about the average of a tenth of the rows."""
@@ -229,21 +312,43 @@ class SumSummary(AttributeSummary):
 
     def _average_reach(self, amounts: Amounts, schema: Schema, rows: int) -> float | None:
         """Return the error of an average that lies a quarter of the limits from their middle."""
-        total, *present = (p.expected_error(schema, rows) for p in self.parts(amounts))
-        count = present[0] if present else self.expected_error(schema, rows)
-        if total is None or count is None or not rows:
+        error = self.error_of_average(
+            amounts, lambda part: part.error_of_cells(schema, rows) if rows else None
+        )
+        if error is None:
             return None
-        error = hypot(total, count * amounts.size / 4) * float(amounts.step)
         return min(_LEVEL_REACH * error * 10 / rows, float(amounts.high - amounts.low))
+
+    def error_of_average(
+        self, amounts: Amounts, error_of: Callable[[SumSummary], float | None]
+    ) -> float | None:
+        """Return the error of the sum of the differences from an average that lies a quarter of the
+        limits from their middle, given that of each part.
+        """
+        parts = self.parts(amounts)
+        first = error_of(parts[0])
+        if self._sided:  # steps above count by 1 less the share of the limits below the average
+            return None if first is None else first * hypot(3 / 4, 1 / 4) * float(amounts.step)
+        count = error_of([*parts, self][1])  # all rows have an amount, or some
+        if first is None or count is None:
+            return None
+        return hypot(first, count * amounts.size / 4) * float(amounts.step)
 
 
 def _listed(given: Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _replaced(counter: CellCounter, _: CellCounter) -> CellCounter:
-    return counter
+def _over(table: PrivateTable, counter: CellCounter) -> PrivateTable:
+    return table.over(lambda _: counter)
 
 
 def _times(promise: PrivacyLoss, share: Fraction) -> PrivacyLoss:
     return replace(promise, epsilon=promise.epsilon * share, rho=promise.rho * share)
+
+
+def share_of_counts(sides: int, *, gaussian: bool) -> Fraction:
+    """Return the share of the budget for which counts alone would be as accurate as those that the
+    sides of a sum tell: each has the noise of all sides.
+    """
+    return Fraction(1, sides) if gaussian else Fraction(int(_SHARES / sqrt(sides)), _SHARES)

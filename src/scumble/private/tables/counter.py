@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -256,53 +256,80 @@ class CountsAndSums:
     def __init__(
         self,
         counter: CellCounter,
-        asked: Sequence[tuple[Amounts, bool]],
+        asked: Sequence[Amounts],
         sets: Sequence[tuple[str, ...]] | None = None,
     ) -> None:
         self.counter = counter
         self._asked, self._sets = tuple(asked), sets
-        self._waiting: dict[SumsBy, Counts] = {}
+        self._waiting: dict[CellSet, Counts] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.counter, name)
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        summed = sets if self._sets is None else self._sets
-        more = [SumsBy(tuple(each), *asked) for asked in self._asked for each in summed]
-        more = [each for each in more if each not in self._waiting]
-        found = self.counter.counts([*sets, *more], unit)
-        steps = max(amounts.largest for amounts, _ in self._asked)
+        own = [tuple(each) for each in sets]
+        self._count([*own, *self._needed(own if self._sets is None else self._sets)], unit)
+        return [self._waiting[each].copy() for each in own]
+
+    def sums(self, asked: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
+        """Return counts and sums by cells; those of all columns are found in one pass."""
+        if not all(each in self._waiting for each in asked):
+            self._count(self._needed([tuple(cell_names(each)) for each in asked]), unit)
+        return [self._waiting[each] for each in asked]
+
+    def _needed(self, sets: Sequence[tuple[str, ...]]) -> list[CellSet]:
+        """Return what the sides of all columns are made of, by some cells."""
+        found: list[CellSet] = list(sets)
+        for amounts in self._asked:
+            kinds = (False, True) if amounts.missing else (False,)
+            found += [SumsBy(each, amounts, present) for present in kinds for each in sets]
+        return found
+
+    def _count(self, sets: Sequence[CellSet], unit: PrivacyUnit) -> None:
+        new = [each for each in dict.fromkeys(sets) if each not in self._waiting]
+        if not new:
+            return
+        found = self.counter.counts(new, unit)
+        steps = max(amounts.reach for amounts in self._asked)
         if self.counter.counted * steps > LARGEST_SUM:
             raise SourceError(
                 "The table has so many rows that sums of amounts may be too large for 64 bits. "
                 "Choose a larger step, or nearer limits."
             )
-        self._waiting.update(zip(more, found[len(sets) :], strict=True))
-        return found[: len(sets)]
+        self._waiting.update(zip(new, found, strict=True))
 
-    def sums(self, asked: Sequence[SumsBy], unit: PrivacyUnit) -> list[Counts]:
-        """Return sums by cells, from the pass that counted the same cells if there was one."""
-        new = [each for each in asked if each not in self._waiting]
-        if new:
-            found = self.counter.counts(new, unit)
-            self._waiting.update(zip(new, found, strict=True))
-        return [self._waiting.pop(each) for each in asked]
+
+Side = Literal["above", "below", "absent", "middle", "present"]
 
 
 class SumCounter:
-    """Sums of amounts in place of counts, or the counts of the rows that have an amount."""
+    """Sums of amounts in place of counts: of one side of the cells (see `PrivacyUnit.sided`), of
+    the steps from the `middle` of the limits, or of 1 for each row that has an amount (`present`).
+    """
 
     selects = True  # by their amount
 
-    def __init__(self, both: CountsAndSums, amounts: Amounts, *, present: bool) -> None:
-        self._both, self._amounts, self._present = both, amounts, present
+    def __init__(self, both: CountsAndSums, amounts: Amounts, side: Side) -> None:
+        self._both, self._amounts, self._side = both, amounts, side
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._both.counter, name)
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
-        asked = [SumsBy(tuple(each), self._amounts, self._present) for each in sets]
-        return self._both.sums(asked, unit)
+        return [self._of(tuple(each), unit) for each in sets]
+
+    def _of(self, names: tuple[str, ...], unit: PrivacyUnit) -> Counts:
+        amounts = self._amounts
+        has_one: CellSet = SumsBy(names, amounts, True) if amounts.missing else names
+        asked = [names, has_one, SumsBy(names, amounts)]
+        every, present, steps = self._both.sums(asked, unit)
+        if self._side == "absent":
+            return amounts.reach * (every - present)
+        above = steps + amounts.centre * present
+        if self._side == "below":
+            return amounts.reach * present - above
+        found = {"above": above, "middle": steps, "present": present}[self._side]
+        return found.copy()
 
 
 class CountedLists(ABC):

@@ -40,6 +40,7 @@ class RegionSummary(SumSummary):
 
     most_attributes: ClassVar[int] = 4
     for_ranges: ClassVar[bool] = True
+    chooses_cells: ClassVar[bool] = True
     example: ClassVar[Schema] = LINE  # on which the auditor tries it
 
     def __post_init__(self) -> None:
@@ -79,13 +80,14 @@ class RegionSummary(SumSummary):
         return Measurements(FILE, self.names, design, table.public_rows(self.unit))
 
     def measure_like(
-        self, counted: Measurements, folder: Path, table: PrivateTable, place: Path
+        self, counted: Measurements | None, folder: Path, table: PrivateTable, place: Path
     ) -> Measurements:
         """Measure the published boxes. Boxes of one law are disjoint, and the laws share the budget
         as those of the counts do.
         """
-        design = cast(BoxTree, counted.design)
-        tree = BoxNodes.read(pq.read_table(folder / counted.file), self.names)
+        chosen = cast(Measurements, counted)
+        design = cast(BoxTree, chosen.design)
+        tree = BoxNodes.read(pq.read_table(folder / chosen.file), self.names)
         weights = [Fraction(1) / _spread_of(law) for law in design.laws]
         laws = self._noise_of([weight / sum(weights) for weight in weights])
         own = [np.flatnonzero(tree.law == number) for number in range(len(laws))]

@@ -11,14 +11,14 @@ from fractions import Fraction
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from scumble.model.designs.matrix import Matrix, MergedSums, to_table
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace
-from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
+from scumble.model.privacy.accounting import Neighbours, PrivacyLoss, PrivacyUnit
 from scumble.model.schema.schema import Schema
 from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import SMALL_DELTA, Claim, ComparisonPreset, protection
@@ -94,14 +94,14 @@ class Workload(WithDelta, SumSummary):
     def forecast(self, schema: Schema) -> Forecast:
         """Return the standard error of every count. Nothing is read and nothing is spent."""
         self.check(schema)
-        return self._plan(schema).forecast
+        return self.forecast_of(schema)._plan(schema).forecast
 
-    def outlook(self, schema: Schema) -> tuple[str, ...]:
-        return tuple(self.forecast(schema).sentences())
+    def outlook_of_cells(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(self._plan(schema).forecast.sentences())
 
-    def expected_error(self, schema: Schema, rows: int) -> float:
+    def error_of_cells(self, schema: Schema, rows: int) -> float:
         """The root mean square over the questions of the workload."""
-        return self.forecast(schema).rmse
+        return self._plan(schema).forecast.rmse
 
     def cell_layout(self, schema: Schema) -> Layout:
         return {_FILE: ("noisy", "cells", "entries")}
@@ -117,16 +117,15 @@ class Workload(WithDelta, SumSummary):
         return Measurements(_FILE, self.names, design, table.public_rows(self.unit))
 
     def report(self, schema: Schema, evidence: Evidence) -> dict[str, Any]:
-        return self._plan(schema).forecast.to_dict()
+        return self.forecast(schema).to_dict()
 
     def _more_limits(self) -> tuple[str, ...]:
         return ("The questions of the workload are published with it.",)
 
-    def _part(self, share: Fraction, unit: PrivacyUnit) -> SumSummary:
-        part = super()._part(share, unit)
-        if isinstance(part, Workload):
-            part._planned = None
-        return part
+    def at_cost(self, cost: PrivacyLoss, unit: PrivacyUnit) -> Self:
+        found = super().at_cost(cost, unit)
+        found._planned = None
+        return found
 
     def _plan(self, schema: Schema) -> _Plan:
         questions = self.questions(schema)

@@ -38,11 +38,11 @@ from scumble.public.estimation.measurements.readings import (
     WeightTensor,
     joined,
 )
+from scumble.public.estimation.measurements.sides import read_groups
 from scumble.public.estimation.measurements.sums import (
     AMOUNT_OF,
     SumReaders,
     check_others,
-    read_groups,
 )
 from scumble.public.estimation.measurements.sums import measured_amount as sum_amount
 from scumble.public.estimation.measurements.weighed import (
@@ -168,7 +168,9 @@ class MomentQuestion(WeighedQuestion):
                 f"'{missing[0]}' may be missing, and sums of the rows that have both it and "
                 "another amount were not measured. Ask for one of them at a time."
             )
-        return SumReaders.of(self.evidence, self.schema, self.engine, columns[0]).count
+        return SumReaders.of(
+            self.evidence, self.schema, self.engine, self.measured[columns[0]]
+        ).count
 
     def _reader(self, name: str) -> Reader:
         """Return the reader of the sums of a column, or of products."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from scumble.families import design_reader, reader_class, verb_classes
 from scumble.model import stored
+from scumble.model.designs.sides import Sides
 from scumble.model.errors import ReleaseError, ScumbleError
-from scumble.model.evidence.evidence import Evidence, Measurements
+from scumble.model.evidence.evidence import Evidence, MeasuredSum, Measurements
 from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.matrix import MatrixReader
 from scumble.public.estimation.measurements.readings import QuestionReader, Reader
+from scumble.public.estimation.measurements.sides import CountsReader, SideReader, SidesReader
 from scumble.public.sandbox import Sandbox
 
 _SHARED: Mapping[str, Any] = {
@@ -32,8 +35,12 @@ def reader_kind(design: str) -> Any:
 def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader | QuestionReader:
     """Return the reader of a release. It is made for the first question and kept in `engine`."""
     if "reader" not in engine.derived:
-        make = reader_kind(evidence.design.kind)
-        engine.derived["reader"] = _made(make, evidence, schema, engine)
+        if isinstance(evidence.design, Sides):
+            columns = [sides_reader(evidence, schema, engine, each) for each in evidence.sums]
+            engine.derived["reader"] = CountsReader(tuple(columns))
+        else:
+            make = reader_kind(evidence.design.kind)
+            engine.derived["reader"] = _made(make, evidence, schema, engine)
     found: Reader | QuestionReader = engine.derived["reader"]
     return found
 
@@ -45,11 +52,30 @@ def linear_reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Re
     return found
 
 
+def sides_reader(
+    evidence: Measurements, schema: Schema, engine: Sandbox, measured: MeasuredSum
+) -> SidesReader:
+    """Return the reader of the sides of a sum, which is kept in `engine`."""
+    if (kept := f"sides of {measured.amounts.column}") not in engine.derived:
+        cells = schema.select([name for name in schema.names if name in evidence.columns])
+        reach = measured.amounts.reach
+        steps = None if evidence.rows is None else reach * evidence.rows
+        readers = []
+        for side in measured.sides:
+            own = engine.of_file(cells, side.file)
+            known = (None, 0, None if steps is None else max(steps, 1))
+            found = [linear_reader(replace(side, rows=rows), cells, own) for rows in known]
+            readers.append(SideReader(*found))
+        engine.derived[kept] = SidesReader(cells, tuple(readers), reach, steps)
+    found_reader: SidesReader = engine.derived[kept]
+    return found_reader
+
+
 def is_fixed(design: str) -> bool:
     """Return whether designs of this kind are read by fixed weights of all numbers, which do not
     depend on the data.
     """
-    return design in _SHARED or hasattr(reader_kind(design), "linear")
+    return design in (*_SHARED, Sides.kind) or hasattr(reader_kind(design), "linear")
 
 
 def _made(make: Any, evidence: Measurements, schema: Schema, engine: Sandbox) -> Any:
@@ -70,6 +96,8 @@ def reader_with(evidence: Evidence, schema: Schema, engine: Sandbox, verb: str) 
     for kind in verb_classes(verb):
         if (own := kind.of(evidence, schema, engine)) is not None:
             return own
+    if isinstance(evidence.design, Sides):
+        return None
     has_it = hasattr(reader_kind(evidence.design.kind), verb)
     return reader_of(evidence, schema, engine) if has_it else None
 

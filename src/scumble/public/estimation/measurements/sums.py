@@ -1,8 +1,13 @@
-"""Answers from sums of amounts that were measured beside the counts.
+"""Answers from measured sums of amounts.
 
-With y the sum of (amount - centre) and x the count of a cell, SUM is y + centre · x and AVG is
-centre + y / x. The noise of y and that of x are independent. Each has the reader of its design, so
-that conditions and groups are those of the counts.
+Of sums on both sides of the amounts (`SidedQuestion`), a step above the lower limit counts as a
+part of a row at the upper limit, and a step below the upper limit as one at the lower limit: SUM,
+AVG and COUNT are weighted sums of sides.
+
+Of sums from the middle of the limits (`CentredQuestion`), with y the sum of (amount - centre) and x
+the count of a cell, SUM is y + centre · x and AVG is centre + y / x. The noise of y and that of x
+are independent. Each has the reader of its design, so that conditions and groups are those of the
+counts.
 
 Where a question cuts a piece whose inside was not measured, the rows of the piece add between the
 least and the largest weight times what they add in all, as no amount less the lower limit is
@@ -12,10 +17,11 @@ negative.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +33,7 @@ from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage, Limit
-from scumble.public.estimation.measurements.readers import linear_reader, reader_of
+from scumble.public.estimation.measurements.readers import linear_reader, reader_of, sides_reader
 from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
@@ -44,10 +50,15 @@ from scumble.public.estimation.measurements.readings import (
     WeightTensor,
     joined,
 )
+from scumble.public.estimation.measurements.sides import (
+    ALL,
+    SidedAverage,
+    SidesReader,
+    read_groups,
+)
 from scumble.public.estimation.measurements.weighed import (
     NOTHING,
     Key,
-    TotalsReader,
     WeighedQuestion,
     amount_limits,
 )
@@ -58,8 +69,9 @@ from scumble.public.sql.linear_amounts import LinearTree, free_of
 
 SUMMED = "sum of amounts and count, each a {}"
 AVERAGED = "ratio of a sum of amounts and a count, each a {}; Fieller interval"
+SIDED = "sum above and below the amounts, each a {}"
+SIDED_RATIO = "ratio of sums above and below the amounts, each a {}; Fieller interval"
 AMOUNT_OF = "scumble amount of "
-_ALL = GroupedAxes((), ())
 
 
 class AskedSum(NamedTuple):
@@ -183,10 +195,11 @@ class SumReaders:
     every: Reader  # of the counts of all rows
 
     @classmethod
-    def of(cls, evidence: Measurements, schema: Schema, engine: Sandbox, column: str) -> SumReaders:
+    def of(
+        cls, evidence: Measurements, schema: Schema, engine: Sandbox, measured: MeasuredSum
+    ) -> SumReaders:
         """Return the readers, which are made for the first question and kept in `engine`."""
-        if (kept := f"sums of {column}") not in engine.derived:
-            [measured] = [each for each in evidence.sums if each.amounts.column == column]
+        if (kept := f"sums of {measured.amounts.column}") not in engine.derived:
             cells = schema.select([name for name in schema.names if name in evidence.columns])
             total = linear_reader(measured.total, cells, engine.of_file(cells, measured.total.file))
             known = reader_of(evidence, schema, engine)
@@ -238,17 +251,24 @@ class SumQuestion(WeighedQuestion):
     """
 
     asked: AskedSum = field(kw_only=True)
-    readers: SumReaders = field(kw_only=True)
+    measured: MeasuredSum = field(kw_only=True)
 
     @classmethod
     def of(
         cls, evidence: Measurements, schema: Schema, query: Query, engine: Sandbox, asked: AskedSum
-    ) -> Self:
-        readers = SumReaders.of(evidence, schema, engine, asked.column)
+    ) -> SumQuestion:
+        """Return the question to the sides of a sum, or to sums from the middle of the limits."""
         number = schema[asked.column].number
         if number is not None and query.aggregate != "count":
             query = replace(query, notes=(*query.notes, number.clamping(asked.column)))
-        return cls(schema, query, engine, asked=asked, readers=readers)
+        [measured] = [each for each in evidence.sums if each.amounts.column == asked.column]
+        if measured.sides:
+            sides = sides_reader(evidence, schema, engine, measured)
+            return SidedQuestion(schema, query, engine, asked=asked, measured=measured, sides=sides)
+        readers = SumReaders.of(evidence, schema, engine, measured)
+        return CentredQuestion(
+            schema, query, engine, asked=asked, measured=measured, readers=readers
+        )
 
     @property
     def column(self) -> str:
@@ -257,7 +277,7 @@ class SumQuestion(WeighedQuestion):
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group that is possible under the condition, with its estimate."""
         asked = self._weighed()
-        grouping = self._grouping() if self.query.groups else _ALL
+        grouping = self._grouping() if self.query.groups else ALL
         groups = np.flatnonzero(self._there(asked, grouping)).tolist()
         if not self.query.groups:
             groups = [0]
@@ -275,7 +295,7 @@ class SumQuestion(WeighedQuestion):
 
     def _weighed(self) -> _Weighed:
         """Return the weights. An average over rows without an amount is refused."""
-        argument, missing = self.query.argument, self.readers.measured.amounts.missing
+        argument, missing = self.query.argument, self.measured.amounts.missing
         factors: tuple[Expression, ...] = ()
         if argument is not None and argument.factors and self.query.aggregate == "sum":
             amount = self.asked.name
@@ -314,7 +334,7 @@ class SumQuestion(WeighedQuestion):
 
     @property
     def _cells(self) -> tuple[str, ...]:
-        return self.readers.measured.total.columns
+        return self.measured.total.columns
 
     def _plus(self, asked: _Weighed, amount: float) -> WeightTensor:
         """Return the expression where the amount is this."""
@@ -328,13 +348,96 @@ class SumQuestion(WeighedQuestion):
 
     def _of_amounts(self, asked: _Weighed) -> Weights:
         """Return the weights of the sums of amounts."""
-        step = float(self.readers.measured.amounts.step)
+        step = float(self.measured.amounts.step)
         factor = WeightTensor(asked.factor.names, asked.factor.values * step)
         return joined(self.schema, [*asked.condition.parts, factor])
 
     def _of_counts(self, asked: _Weighed, amount: float) -> Weights:
         """Return the weights of the counts if every amount is this."""
         return joined(self.schema, [*asked.condition.parts, self._plus(asked, amount)])
+
+    @abstractmethod
+    def _totals(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        """Yield the estimate of every group of a SUM, or a count."""
+
+    @abstractmethod
+    def _averages(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        """Yield the estimate of every group of an AVG."""
+
+    def _limits(self, asked: _Weighed, grouping: GroupedAxes) -> list[tuple[float, float]]:
+        """Return the least and the largest amount that is averaged, by group."""
+        amounts = self.measured.amounts
+        ends = [self._plus(asked, float(end)) for end in (amounts.low, amounts.high)]
+        least, most = (WeightTensor(ends[0].names, f(*(e.values for e in ends))) for f in _EXTREMES)
+        return [
+            (low, high)
+            for (low, _), (_, high) in zip(
+                amount_limits(self.schema, asked.condition, least, grouping),
+                amount_limits(self.schema, asked.condition, most, grouping),
+                strict=True,
+            )
+        ]
+
+    def _no_average(self) -> Estimate:
+        notes = (*self.query.notes, NOTHING)
+        return Estimate(math.nan, Unknown(), "average of no rows", notes)
+
+
+@dataclass(frozen=True)
+class SidedQuestion(SumQuestion):
+    """A question that the sides of amounts answer: of its steps, a row has those above the lower
+    limit at the upper one, and the others at the lower one.
+    """
+
+    sides: SidesReader = field(kw_only=True)
+
+    def _totals(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        amounts, condition = self.measured.amounts, asked.condition
+        weights = [self._of_counts(asked, float(end)) for end in (amounts.high, amounts.low)]
+        if amounts.missing:
+            none = WeightTensor((), np.array(0.0))
+            weights.append(asked.absent or joined(self.schema, [*condition.parts, none]))
+        readings = self.sides.by_group(weights, grouping)
+        there = self._there(asked, grouping)
+        for group in groups:
+            if not there[group]:
+                yield Estimate(0.0, Exact(), "no cell satisfies the condition", self.query.notes)
+                continue
+            reading = readings.at(group)
+            law: Law = NoisyTotal(reading) if reading.variance else Exact()
+            method = self.sides.method if self.query.aggregate == "count" else self._method
+            yield Estimate(reading.value, law, method, self.query.notes)
+
+    @property
+    def _method(self) -> str:
+        return SIDED.format(self.sides.method)
+
+    def _averages(
+        self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
+    ) -> Iterator[Estimate]:
+        amounts = self.measured.amounts
+        ends = [self._plus(asked, float(end)) for end in (amounts.high, amounts.low)]
+        ratios = self.sides.averages(asked.condition, ends, grouping)
+        limits = self._limits(asked, grouping)
+        for group in groups:
+            law = SidedAverage(ratios[group], *limits[group])
+            if not law.parts[1] or law.least > law.most:
+                yield self._no_average()
+            else:
+                yield law.estimate(SIDED_RATIO.format(self.sides.method), self.query.notes)
+
+
+@dataclass(frozen=True)
+class CentredQuestion(SumQuestion):
+    """A question that sums from the middle of the limits answer, with counts beside them."""
+
+    readers: SumReaders = field(kw_only=True)
 
     # Sums.
 
@@ -348,7 +451,7 @@ class SumQuestion(WeighedQuestion):
 
     def _readings(self, asked: _Weighed, grouping: GroupedAxes) -> Readings:
         """Return the readings of the sums of all groups, with their limits."""
-        amounts = self.readers.measured.amounts
+        amounts = self.measured.amounts
         totals, counts = self._of_amounts(asked), self._of_counts(asked, float(amounts.middle))
         found = read_groups(self.schema, self.readers.total, totals, grouping)
         plain = read_groups(self.schema, self.readers.count, counts, grouping)
@@ -416,24 +519,14 @@ class SumQuestion(WeighedQuestion):
     def _averages(
         self, asked: _Weighed, grouping: GroupedAxes, groups: Sequence[int]
     ) -> Iterator[Estimate]:
-        amounts = self.readers.measured.amounts
         average = self._average_readings(asked, grouping)
-        ends = [self._plus(asked, float(end)) for end in (amounts.low, amounts.high)]
-        least, most = (WeightTensor(ends[0].names, f(*(e.values for e in ends))) for f in _EXTREMES)
-        limits = [
-            (low, high)
-            for (low, _), (_, high) in zip(
-                amount_limits(self.schema, asked.condition, least, grouping),
-                amount_limits(self.schema, asked.condition, most, grouping),
-                strict=True,
-            )
-        ]
+        limits = self._limits(asked, grouping)
         for group in groups:
             yield self._average(average, limits[group], asked, grouping, group)
 
     def _average_readings(self, asked: _Weighed, grouping: GroupedAxes) -> AverageReadings:
         schema, reader = self.schema, self.readers.count
-        middle = float(self.readers.measured.amounts.middle)
+        middle = float(self.measured.amounts.middle)
         amount = self._plus(asked, middle)
         apart = read_groups(schema, self.readers.total, self._of_amounts(asked), grouping)
         if (amount.values == amount.values.flat[0]).all():
@@ -459,8 +552,7 @@ class SumQuestion(WeighedQuestion):
     ) -> Estimate:
         law = average.law(group, *limits)
         if not law.count.value or limits[0] > limits[1]:
-            notes = (*self.query.notes, NOTHING)
-            return Estimate(math.nan, Unknown(), "average of no rows", notes)
+            return self._no_average()
         said = dict.fromkeys((*law.apart.notes, *law.total.notes, *law.count.notes))
         method = AVERAGED.format(self.readers.count.method)
         found = law.estimate(method, (*self.query.notes, *said))
@@ -470,7 +562,7 @@ class SumQuestion(WeighedQuestion):
 
         def centred(centre: float, lower: bool) -> Limit:
             rest = WeightTensor(one.rest.names, one.rest.values - centre)
-            return self._readings(replace(one, rest=rest), _ALL).at(0).limits[0 if lower else 1]
+            return self._readings(replace(one, rest=rest), ALL).at(0).limits[0 if lower else 1]
 
         spread: Callable[[], float] = lambda: (  # noqa: E731
             self._spread(one, law.value) / law.count.value**2
@@ -484,17 +576,3 @@ _EXTREMES: tuple[Any, Any] = (np.minimum, np.maximum)
 def _ends(readings: Readings) -> tuple[Readings, Readings]:
     """Return the limits of readings; those that have none are their own."""
     return readings.low or readings, readings.high or readings
-
-
-def read_groups(
-    schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes
-) -> Readings:
-    """Return the readings of all groups; without groups, that of all cells."""
-    if not grouping.names:
-        found = reader.read(weights) if weights.largest() else LinearReading(0.0, 0.0)
-        return Readings.of([found])
-    some = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
-    if some is not None:
-        return some
-    readers = reader if isinstance(reader, GroupReader) else OneByOne(schema, reader)
-    return readers.by_group(weights, grouping)
