@@ -296,7 +296,8 @@ def _asked(target: str, kind: Kind, asking: Asking, clamp: bool) -> Iterator[Any
             if others:
                 from scumble.public.combined import combine
 
-                asked = combine([asked, *(load_any(each) for each in others)])
+                several: list[Any] = [asked, *map(load_any, others)]
+                asked = combine(several)
             yield lambda sql, _: asked.answer(sql, tables=tables, clamp=clamp)
     else:
         with asking.open(target) as database, bars.working("Answering"):

@@ -49,7 +49,7 @@ def combine(releases: Iterable[Release]) -> CombinedReleases:
     numbers only and costs no privacy. `guarantees` is the promise of all releases together. It is
     your word that all are of the same table: scumble checks what the releases state of it.
     """
-    given = [releases] if isinstance(releases, Release) else list(releases)
+    given: list[Any] = [releases] if isinstance(releases, Release) else list(releases)
     if len(given) < 2:
         raise ParameterError.of("combine", "releases", "a list of two or more releases", releases)
     for number, each in enumerate(given, 1):

@@ -21,7 +21,13 @@ from scumble.audit.runs import changes, exact_loss, measured_names, record_steps
 from scumble.audit.summary_plans import worst_pair
 from scumble.families.marginals.publish import TableSummary
 from scumble.model.evidence.evidence import Measurements
-from scumble.model.privacy.accounting import BudgetAccount, Neighbours, PrivacyUnit
+from scumble.model.privacy.accounting import (
+    BudgetAccount,
+    Neighbours,
+    PaidTogether,
+    PrivacyLoss,
+    PrivacyUnit,
+)
 from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.numbers import Number, UnlimitedNumber
 from scumble.private.mechanism import Summary
@@ -155,17 +161,35 @@ def test_sums_over_chosen_boxes(name: str) -> None:
 
 
 def test_the_charge_is_what_was_promised(tmp_path: Path) -> None:
-    """All sides of a sum are charged once, the first time; both sums share ε alike."""
+    """All sides of a sum are charged once. Two sums are measured beside the counts."""
     schema, table = _schema(missing=True), _people(50, missing=True)
-    mechanism = sc.Histogram(["a"], sums=["pay", "b"], epsilon=1, neighbours="replace")
-    account = BudgetAccount(mechanism.promise)
-    private = PrivateTable(RowCounter(Rows(table, schema)), account, Keystream(1))
-    evidence = mechanism.measure(private, tmp_path)
-    assert account.left == 0
-    spent = [cost.epsilon for _, cost in account.charges]
-    assert spent == [Fraction(1, 2)] * 2
-    assert [len(each.sides) for each in evidence.sums] == [3, 2]
-    assert evidence.stated_loss(mechanism.unit, tmp_path).epsilon == pytest.approx(1)
+    for sums, share, expected, sides in (
+        (["pay"], None, [1], [3]),
+        (["pay", "b"], 0.25, [Fraction(3, 4), Fraction(1, 8) * Fraction(613, 1000)], [0, 0]),
+    ):
+        mechanism = sc.Histogram(["a"], sums=sums, epsilon=1, neighbours="replace", sum_share=share)
+        account = BudgetAccount(mechanism.promise)
+        private = PrivateTable(RowCounter(Rows(table, schema)), account, Keystream(1))
+        folder = tmp_path / str(len(sums))
+        folder.mkdir()
+        evidence = mechanism.measure(private, folder)
+        assert account.left == 0
+        assert [cost.epsilon for _, cost in account.charges][:2] == expected
+        assert [len(each.sides) for each in evidence.sums] == sides
+        assert evidence.stated_loss(mechanism.unit, folder).epsilon == pytest.approx(1)
+
+
+def test_a_side_that_was_not_paid_for_is_refused() -> None:
+    """A further side may be measured as the first one was, once, and in no other way."""
+    account = BudgetAccount(PrivacyLoss(Fraction(1)))
+    account.charge("cells", PrivacyLoss(Fraction(1)))
+    side = PaidTogether(account, 0)
+    with pytest.raises(sc.PromiseError, match="is not what was paid"):
+        side.charge("cells", PrivacyLoss(Fraction(1, 2)))
+    side = PaidTogether(account, 0)
+    side.charge("cells", PrivacyLoss(Fraction(1)))
+    with pytest.raises(sc.PromiseError, match="is not what was paid"):
+        side.charge("cells", PrivacyLoss(Fraction(1)))
 
 
 # Exact sums.
@@ -475,7 +499,7 @@ def test_an_average_that_was_not_measured_says_how() -> None:
         ({"sum_share": 0.3}, "name some columns"),
         ({"sums": ["pay"], "sum_ways": 1, "sum_share": 0}, "between 0 and 1"),
         ({"sums": ["pay"], "sum_ways": 1, "sum_share": 1}, "between 0 and 1"),
-        ({"sums": ["pay"], "sum_share": 0.5}, "tell its counts too"),
+        ({"sums": ["pay"], "sum_share": 0.5}, "tell the counts of Histogram too"),
         ({"sums": ["sex"]}, "has no amounts to add up"),
         ({"sums": ["nobody"]}, "no attribute 'nobody'"),
         ({"sums": ["id"]}, "is an identifier"),
