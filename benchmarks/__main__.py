@@ -51,6 +51,7 @@ NAMES = (
     "rows_size",
     "long_lists",
     "server",
+    "live",
 )
 OUTPUT = Path("build/benchmarks.json")
 

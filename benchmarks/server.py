@@ -36,6 +36,7 @@ SLOW = 500
 PORT = 8479
 SECONDS = 4.0
 ATTRIBUTES = ["age", "income", "condition"]
+Make = Callable[[random.Random], tuple[str, dict[str, Any]]]  # a verb, and the body of a request
 RUN = "from scumble.cli.app import main; main()"
 
 
@@ -54,10 +55,10 @@ def run() -> list[dict[str, Any]]:
                 attributes=ATTRIBUTES,
             ).close()
         local = _local(folder)
-        with _Server(folder) as server:
-            new, late, of_new = server.load(lambda rng: ("answer", question(rng)))
+        with Server(folder) as server:
+            new, late, of_new = server.load(lambda rng: ("answer", {"sql": question(rng)}))
             repeats, before, of_repeat = server.load(_repeated)
-            costs, _, of_cost = server.load(lambda rng: ("cost", question(rng)))
+            costs, _, of_cost = server.load(lambda rng: ("cost", {"sql": question(rng)}))
             with server.slow_connections(SLOW):
                 _, beside, _ = server.load(_repeated)
     spent = f"CPU of the server: {of_new:.2f} ms an answer, {of_repeat:.2f} a repeat, "
@@ -83,8 +84,8 @@ def question(rng: random.Random) -> str:
     )
 
 
-def _repeated(_: random.Random) -> tuple[str, str]:
-    return "answer", question(random.Random(1))
+def _repeated(_: random.Random) -> tuple[str, dict[str, Any]]:
+    return "answer", {"sql": question(random.Random(1))}
 
 
 def _local(folder: Path) -> float:
@@ -95,10 +96,10 @@ def _local(folder: Path) -> float:
             rng = random.Random(seed)
             return lambda: database.answer(question(rng)) and None
 
-        return _load([client(seed) for seed in range(CLIENTS)])[0]
+        return load_threads([client(seed) for seed in range(CLIENTS)])[0]
 
 
-def _load(clients: list[Callable[[], None]]) -> tuple[float, float]:
+def load_threads(clients: list[Callable[[], None]]) -> tuple[float, float]:
     """Call all clients again and again; return calls per second, and the 99th percentile in ms."""
     times: list[list[float]] = [[] for _ in clients]
     start = threading.Barrier(len(clients) + 1)
@@ -169,7 +170,7 @@ class _Exchange:
         return now < end
 
 
-class _Server:
+class Server:
     """A server in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
@@ -184,7 +185,7 @@ class _Server:
         assert self._process.stdout is not None
         self._process.stdout.readline()
 
-    def load(self, make: Callable[[random.Random], tuple[str, str]]) -> tuple[float, float, float]:
+    def load(self, make: Make) -> tuple[float, float, float]:
         """Return requests per second, their 99th percentile and the server's CPU of one, in ms."""
         begun = self._cpu()
         rate, late = _exchange([self._requests(seed, make) for seed in range(CLIENTS)])
@@ -219,21 +220,19 @@ class _Server:
             for each in opened:
                 each.close()
 
-    def _requests(
-        self, seed: int, make: Callable[[random.Random], tuple[str, str]]
-    ) -> Iterator[bytes]:
+    def _requests(self, seed: int, make: Make) -> Iterator[bytes]:
         """Yield the requests of one connection."""
         rng = random.Random(1000 + seed)
         while True:
-            verb, sql = make(rng)
-            body = json.dumps({"sql": sql})
+            verb, content = make(rng)
+            body = json.dumps(content)
             yield (
                 f"POST /api/v1/datasets/people/{verb} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
                 f"Authorization: Bearer {self._token}\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n{body}"
             ).encode()
 
-    def __enter__(self) -> _Server:
+    def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from scumble.demo.census import census
 from scumble.server.config import Limits, SourceSettings
 from scumble.server.pages.site import ROUTES
 from scumble.server.tokens import ROLES
-from tests.support.servers import listening, make_settings
+from tests.support.servers import listening, make_live_settings, make_settings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -41,7 +41,9 @@ def server(tmp_path_factory):
     settings = make_settings(folder, epsilon=0.6, limits=Limits(requests=1000))
     census(1)[1].save(folder / "schema.toml")
     source = SourceSettings("census", str(folder / "people.parquet"), schema=folder / "schema.toml")
-    with listening(replace(settings, sources=(source,))) as found:
+    live = make_live_settings(folder / "live").datasets[0]
+    datasets = (*settings.datasets, live)
+    with listening(replace(settings, sources=(source,), datasets=datasets)) as found:
         found[2].login_delay = 0.0
         yield found
 
@@ -124,10 +126,10 @@ def test_every_page_opens_without_a_problem(open_page, server, subtests, role, w
     asked = "/data/people?sql=SELECT%20COUNT(*)%20FROM%20t"  # its cost is asked on load
     paths = {
         route.path.replace("{dataset}", name).replace("{draft}", draft): route
-        for route, name in product(ROUTES, ("people", "rows"))
+        for route, name in product(ROUTES, ("people", "rows", "live"))
         if route.method == "GET" and (name == "people" or "{dataset}" in route.path)
     }
-    paths[asked] = paths["/data/people"]
+    paths[asked] = paths[asked.replace("people", "live")] = paths["/data/people"]
     for path, route in paths.items():
         with subtests.test(role=role, path=path):
             status = _visit(page, path)
@@ -171,6 +173,43 @@ def test_an_analyst_sees_the_cost_then_the_answer_then_a_relaxed_one(open_page):
     _check_form(page)
     page.click("td.long a >> nth=0")
     page.wait_for_selector("#cost .status")
+    _check_form(page)
+
+
+def test_an_analyst_says_how_accurate(open_page):
+    """What is known, what more costs and the best that can be bought come before Ask."""
+    page = open_page("analyst")
+    page.goto("/data/live")
+    sql = "SELECT COUNT(*) FROM t WHERE age BETWEEN 3 AND 9 AND sex = 'f'"
+    page.fill("#sql", sql)
+    page.wait_for_selector("#cost .status-known")
+    assert "The best that can be bought now is ±6" in page.inner_text("#cost")
+    page.fill("#within", "70")
+    page.wait_for_selector("#cost .status-answered")
+    assert "Ask reaches ±70, for 7." in page.inner_text("#cost")
+    page.select_option("#level", "0.99")
+    page.wait_for_selector("#cost .status-limited")
+    page.select_option("#level", "0.95")
+    page.wait_for_selector("#cost .status-answered")
+    _check_form(page)
+    _ask(page, sql)
+    shown = page.inner_text("#answer")
+    assert "Within ±70 at 95 %, as you asked" in shown
+    assert "The new measurement alone:" in shown
+    assert "Charged: 7." in shown
+    _check_form(page)
+    page.fill("#within", "much")
+    page.wait_for_selector("#cost .cost-problem")
+    page.fill("#within", "1")
+    page.wait_for_selector("#cost .status-limited")
+    page.fill("#within", "")
+    page.wait_for_selector("#cost .status-known")
+    page.click("text=My questions")
+    assert page.locator("tbody tr").count() == 1
+    page.goto("/data/live")
+    page.fill("#within", "40")
+    _ask(page, "SELECT sex, dept, COUNT(*) FROM t GROUP BY sex, dept")
+    assert page.locator("#answer tbody tr").count() == 10
     _check_form(page)
 
 

@@ -299,9 +299,9 @@ def test_the_page_says_what_is_known_and_what_more_costs(front, browse):
     assert "The best that can be bought now is ±" in known
     reached = browser.post("/data/live/cost", sql=RANGE, within="70", level="0.95").text
     assert "Ask reaches ±70" in reached
-    assert "% of what is for purchases; at most 12.5 % of what is for purchases" in reached
+    assert "% of what is for purchases; at most 12.5 % may be spent at once" in reached
     beyond = browser.post("/data/live/cost", sql=RANGE, within="2", level="0.95").text
-    assert "costs more than the whole promise" in beyond
+    assert "±2 costs more than the whole promise" in beyond
     average = browser.post("/data/live/cost", sql="SELECT AVG(age) FROM t", within="").text
     assert "Known now: within ±" in average
     assert "best that can be bought" not in average

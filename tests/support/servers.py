@@ -51,6 +51,7 @@ def make_settings(folder: Path, *, people: int = 2000, limits: Limits | None = N
 
 def make_live_settings(folder: Path, *, limits: Limits | None = None, **terms) -> ServerSettings:
     """Make a live database `live` and a release `counts` in a folder; return the configuration."""
+    folder.mkdir(parents=True, exist_ok=True)
     given = table()
     source = folder / "people.parquet"
     pq.write_table(given, source)

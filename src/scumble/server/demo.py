@@ -1,4 +1,4 @@
-"""The demonstration of the server: fictitious people, one database and two releases."""
+"""The demonstration of the server: fictitious people, two databases and two releases."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pyarrow.parquet as pq
 
 from scumble.demo.census import census
 from scumble.private.database.database import Database
+from scumble.private.database.live.database import LiveDatabase
 from scumble.private.mechanism import create
 from scumble.private.publish import publish
 from scumble.server.config import Address, DatasetSettings, Limits, ServerSettings
 
 PEOPLE = 50_000
-STEPS = 4  # of `make_demo`
+STEPS = 5  # of `make_demo`
 ASKED = ("age", "sex", "region", "condition")
 _EPSILON, _NOISE = 2.0, 100.0  # up to 100 answers about one person: room for an afternoon
+_DELTA = 1e-9
 
 
 def make_demo(
@@ -27,7 +29,17 @@ def make_demo(
     table, schema = census(people)
     source = folder / "people.parquet"
     pq.write_table(table, source)
-    step("Making a database that answers live questions")
+    step("Making a live database: everything has an answer, a better one is paid for")
+    LiveDatabase.create(
+        folder / "live",
+        source,
+        schema,
+        epsilon=1,
+        delta=_DELTA,
+        neighbours="replace",
+        attributes=list(ASKED),
+    ).close()
+    step("Making a database that answers with one noise")
     asked = list(ASKED)
     Database.create(
         folder / "people", source, schema, epsilon=_EPSILON, noise=_NOISE, attributes=asked
@@ -44,9 +56,16 @@ def make_demo(
         limits=Limits(seconds=30, wire_quota=1),
         datasets=(
             DatasetSettings(
+                "live",
+                "People (live database)",
+                "Fictitious people of a census. Every question has an answer; say how accurate.",
+                database=folder / "live",
+                source=str(source),
+            ),
+            DatasetSettings(
                 "people",
-                "People (live questions)",
-                "Fictitious people of a census, asked one question after the other.",
+                "People (one noise for all)",
+                "The same people, asked one question after the other until the promise is used up.",
                 database=folder / "people",
                 source=str(source),
             ),

@@ -376,17 +376,17 @@ def live_forecast(found: LiveCost, question: AskedQuestion) -> str:
     now = f"Known now: within ±{_width(found.half_width)} {at}, free."
     if found.status == "known":
         return now
-    room = f"at most {_share(found.room)} may be spent at once"
-    best = f"±{_width(found.affordable)} for {_share(found.charged)}"
+    best = f"±{_width(found.affordable)}, for {_share(found.charged)}"
     if question.within is None:
         if not found.charged:
             return f"{now} Nothing better can be bought here."
         return f"{now} The best that can be bought now is {best}."
+    room = f"at most {100 * found.room:.3g} % may be spent at once"
     if found.status == "answered":
         return f"{now} Ask reaches {best}; {room}."
-    missing = f"What you ask for costs {_needed(found.needed)}; {room}."
+    missing = f"±{question.within} costs {_needed(found.needed)}; {room}."
     if not found.charged:
-        return f"{now} {missing} Nothing will be bought."
+        return f"{now} {missing} Nothing will be bought: it would gain too little."
     return f"{now} {missing} Ask reaches {best}."
 
 

@@ -6,7 +6,8 @@ two weighted sums by the base alone is k(q, r) = Σ σ² Π ⟨c, d⟩: the sum 
 groups of the axes, c and d are the coefficients of q and r in one group of an axis. Appended count
 n has the row y of a lower triangular factor L of the covariances of all appended counts, noise
 included: L y = k(its weights, those before), then √(v + σ²) with its variance v before. Nothing is
-factored again. The inverse of L is what is kept, since it is all that is used.
+factored again. The inverse of L is what is kept, since it is all that is used. einsum multiplies few rows by
+large matrices: matrix multiplication shares that out to threads, at several times the CPU time.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ class AppendedReader:
         self._grow(len(terms.rows))
         if total > 0:
             scale = 1 / sqrt(total)
-            self._inverse[count, :count] = -scale * (known @ self._inverse[:count, :count])
+            before_it = self._inverse[:count, :count]
+            self._inverse[count, :count] = -scale * np.einsum("n,nk->k", known, before_it)
             self._inverse[count, count] = scale
             self._surprises[count] = (value - before.value) * scale
         else:  # nothing new
@@ -145,7 +147,8 @@ class AppendedReader:
         """Return the readings of weighted sums, and their rows of the triangular factor."""
         past = Terms(self._terms[: self._products], self._owners[: self._products], self.appended)
         covariances = terms.added(past.added(self._covariances(past, terms)).T)
-        known = covariances @ self._inverse[: self.appended, : self.appended].T
+        inverse = self._inverse[: self.appended, : self.appended]
+        known = np.einsum("qk,nk->qn", covariances, inverse)
         gained = known @ self._surprises[: self.appended]
         explained = (known**2).sum(axis=1)
         found = []
@@ -181,7 +184,7 @@ class AppendedReader:
             tensors.append(
                 np.array(
                     [
-                        ones[:, begin:end] @ others[:, begin:end].T
+                        np.einsum("ik,jk->ij", ones[:, begin:end], others[:, begin:end])
                         for begin, end in zip(edges, ends, strict=True)
                     ]
                 ).reshape(len(edges), prod(shape))
