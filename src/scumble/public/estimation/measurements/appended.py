@@ -6,8 +6,9 @@ two weighted sums by the base alone is k(q, r) = Σ σ² Π ⟨c, d⟩: the sum 
 groups of the axes, c and d are the coefficients of q and r in one group of an axis. Appended count
 n has the row y of a lower triangular factor L of the covariances of all appended counts, noise
 included: L y = k(its weights, those before), then √(v + σ²) with its variance v before. Nothing is
-factored again. The inverse of L is what is kept, since it is all that is used. einsum multiplies few rows by
-large matrices: matrix multiplication shares that out to threads, at several times the CPU time.
+factored again. The inverse of L is what is kept, since it is all that is used. einsum multiplies
+few rows by large matrices: matrix multiplication shares that out to threads, at several times the
+CPU time.
 """
 
 from __future__ import annotations
