@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
@@ -156,6 +158,13 @@ def _truths(table: pa.Table, *, missing: bool) -> dict[str, float]:
             "COVAR_POP(pay, fee)": np.cov(pay, fee, bias=True)[0, 1],
             "COVAR_SAMP(fee, pay) FILTER (WHERE a = 1)": np.cov(pay[one], fee[one])[0, 1],
             "COVAR_POP(pay, b)": np.cov(pay, b, bias=True)[0, 1],
+            "CORR(pay, fee)": np.corrcoef(pay, fee)[0, 1],
+            "CORR(fee, pay) FILTER (WHERE a = 1)": np.corrcoef(pay[one], fee[one])[0, 1],
+            "CORR(pay, b)": np.corrcoef(pay, b)[0, 1],
+            "REGR_R2(pay, fee)": np.corrcoef(pay, fee)[0, 1] ** 2,
+            "REGR_SLOPE(pay, fee)": np.polyfit(fee, pay, 1)[0],
+            "REGR_INTERCEPT(pay, fee)": np.polyfit(fee, pay, 1)[1],
+            "REGR_INTERCEPT(2 * fee, pay - 1)": np.polyfit(pay - 1, 2 * fee, 1)[1],
         }
     return truths
 
@@ -163,10 +172,7 @@ def _truths(table: pa.Table, *, missing: bool) -> dict[str, float]:
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in ("histogram", "by columns") else pytest.mark.slow)
-        for name in BY
-    ],
+    [pytest.param(name, marks=() if name == "histogram" else pytest.mark.slow) for name in BY],
 )
 def test_answers_without_noise_are_the_truth(
     name: str, missing: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
@@ -217,32 +223,51 @@ def test_conditions_on_the_column_itself(monkeypatch: pytest.MonkeyPatch) -> Non
         assert found.bounds is None
 
 
-SEEDS = 40
-LAWS = ("STDDEV_POP(pay) FILTER (WHERE a = 1)", "COVAR_POP(pay, fee)", "SUM(pay * fee)")
+LAWS = ("STDDEV_POP(pay) FILTER (WHERE a = 1)", "COVAR_POP(pay, fee)", "CORR(pay, fee)")
+SLOPES = ("REGR_SLOPE(pay, fee)", "REGR_INTERCEPT(pay, fee)", "REGR_R2(pay, fee)", "SUM(pay * fee)")
 
 
-@pytest.mark.parametrize(
-    "name", ["histogram", pytest.param("marginals, gaussian", marks=pytest.mark.slow)]
-)
-def test_intervals_hold(name: str) -> None:
+def _check_coverage(
+    name: str, asked: Sequence[str], seeds: int, rows: int, **given: object
+) -> npt.NDArray[np.int64]:
     """Releases are independent, the questions of one are not: each question is counted by itself.
-    It fails by chance once in a million (see `covered.FALSE_ALARM`).
+    It fails by chance once in a million (see `covered.FALSE_ALARM`). Where there is no number, the
+    interval has all that there can be.
     """
     sizes = {"pays": 40, "fees": 11}
-    table, schema = _people(100, **sizes), _schema(**sizes)
+    table, schema = _people(rows, **sizes), _schema(**sizes)
     everything = _truths(table, missing=False)
-    truths = {f"SELECT {each} FROM t": everything[each] for each in LAWS}
-    held = np.zeros((len(truths), len(LEVELS)), int)
-    more = {"delta": 1e-6} if "gaussian" in name else {}
-    for seed in range(SEEDS):
-        release = _published(table, schema, name.partition(",")[0], seed, epsilon=4, **more)
+    truths = {f"SELECT {each} FROM t": everything[each] for each in asked}
+    held = np.zeros((len(truths), len(LEVELS)), np.int64)
+    for seed in range(seeds):
+        release = _published(table, schema, name, seed, **given)
         answers = release.ask_many(list(truths))
         for at, (found, truth) in enumerate(zip(answers, truths.values(), strict=True)):
             for place, level in enumerate(LEVELS):
                 low, high = found.interval(level)
                 held[at, place] += low <= truth <= high
     for place, level in enumerate(LEVELS):
-        assert held[:, place].min() >= least(level, SEEDS), level
+        assert held[:, place].min() >= least(level, seeds), (level, held)
+    return held
+
+
+@pytest.mark.timeout(300)
+def test_intervals_hold() -> None:
+    _check_coverage("histogram", LAWS, 25, 200, epsilon=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("asked", [LAWS, SLOPES])
+@pytest.mark.parametrize("epsilon", [1, 10])
+@pytest.mark.parametrize("rows", [60, 1000])
+@pytest.mark.parametrize("name", ["histogram", "by columns", "marginals"])
+def test_intervals_hold_everywhere(
+    name: str, rows: int, epsilon: float, asked: Sequence[str]
+) -> None:
+    """Far too few people, few, and many, for how much noise there is."""
+    more = {"delta": 1e-6} if name == "marginals" else {}
+    _check_coverage(name, asked, 200, rows, epsilon=epsilon, **more)
 
 
 # What is refused, and what the release says.
@@ -277,6 +302,19 @@ def test_a_moment_that_was_not_measured_is_named() -> None:
     for question, moment in (("STDDEV(fee)", "fee.fee"), ("COVAR_POP(pay, fee)", "pay.fee")):
         with pytest.raises(sc.QueryError, match=f"has sums alone, and none of '{moment}'"):
             release.ask(f"SELECT {question} FROM t")
+
+
+def test_no_number_where_a_variance_may_be_zero() -> None:
+    release = _published(_people(60), _schema(), "histogram")
+    for name, ends in (
+        ("CORR", (-1, 1)),
+        ("REGR_SLOPE", (-math.inf, math.inf)),
+        ("REGR_R2", (0, 1)),
+    ):
+        found = release.ask(f"SELECT {name}(pay, fee) FROM t WHERE a = 1 AND b = 0")
+        assert found.reason == "too few people"
+        assert found.interval() == ends
+        assert any("may be 0" in note for note in found.notes)
 
 
 def test_boxes_that_are_cut_are_refused() -> None:

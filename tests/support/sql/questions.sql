@@ -82,8 +82,8 @@ SELECT dept, STDDEV(pay) FROM t GROUP BY dept
 SELECT COVAR_POP(age, pay), COVAR_SAMP(pay, age) FROM t
 --> covariances
 
-SELECT CORR(age, pay) FROM t
---> refused: no interval of it is known
+SELECT CORR(age, pay), REGR_SLOPE(age, pay), REGR_INTERCEPT(age, pay), REGR_R2(age, pay) FROM t
+--> correlation and regression
 
 SELECT sex, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM t GROUP BY sex
 --> shares of a total

@@ -45,10 +45,10 @@ PRAGMA database_list
 --> PRAGMA : A question must begin with SELECT, like SELECT COUNT(*) FROM t.
 
 SELECT sex FROM t GROUP BY sex
---> sex : The question must ask for an aggregate: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported.
+--> sex : The question must ask for an aggregate: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are supported.
 
 SELECT * FROM t
---> * : SELECT * is not supported: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported.
+--> * : SELECT * is not supported: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are supported.
 
 SELECT t.*, COUNT(*) FROM t
 --> *, : A column is written as name or table.name.
@@ -416,11 +416,8 @@ SELECT sex, MODE(age) FROM t GROUP BY sex
 SELECT MODE(sex) FROM t LIMIT 1
 --> MODE(sex) : MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, ask for COUNT(*) by GROUP BY x and sort it.
 
-SELECT CORR(age, age) FROM t
---> CORR(age, : CORR is not supported: no interval of it is known. Ask for COVAR_POP(y, x) / (STDDEV_POP(y) * STDDEV_POP(x)), whose interval holds.
-
-SELECT regr_slope(age, age) FROM t
---> regr_slope(age, : REGR_SLOPE is not supported: no interval of it is known. Ask for COVAR_POP(y, x) / VAR_POP(x), the slope, whose interval holds.
+SELECT REGR_SXX(age, age) FROM t
+--> REGR_SXX(age, : REGR_SXX is not supported: COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are supported.
 
 SELECT sex, COUNT(*) FROM t GROUP BY sex ORDER BY ALL, sex
 --> ALL, : ORDER BY ALL stands by itself: it has all columns.

@@ -26,8 +26,9 @@ from scumble.public.sql.expressions import (
 from scumble.public.sql.tokens import AGGREGATES, NameResolver, TokenizedSql, is_word
 
 Kind = Literal[
-    "count", "sum", "mean", "quantile", "min", "max", "distinct", "variance", "covariance"
-]
+    "count", "sum", "mean", "quantile", "min", "max", "distinct", "variance", "covariance",
+    "regression",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Term:
     """One aggregate: what is aggregated over the rows that satisfy its clauses.
 
     `clauses` are the conditions of FILTER, and that the arguments are not NULL. `share` is the q of
-    a quantile. `option` is "cont" or "disc" of a quantile, and "pop" or "samp" of a variance;
-    `root` says that its square root is asked for. `second` is the second argument of a covariance.
+    a quantile. `option` is "cont" or "disc" of a quantile, "pop" or "samp" of a variance, and what
+    is asked of a regression; `root` says that its square root is asked for. `second` is the second
+    argument of a covariance or regression.
     A total has a `scope`; other aggregates are over the rows of their group.
     """
 
@@ -105,15 +107,19 @@ _SIMPLE: dict[str, tuple[Kind, str, bool]] = {
     "stddev_pop": ("variance", "pop", True),
     "covar_pop": ("covariance", "pop", False),
     "covar_samp": ("covariance", "samp", False),
+    "corr": ("regression", "corr", False),
+    "regr_slope": ("regression", "slope", False),
+    "regr_intercept": ("regression", "intercept", False),
+    "regr_r2": ("regression", "r2", False),
 }
-_TWO = frozenset("quantile quantile_cont quantile_disc covar_pop covar_samp".split())
+_TWO = frozenset(
+    "quantile quantile_cont quantile_disc covar_pop covar_samp corr "
+    "regr_slope regr_intercept regr_r2".split()
+)
 _ALONE = (
     "A list of shares stands by itself in SELECT, as in QUANTILE_CONT(x, [0.25, 0.75]): each share "
     "is a column."
 )
-_CORRELATION = "COVAR_POP(y, x) / (STDDEV_POP(y) * STDDEV_POP(x))"
-_SLOPE = "COVAR_POP(y, x) / VAR_POP(x), the slope"
-_UNKNOWN = "{} is not supported: no interval of it is known. Ask for {}, whose interval holds."
 _MODE = (
     "MODE stands by itself: SELECT MODE(x) FROM t WHERE ... For groups, or beside other numbers, "
     "ask for COUNT(*) by GROUP BY x and sort it."
@@ -165,9 +171,6 @@ def _is_aggregate(question: TokenizedSql, token: Token) -> bool:
         return False
     if name in _SIMPLE:
         return True
-    if name == "corr" or name.startswith("regr_"):
-        instead = _CORRELATION if name == "corr" else _SLOPE
-        raise question.error(_UNKNOWN.format(token.text.upper(), instead), token)
     if name == "mode":
         raise question.error(_MODE, token)
     if name in catalogue().aggregates:

@@ -476,7 +476,8 @@ _TEXTUAL = {T.STRING, T.NUMBER, T.IDENTIFIER}
 
 AGGREGATES = (
     "COUNT, COUNT_IF, SUM, AVG, MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC, VAR_POP, "
-    "VAR_SAMP, STDDEV, COVAR_POP and COVAR_SAMP are supported"
+    "VAR_SAMP, STDDEV, COVAR_POP, COVAR_SAMP, CORR, REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are "
+    "supported"
 )
 QUANTILES = frozenset(
     "quantile quantile_cont quantile_disc percentile_cont percentile_disc".split()

@@ -23,7 +23,11 @@ from scumble.model.query import Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimate import Estimate, Exact, Law, Unknown
 from scumble.public.estimation.bounds import Bounded, BoundedAverage
-from scumble.public.estimation.measurements.moments import AskedMoments, MomentQuestion
+from scumble.public.estimation.measurements.moments import (
+    AskedMoments,
+    MomentQuestion,
+    without_presence,
+)
 from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
@@ -59,6 +63,7 @@ def answer(
     evidence: Measurements, schema: Schema, query: Query, engine: Sandbox
 ) -> Iterator[tuple[Key, Estimate]]:
     """Return every group of the answer to `query` with its estimate."""
+    query = without_presence(evidence, query, engine)
     if (summed := _of_sums(evidence, schema, query, engine)) is not None:
         return summed.answers()
     found = reader_of(evidence, schema, engine)
@@ -74,6 +79,7 @@ def answer_together(
 
     All clauses are evaluated in one pass. The numbers are those of asking one by one.
     """
+    queries = [without_presence(evidence, query, engine) for query in queries]
     sums = {place: _of_sums(evidence, schema, query, engine) for place, query in enumerate(queries)}
     if any(each is not None for each in sums.values()):
         others = [place for place, summed in sums.items() if summed is None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Self
@@ -136,6 +136,24 @@ def measured_amount(evidence: Evidence, engine: Sandbox, query: Query) -> Amount
     amount = Expression(sql, tuple(names), argument.start)
     ends = float(least.values.min()), float(most.values.max())
     return Amount(amount, amount, amount, cut=False, ends=ends)
+
+
+def without_presence(evidence: Measurements, query: Query, engine: Sandbox) -> Query:
+    """Return a question without the conditions that amounts are not NULL which always are there."""
+    always = {each.amounts.column for each in evidence.sums if not each.amounts.missing}
+    always -= {*evidence.columns}
+
+    def holds(clause: Expression) -> bool:
+        if not clause.attributes or not always.issuperset(clause.attributes):
+            return False
+        try:
+            sql, _ = PolynomialTree(clause, clause.attributes).condition
+        except NotBoundedError:
+            return False
+        return bool(engine.evaluate([Expression(sql, ())], [])[0].all())
+
+    left = tuple(each for each in query.clauses if not holds(each)) if always else query.clauses
+    return query if len(left) == len(query.clauses) else replace(query, clauses=left)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ from scumble.public.estimation.selecting.groups import (
     nothing,
 )
 from scumble.public.estimation.selecting.quantiles import Inversion, quantiles
+from scumble.public.estimation.selecting.regressions import IN_A_DATABASE, regressions
 from scumble.public.estimation.selecting.selected_values import SELECTED, selected_values
 from scumble.public.estimation.selecting.shares import (
     counted,
@@ -338,6 +339,8 @@ class Selection:
             return quantiles(self, term)
         if term.kind in ("variance", "covariance"):
             return variances(self, term)
+        if term.kind == "regression":
+            return regressions(self, term)
         return exact_values(self, term)
 
 
@@ -372,6 +375,8 @@ def _needs(selection: Selection, node: Node) -> list[tuple[Needed, Groups]]:
         return [(Inversion(selection, node).counts, own)]
     if node.kind in ("variance", "covariance"):
         return [(query, own) for query in needed(selection, node)]
+    if node.kind == "regression":
+        raise QueryError(IN_A_DATABASE)
     raise refused(node)
 
 
