@@ -1,8 +1,8 @@
-"""Saved releases with rounded normal noise, and of quantiles, open and answer as when they were
-written.
+"""Saved releases with rounded normal noise, with sums of amounts, and of quantiles open and answer
+as when they were written.
 
-The folders `tests/fixtures/dyadic` and `tests/fixtures/quantiles` were written once by
-`make_dyadic.py` and `make_quantiles.py` beside them.
+The folders `dyadic`, `sums` and `quantiles` of `tests/fixtures` were written once by
+`make_dyadic.py`, `make_sums.py` and `make_quantiles.py` beside them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,13 @@ QUESTIONS = {
         "SELECT sex, AVG(pay) FROM t GROUP BY sex",
         "SELECT SUM(pay) FROM t WHERE age < 30",
         "SELECT MEDIAN(age) FROM t WHERE sex = 'f'",
+    ),
+    "sums": (
+        "SELECT COUNT(*) FROM t",
+        "SELECT age, sex, COUNT(*) FROM t GROUP BY age, sex",
+        "SELECT sex, AVG(pay) FROM t GROUP BY sex",
+        "SELECT SUM(2 * pay + 1) FROM t WHERE age < 3",
+        "SELECT COUNT(pay) FROM t WHERE sex = 'f'",
     ),
     "quantiles": (
         "SELECT QUANTILE_DISC(pay, 0.5) FROM t",
