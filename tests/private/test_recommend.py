@@ -460,6 +460,20 @@ def test_a_live_database_has_the_errors_that_are_said(tmp_path: Path, neighbours
             assert half == pytest.approx(error.half_width, rel=0.01)
 
 
+def test_a_live_database_of_a_large_domain_has_the_errors_that_are_said(tmp_path: Path) -> None:
+    attributes = [sc.Attribute(name, "quasi", sc.IntegerRange(0, 29)) for name in "abcde"]
+    small = sc.Schema(attributes)
+    given = {"epsilon": 1, "use": "live", "delta": 1e-9}
+    best = sc.recommend(small, rows=2_000, attributes=list("abcde"), **given).best
+    assert best.method == "database"
+    asked = ("a = 14", "b BETWEEN 7 AND 21", "a = 14 AND b = 14")
+    table = _table(small, 2_000)
+    with sc.LiveDatabase.create(tmp_path / "db", table, small, **best.parameters, seed=1) as live:
+        for where, error in zip(asked, best.errors, strict=True):
+            found = live.ask(f"SELECT COUNT(*) FROM t WHERE {where}").half_width
+            assert found == pytest.approx(error.half_width, rel=0.01)
+
+
 def test_few_questions_are_better_asked_without_delta(tmp_path: Path) -> None:
     """With as many answers about everybody as are said the database without δ is the more precise
     one, after a purchase too; with one more it is not.

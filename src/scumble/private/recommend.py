@@ -50,10 +50,10 @@ from scumble.model.schema.unit import Unit
 from scumble.private.database.live.terms import (
     BASE_SHARE,
     LARGEST_PURCHASE,
-    MOST_POINTS,
     UNITS,
     LiveTerms,
     base_of,
+    bases_of,
 )
 from scumble.private.mechanism import Mechanism, create, option_name
 from scumble.private.mechanism_metadata import PRIOR
@@ -61,6 +61,8 @@ from scumble.private.perturbation.guarantees import NINETEEN, shown_error
 from scumble.private.summaries.base import product_moments
 from scumble.private.summaries.sums import SumSummary, share_of_counts
 from scumble.public.estimation.interval_laws import noise_half_width
+from scumble.public.estimation.measurements.readings import Weights, WeightTensor
+from scumble.public.estimation.measurements.scales import ScaleReader, Scales
 
 Use = Literal["questions", "rows", "tables", "live"]
 
@@ -593,14 +595,27 @@ class _Case:
         parameters |= {"neighbours": self.neighbours, "attributes": list(self.names)}
         if self.sums:
             parameters["sums"] = list(self.sums)
-        if self.cells > MOST_POINTS:
-            raise ParameterError(
-                f"{', '.join(self.names)} have {large(self.cells)} combinations of values, and at "
-                f"most {large(MOST_POINTS)} are possible."
-            )
-        base = base_of(self._whole, BASE_SHARE, self.sums)
+        base, *more = bases_of(self._whole, BASE_SHARE, self.sums, self.schema)
         base.check(self.schema)
-        return Recommendation(DATABASE, parameters, reason, self._errors(base))
+        errors = self._of_scales([base, *more]) if more else self._errors(base)
+        return Recommendation(DATABASE, parameters, reason, errors)
+
+    def _of_scales(self, tables: Sequence[Any]) -> tuple[ExpectedError, ...]:
+        """Return the errors of typical counts by a base of several tables."""
+        designs = [each.design(self.schema) for each in tables]
+        scales = Scales.of(self.names, [(each, np.zeros(each.size)) for each in designs])
+        rows = self.rows if tables[0].unit.keeps_rows else None
+        reader = ScaleReader(scales, self.schema, rows)
+        found = []
+        for question in self.questions:
+            codes = question.codes.items()
+            asked = [WeightTensor((n,), _middle(self.sizes[n], each)) for n, each in codes]
+            reading = reader.estimate(Weights(tuple(asked)))
+            half = noise_half_width(reading.variance, reading.fourth, reading.largest, _LEVEL)
+            count = self.rows * self.share(question)
+            words = f"rows with {question.words}"
+            found.append(ExpectedError(words, count, min(half, float(self.rows))))
+        return tuple(found)
 
     @property
     def _whole(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from typing import Any, Literal, Protocol, get_args
@@ -169,6 +170,12 @@ class HistogramTracker:
             for box in boxes:
                 self._accepted.append(box, units)
                 self._cover(box, units, self.limit - units, helpful=False)
+
+    def room(self, boxes: Boxes) -> int:
+        """Return how many units may be added to each of these disjoint boxes."""
+        return bisect_left(
+            range(self.limit), True, key=lambda most: not self.has_room(boxes, most + 1)
+        )
 
     def largest(self) -> int:
         # Disjoint boxes of one question may meet one bucket, and take its counter over the limit,

@@ -17,7 +17,6 @@ from scumble.model.errors import (
     QueryError,
     ScumbleError,
     SourceError,
-    large,
     named,
     setting,
 )
@@ -31,13 +30,14 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.inspect import links
 from scumble.private.database.live.inspect import (
-    BASE,
-    digest,
+    Base,
+    as_base,
     folder_of,
     history,
     new_state,
     open_base,
     open_journal,
+    packed,
     summary,
     usage,
     used_shares,
@@ -54,10 +54,9 @@ from scumble.private.database.live.terms import (
     BASE_SHARE,
     EDITION,
     LARGEST_PURCHASE,
-    MOST_POINTS,
     UNITS,
     LiveTerms,
-    base_of,
+    bases_of,
 )
 from scumble.private.database.results import ChainEntry, Event
 from scumble.private.database.space import Space
@@ -73,8 +72,6 @@ from scumble.private.sampling.noise import rounded_normal
 from scumble.private.sampling.source import Keystream
 from scumble.private.tables.open import Source, open_source
 from scumble.private.tables.rows import Outside, Rows
-from scumble.public.archive import archive
-from scumble.public.archive.load import load
 from scumble.public.asking import Asking
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable
@@ -84,7 +81,6 @@ from scumble.public.estimation.measurements.readings import Weights
 from scumble.public.estimation.measurements.weighed import WeighedQuestion
 from scumble.public.estimation.selecting.selection import select
 from scumble.public.limits import one_question
-from scumble.public.release import Release
 from scumble.public.release_answers import ReleaseAnswers
 from scumble.public.sql.select_plan import SelectPlan
 from scumble.public.views import readable_data
@@ -145,7 +141,7 @@ class LiveDatabase(Asking):
     def __init__(
         self,
         journal: Journal,
-        base: Release,
+        base: Base,
         counter: BoxCounter,
         seed: int | None,
         journal_bytes: int | None = None,
@@ -204,12 +200,6 @@ class LiveDatabase(Asking):
             )
         names = _attributes(given, attributes, sums)
         given = given.with_derived(names)
-        if (points := given.size(names)) > MOST_POINTS:
-            raise ParameterError(
-                f"A live database knows every combination of values, and {', '.join(names)} have "
-                f"{large(points)}; at most {large(MOST_POINTS)} are possible. Name fewer "
-                f"{named('attributes')}, or use coarser bins."
-            )
         whole = Dyadic(
             names,
             epsilon=epsilon,
@@ -219,10 +209,10 @@ class LiveDatabase(Asking):
         )
         if given.unit is not None:
             whole = whole.for_unit(given.unit)
-        chosen = base_of(whole, base, sums)
+        chosen = bases_of(whole, base, sums, given)
         terms = LiveTerms.read(
             whole,
-            chosen,
+            *chosen,
             largest_purchase=largest_purchase,
             quotas=quotas,
             seeded=seed is not None,
@@ -232,14 +222,19 @@ class LiveDatabase(Asking):
         opened = open_source(source, table=table)
         with charged_for_database(ledger, terms.claim(), given, place, seeded=terms.seeded):
             options = PublishOptions(outside=outside, seed=seed, progress=progress)
-            release = publish(Table(opened), given, chosen, options=options)
+            tables = []
+            for number, each in enumerate(chosen):
+                apart = (number + 1) * _APART if number else 0
+                own = replace(options, seed=None if seed is None else seed + apart)
+                tables.append(publish(Table(opened), given, each, options=own))
+            release = as_base(tables)
             rows = release.evidence.rows
             counter = _counter(opened, release.schema, names, outside, terms.unit)
             if rows is not None and counter.rows != rows:
                 raise SourceError(
                     "The table was changed while it was read. Nothing was made of it."
                 )
-            files = archive.pack(release)
+            files, digests = packed(tables)
             secret = secrets.token_bytes(32)
             promise = {
                 "edition": EDITION,
@@ -249,13 +244,12 @@ class LiveDatabase(Asking):
                 "outside": outside,
                 "rows": rows,
                 "data": counter.fingerprint(secret),
-                "base": {"sha256": digest(files[archive.MANIFEST])},
+                "base": {"sha256": digests if len(digests) > 1 else digests[0]},
             }
-            beside = {f"{BASE}/{name}": content for name, content in files.items()}
-            journal = Journal.create(place, promise, secret=secret, beside=beside)
+            journal = Journal.create(place, promise, secret=secret, beside=files)
         # The folder exists and can be opened: from here on the charge has to stay.
-        made = cls._begun(journal, load(place / BASE), counter, seed)
-        made.remarks = release.remarks
+        made = cls._begun(journal, open_base(journal), counter, seed)
+        made.remarks = tables[0].remarks
         return made
 
     @classmethod
@@ -292,7 +286,7 @@ class LiveDatabase(Asking):
     def _begun(
         cls,
         journal: Journal,
-        base: Release,
+        base: Base,
         counter: BoxCounter,
         seed: int | None,
         journal_bytes: int | None = None,

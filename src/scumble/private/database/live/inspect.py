@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Self, cast
 
+import numpy as np
+
+from scumble.model.designs.axis import Floats
 from scumble.model.designs.kronecker import NUMBER, Product
 from scumble.model.errors import LedgerError, ParameterError
 from scumble.model.evidence.evidence import Measurements
@@ -24,6 +28,9 @@ from scumble.private.journal.journal import Journal
 from scumble.private.journal.store import describe, resolve
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
+from scumble.public.combined import CombinedReleases
+from scumble.public.estimation.measurements.scales import Scales
+from scumble.public.manifest import Manifest
 from scumble.public.release import Release
 
 BASE = "base"  # the folder of the base, beside the journal
@@ -132,19 +139,39 @@ def history(journal: Journal) -> list[Event]:
     ]
 
 
-def new_state(journal: Journal, base: Release) -> LiveState:
+class Bases(CombinedReleases):
+    """The tables of a base that has several."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return replace(self.releases[0].manifest, evidence=self._evidence)
+
+    @property
+    def evidence(self) -> Measurements:
+        found: Measurements = self._evidence
+        return found
+
+
+Base = Release | Bases
+
+
+def new_state(journal: Journal, base: Base) -> LiveState:
     """Return the state at creation: what the base says."""
-    promise, evidence = journal.promise, cast(Measurements, base.evidence)
-    answers = base._answers()
-    column = answers.sandbox.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0)
-    return LiveState(
-        LiveTerms.from_dict(promise["terms"]),
-        Space(base.schema, promise["attributes"]),
-        cast(Product, evidence.design),
-        answers.schema,
-        column.to_numpy(),
-        evidence.rows,
-    )
+    promise, rows = journal.promise, base.evidence.rows
+    terms = LiveTerms.from_dict(promise["terms"])
+    space = Space(base.schema, promise["attributes"])
+    if isinstance(base, Bases):
+        tables = [_table(each) for each in base.releases]
+        scales = Scales.of(space.names, tables)
+        return LiveState(terms, space, scales, base.schema, np.empty(0), rows)
+    design, numbers = _table(base)
+    return LiveState(terms, space, design, base._answers().schema, numbers, rows)
+
+
+def _table(release: Release) -> tuple[Product, Floats]:
+    """Return the design of a table, and its noisy numbers."""
+    column = release._answers().sandbox.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0)
+    return cast(Product, cast(Measurements, release.evidence).design), column.to_numpy()
 
 
 def folder_of(place: str | Path) -> Path:
@@ -173,19 +200,42 @@ def open_journal(place: str | Path) -> Journal:
     return journal
 
 
-def open_base(journal: Journal) -> Release:
+def packed(releases: Sequence[Release]) -> tuple[dict[str, bytes], list[str]]:
+    """Return the files of the tables of a base by name, and the digests of their manifests."""
+    every = [archive.pack(each) for each in releases]
+    files = {
+        f"{folder}/{name}": content
+        for folder, own in zip(_folders(len(every)), every, strict=True)
+        for name, content in own.items()
+    }
+    return files, [digest(own[archive.MANIFEST]) for own in every]
+
+
+def open_base(journal: Journal) -> Base:
     """Open the base beside a journal; another one than was promised is refused."""
-    folder = cast(Path, journal.place) / BASE
-    try:
-        content = (folder / archive.MANIFEST).read_bytes()
-    except OSError:
-        content = b""
-    if digest(content) != journal.promise["base"]["sha256"]:
-        raise LedgerError(
-            f"The base in {folder} is not the one that {journal} promised, or it is damaged. "
-            "Restore it from a copy."
-        )
-    return load(folder)
+    place, wanted = cast(Path, journal.place), journal.promise["base"]["sha256"]
+    digests = [wanted] if isinstance(wanted, str) else wanted
+    folders = [place / name for name in _folders(len(digests))]
+    for folder, promised in zip(folders, digests, strict=True):
+        try:
+            content = (folder / archive.MANIFEST).read_bytes()
+        except OSError:
+            content = b""
+        if digest(content) != promised:
+            raise LedgerError(
+                f"The base in {folder} is not the one that {journal} promised, or it is damaged. "
+                "Restore it from a copy."
+            )
+    return as_base([load(folder) for folder in folders])
+
+
+def as_base(releases: Sequence[Release]) -> Base:
+    """Return the base of these tables."""
+    return releases[0] if len(releases) == 1 else Bases(tuple(releases))
+
+
+def _folders(tables: int) -> list[str]:
+    return [BASE, *(f"{BASE}-{number}" for number in range(2, tables + 1))]
 
 
 def digest(content: bytes) -> str:

@@ -19,15 +19,17 @@ from scumble.model.laws.base import normal_quantile
 from scumble.model.laws.distributions import RoundedNormal
 from scumble.model.schema.schema import Schema
 from scumble.private.database.live.sets import PointSet
-from scumble.private.database.live.terms import UNITS, LiveTerms
+from scumble.private.database.live.terms import MOST_POINTS, UNITS, LiveTerms
 from scumble.private.database.space import Boxes, Space
-from scumble.private.database.trackers import ExactTracker
+from scumble.private.database.trackers import ExactTracker, HistogramTracker
 from scumble.private.journal.entries import ANSWER, Entry
 from scumble.public.estimation.measurements.appended import AppendedReader
 from scumble.public.estimation.measurements.readings import Weights
+from scumble.public.estimation.measurements.scales import ScaleReader, Scales
 
 MOST_PURCHASES = 4_000  # each adds a row to a triangle in memory, which every answer multiplies
 STATUSES = ("known", "answered", "limited")
+_BUCKETS = 100_000
 _LEAST_GAIN = 0.9  # of the variance is left, at most, after a purchase that misses the goal
 
 
@@ -92,16 +94,20 @@ class LiveState:
         self,
         terms: LiveTerms,
         space: Space,
-        design: Product,
+        design: Product | Scales,
         schema: Schema,
         numbers: Floats,
         rows: int | None,
     ) -> None:
         self.terms, self.space, self._schema, self.rows = terms, space, schema, rows
-        self.reader = AppendedReader(design, schema, numbers, rows)
-        self.tracker = ExactTracker(space, UNITS)
+        self.reader: AppendedReader
+        if isinstance(design, Scales):
+            self.reader = ScaleReader(design, schema, rows)
+        else:
+            self.reader = AppendedReader(design, schema, numbers, rows)
+        self.tracker = _tracker(space, UNITS)
         self.quotas = {
-            name: ExactTracker(space, floor(UNITS * part)) for name, part in terms.quotas.items()
+            name: _tracker(space, floor(UNITS * part)) for name, part in terms.quotas.items()
         }
         self.usage: dict[str | None, dict[str, int]] = {}  # of each analyst
         self.written: dict[str | None, int] = {}  # bytes of the journal, by each analyst
@@ -116,7 +122,7 @@ class LiveState:
         """Decide about one count: what is missing for the goal is bought, as far as that is allowed
         and gains something.
         """
-        reading = self.reader.read(weights)
+        reading = self.reader.estimate(weights)
         target = goal.variance(reading.largest)
         if reading.variance <= target:
             return Plan("known", None, 0, 0, reading.variance)
@@ -198,3 +204,10 @@ class LiveState:
 
     def _noise(self, units: int) -> float:
         return RoundedNormal(self.terms.variance(units)).variance
+
+
+def _tracker(space: Space, limit: int) -> ExactTracker | HistogramTracker:
+    """Return the counters of all points, or of buckets of a domain that is very large."""
+    if space.points <= MOST_POINTS:
+        return ExactTracker(space, limit)
+    return HistogramTracker(space, limit, _BUCKETS)

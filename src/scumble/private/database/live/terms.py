@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 from math import ceil
 from typing import Any
 
 from scumble.families.axes.publish import Dyadic
 from scumble.model import stored
-from scumble.model.errors import LedgerError
+from scumble.model.errors import LedgerError, ParameterError, large, named
 from scumble.model.privacy.accounting import (
     PrivacyLoss,
     PrivacyUnit,
@@ -27,9 +28,11 @@ UNITS = 1 << 30  # of the part of the promise for purchases: the limit at every 
 EDITION = 2
 BASE_SHARE = 0.75  # of the promise, where nothing is said
 LARGEST_PURCHASE = 0.125  # of what is left at a point
-MOST_POINTS = 1 << 24
+MOST_POINTS = 1 << 24  # of one table
+MOST_COMBINATIONS = 1 << 60
 
 _OWNER = "Database"
+_MOST_TABLES = 120  # each is a release
 _ROUNDED = 1 / 12  # what rounding adds to a variance
 _PROOF = (
     "the base and every purchased count have rounded normal noise; whoever chooses the questions, "
@@ -67,13 +70,12 @@ class LiveTerms:
     def read(
         cls,
         whole: Dyadic,
-        base: Dyadic,
-        *,
+        *bases: Dyadic,
         largest_purchase: object,
         quotas: Mapping[str, object] | None,
         seeded: bool,
     ) -> LiveTerms:
-        """Return the terms for a base of all of the promise, and the one that is measured."""
+        """Return the terms for a base of all of the promise, and the tables that are measured."""
         parts = {name: read_share(_OWNER, "quotas", part) for name, part in (quotas or {}).items()}
         for name in parts:
             check_word("analyst", name)
@@ -82,7 +84,7 @@ class LiveTerms:
             float(whole.delta or 0),
             whole.unit,
             2 * whole.promise.rho,
-            2 * base.promise.rho,
+            2 * sum((each.promise.rho for each in bases), Fraction(0)),
             read_share(_OWNER, "largest_purchase", largest_purchase),
             parts,
             seeded,
@@ -158,6 +160,37 @@ class LiveTerms:
             {name: stored.fraction(part) for name, part in data["quotas"].items()},
             bool(data["seeded"]),
         )
+
+
+def bases_of(
+    whole: Dyadic, share: object, sums: Sequence[str], schema: Schema
+) -> tuple[Dyadic, ...]:
+    """Return what measures a base: one table of all attributes or, where that is too large, tables
+    of as many attributes each as fit, with equal parts of the share.
+    """
+    points = schema.size(whole.names)
+    if points <= MOST_POINTS:
+        return (base_of(whole, share, sums),)
+    have = f"{', '.join(whole.names)} have {large(points)} combinations of values"
+    less = f"Name fewer {named('attributes')}, or use coarser bins."
+    if sums or whole.unit.column is not None:
+        what = named("sums") if sums else "persons as the unit"
+        most = large(MOST_POINTS)
+        raise ParameterError(f"{have}. With {what}, at most {most} are possible. {less}")
+    sets = _table_sets(whole.names, schema)
+    if not sets or points > MOST_COMBINATIONS:
+        raise ParameterError(f"{have}, too many for a database. {less}")
+    part = read_share(_OWNER, "base", share) / len(sets)
+    return tuple(base_of(replace(whole, attributes=list(each)), part, ()) for each in sets)
+
+
+def _table_sets(names: Sequence[str], schema: Schema) -> list[tuple[str, ...]]:
+    """Return the sets of attributes that have a table: all of three, two or one, as many as fit."""
+    for ways in (3, 2, 1):
+        found = list(combinations(names, ways))
+        if found and len(found) <= _MOST_TABLES and sum(map(schema.size, found)) <= MOST_POINTS:
+            return found
+    return []
 
 
 def base_of(whole: Dyadic, share: object, sums: Sequence[str]) -> Dyadic:

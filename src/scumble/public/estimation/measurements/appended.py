@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import prod, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,10 @@ class AppendedReader:
         self, design: Product, schema: Schema, numbers: Floats, rows: int | None = None
     ) -> None:
         self._base = ProductReader.of_numbers(design, schema, numbers)
+        self._start(design, schema, rows)
+
+    def _start(self, design: Any, schema: Schema, rows: int | None) -> None:
+        """Begin with no appended counts, but for a public number of rows."""
         self._design, self._schema, self._rows = design, schema, rows
         sizes = [length for axis in design.axes for length in axis.lengths]
         self._starts = np.cumsum([0, *sizes])[:-1]  # of the groups of all axes, in a row
@@ -120,6 +125,12 @@ class AppendedReader:
     def read(self, weights: Weights) -> LinearReading:
         return self.read_many([weights])[0]
 
+    def estimate(self, weights: Weights) -> LinearReading:
+        """Return the least squares estimate, which has a very large variance, and no bounds, where
+        nothing that was measured tells the sum.
+        """
+        return self._read(self._terms_of([weights]), [weights])[0][0]
+
     def read_many(self, several: Sequence[Weights]) -> list[LinearReading]:
         """Return the readings that `read` returns for each of them."""
         return self._read(self._terms_of(several), several)[0]
@@ -135,11 +146,13 @@ class AppendedReader:
 
     def by_group(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         """Return a reading of each group: its own cells have their weights, all others 0."""
-        fixed = [
+        return Readings.of(self.read_many(self._groups(weights, grouping)))
+
+    def _groups(self, weights: Weights, grouping: GroupedAxes) -> list[Weights]:
+        return [
             weights.fixed(self._schema, dict(zip(grouping.names, codes, strict=True)))
             for codes in np.ndindex(*grouping.shape)
         ]
-        return Readings.of(self.read_many(fixed))
 
     def averages(self, average: AverageWeights, grouping: GroupedAxes) -> AverageReadings:
         return OneByOne(self._schema, self).averages(average, grouping)
@@ -153,18 +166,25 @@ class AppendedReader:
         gained = known @ self._surprises[: self.appended]
         explained = (known**2).sum(axis=1)
         found = []
-        for place, weights in enumerate(several):
-            base = self._base.read(weights)
+        pairs = zip(several, self._read_base(terms, several), strict=True)
+        for place, (weights, base) in enumerate(pairs):
             if self._rows is not None and self.appended and weights.constant is not None:
                 found.append(LinearReading(weights.constant * self._rows, 0.0))
                 continue
             left = base.variance - float(explained[place])
-            if left <= _ROUNDING * base.variance:
-                left = 0.0
+            left = self._rounded(left, base.variance)
             value = base.value + float(gained[place])
             rest = (base.fourth, base.largest) if left else (0.0, 0.0)  # no less than what is left
             found.append(LinearReading(value, left, *rest))
         return found, known
+
+    def _rounded(self, left: float, base: float) -> float:
+        """Return the variance that is left of one by the base; 0 where all of it is explained."""
+        return left if left > _ROUNDING * base else 0.0
+
+    def _read_base(self, terms: Terms, several: Sequence[Weights]) -> list[LinearReading]:
+        """Return the readings by the base alone; `terms` are those of `several`."""
+        return [self._base.read(weights) for weights in several]
 
     def _covariances(self, ones: Terms, others: Terms) -> Floats:
         """Return the covariances, by the base alone, of all products of `ones` and `others`."""
@@ -175,8 +195,10 @@ class AppendedReader:
 
     def _products_of(self, ones: Floats, others: Floats) -> Floats:
         """Return the covariances of products, given by their coefficients."""
-        shape = (len(ones), len(others))
-        left = self._design.variances
+        return self._contracted(self._inner(ones, others)).reshape(len(ones), len(others))
+
+    def _inner(self, ones: Floats, others: Floats) -> list[Floats]:
+        """Return the inner products of coefficients for each axis: its groups × all pairs."""
         first = 0
         tensors = []
         for axis in self._design.axes:
@@ -188,19 +210,24 @@ class AppendedReader:
                         np.einsum("ik,jk->ij", ones[:, begin:end], others[:, begin:end])
                         for begin, end in zip(edges, ends, strict=True)
                     ]
-                ).reshape(len(edges), prod(shape))
+                ).reshape(len(edges), len(ones) * len(others))
             )
             first += len(axis.lengths)
-        last = tensors.pop()
-        found: Floats = left @ last  # groups of the other axes × pairs
+        return tensors
+
+    def _contracted(self, inner: Sequence[Floats]) -> Floats:
+        """Return the covariances of pairs, given the inner products of their coefficients."""
+        *tensors, last = inner
+        found: Floats = self._design.variances @ last  # groups of the other axes × pairs
         while tensors:
             found = np.einsum("...gp,gp->...p", found, tensors.pop())
-        return found.reshape(shape)
+        return found
 
     @property
     def _blocks(self) -> int:
         """How many numbers a pair of products needs at a time."""
-        return prod(self._design.groups[:-1]) + sum(self._design.groups)
+        groups: Sequence[int] = self._design.groups
+        return prod(groups[:-1]) + sum(groups)
 
     def _terms_of(self, several: Sequence[Weights]) -> Terms:
         rows, owners = [], []
