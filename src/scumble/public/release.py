@@ -160,7 +160,7 @@ class Release(Asking):
         with readable_data():
             reader = self._reader_with(verb)
         if reader is None:
-            raise missing_view(view)
+            raise missing_view(view, self.evidence.counts_told_by)
         return reader
 
     def _reader_with(self, verb: str) -> Any:

@@ -159,8 +159,15 @@ def list_view(release: Release) -> ListView:
     raise _missing("top", methods)
 
 
-def missing_view(name: str) -> MissingViewError:
-    """Return the error for a view that a release does not have."""
+def missing_view(name: str, told_by: str | None = None) -> MissingViewError:
+    """Return the error for a view that a release does not have, perhaps because the sums of a
+    column tell its counts.
+    """
+    if told_by is not None:
+        return MissingViewError(
+            f"This release has no '{name}': the sums of '{told_by}' tell its counts. Ask it by "
+            "SQL, or publish a release without sums."
+        )
     return _missing(name, view_mechanisms(name))
 
 

@@ -179,6 +179,31 @@ def test_the_charge_is_what_was_promised(tmp_path: Path) -> None:
         assert evidence.stated_loss(mechanism.unit, folder).epsilon == pytest.approx(1)
 
 
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("missing", [False, True])
+def test_views_of_counts_that_sums_tell(
+    missing: bool, delta: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole tables, synthetic rows, and a sentence about what there is not."""
+    table, schema = _people(400, missing=missing), _schema(missing=missing)
+    given = {"sums": ["pay"], "epsilon": 1, "neighbours": "replace"}
+    options = sc.PublishOptions(seed=1)
+    noisy = sc.publish(table, schema, BY["marginals"](delta=delta, **given), options=options)
+    of_cells = noisy.ask("SELECT a, b, COUNT(*) FROM t GROUP BY a, b")
+    counts = noisy.marginals.marginal(["a", "b"])["count"].to_pylist()
+    assert counts == pytest.approx([float(each) for _, each in of_cells.rows])
+    assert noisy.ask("SELECT COUNT(*) FROM t").interval() == (400, 400)
+    monkeypatch.setattr(NoisySteps, "add", lambda *_: None)
+    for make in (BY["marginals"], BY["histogram"]):
+        release = sc.publish(table, schema, make(**given), options=options)
+        rows = release.synthetic.rows(seed=1)
+        for value in (0, 1):
+            held = sum(each == value for each in table["a"].to_pylist())
+            assert rows["a"].to_pylist().count(value) == pytest.approx(held, abs=60)
+    with pytest.raises(sc.ScumbleError, match="the sums of 'pay' tell its counts"):
+        _ = release.histogram
+
+
 def test_a_side_that_was_not_paid_for_is_refused() -> None:
     """A further side may be measured as the first one was, once, and in no other way."""
     account = BudgetAccount(PrivacyLoss(Fraction(1)))

@@ -100,6 +100,11 @@ class Evidence(ABC):
         return ()
 
     @property
+    def counts_told_by(self) -> str | None:
+        """The column whose sums tell the counts; None if these were measured themselves."""
+        return None
+
+    @property
     def sums_alone(self) -> tuple[str, ...]:
         """The columns of which it has sums of amounts, and no cells."""
         return tuple(name for name in self.sum_columns if name not in self.columns)
@@ -251,7 +256,8 @@ class Measurements(Evidence):
     counts that each number measures, and its noise.
 
     `rows` is the exact number of rows, where neighbouring tables have equally many; else None.
-    `sums` are sums of amounts by the same cells. With the design `Sides` they tell the counts too.
+    `sums` are sums of amounts by the same cells. With the design `Sides` the one sum tells the
+    counts too.
     """
 
     kind: ClassVar[str] = "measurements"
@@ -265,6 +271,10 @@ class Measurements(Evidence):
     @property
     def main_promises(self) -> frozenset[str]:
         return frozenset({"ε-DP", "(ε, δ)-DP"})
+
+    @property
+    def counts_told_by(self) -> str | None:
+        return self.sum_columns[0] if isinstance(self.design, Sides) else None
 
     @property
     def of_cells(self) -> Design:
@@ -345,7 +355,7 @@ class Measurements(Evidence):
         if not factors <= {*found.sum_columns}:
             raise ValueError("the sums of the factors of a moment are there")
         if isinstance(design, Sides) and not (
-            all(each.sides for each in sums) and found.file == found.files[0]
+            len(sums) == 1 and sums[0].sides and found.file == found.files[0]
         ):
             raise ValueError("the counts are told by the sides of sums")
         return found

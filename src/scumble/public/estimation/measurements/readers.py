@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
+
+import numpy as np
 
 from scumble.families import design_reader, reader_class, verb_classes
 from scumble.model import stored
+from scumble.model.designs.residuals import Residuals, ResidualSolver
 from scumble.model.designs.sides import Sides
 from scumble.model.errors import ReleaseError, ScumbleError
 from scumble.model.evidence.evidence import Evidence, MeasuredSum, Measurements
-from scumble.model.query import Query
+from scumble.model.query import Query, quoted
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.kronecker import ProductReader
 from scumble.public.estimation.measurements.marginals import ResidualReader
 from scumble.public.estimation.measurements.matrix import MatrixReader
 from scumble.public.estimation.measurements.readings import QuestionReader, Reader
-from scumble.public.estimation.measurements.sides import CountsReader, SideReader, SidesReader
+from scumble.public.estimation.measurements.sides import SideReader, SidesReader
 from scumble.public.sandbox import Sandbox
 
 _SHARED: Mapping[str, Any] = {
@@ -36,8 +39,8 @@ def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader
     """Return the reader of a release. It is made for the first question and kept in `engine`."""
     if "reader" not in engine.derived:
         if isinstance(evidence.design, Sides):
-            columns = [sides_reader(evidence, schema, engine, each) for each in evidence.sums]
-            engine.derived["reader"] = CountsReader(tuple(columns))
+            [measured] = evidence.sums
+            engine.derived["reader"] = sides_reader(evidence, schema, engine, measured)
         else:
             make = reader_kind(evidence.design.kind)
             engine.derived["reader"] = _made(make, evidence, schema, engine)
@@ -71,6 +74,35 @@ def sides_reader(
     return found_reader
 
 
+@dataclass(frozen=True)
+class _SumOfNoises:
+    """What least squares needs of the noise of a sum of sides over the steps of a row."""
+
+    variance: float
+    fourth: float
+
+
+def _counted_tables(evidence: Measurements, engine: Sandbox) -> ResidualReader:
+    """Return the reader of the tables of counts that the sides of a sum tell."""
+    if (kept := "tables of counts") not in engine.derived:
+        design, [measured] = cast(Residuals, evidence.of_cells), evidence.sums
+        reach, times = measured.amounts.reach, len(measured.sides)
+        sides = [engine.of_file(engine.schema, side.file) for side in measured.sides]
+        asked = f"SELECT {quoted(design.count)} FROM view"
+        numbers = sum(side.rows(asked).column(0).to_numpy().astype(np.float64) for side in sides)
+        tables = []
+        for each in design.tables:
+            law = _SumOfNoises(
+                times * each.law.variance / reach**2, times * each.law.fourth / reach**4
+            )
+            tables.append(replace(each, law=cast(Any, law)))
+        counted = replace(design, tables=tuple(tables))
+        solver = ResidualSolver(counted, cast(Any, numbers) / reach, evidence.rows)
+        engine.derived[kept] = ResidualReader.of_solver(solver)
+    found: ResidualReader = engine.derived[kept]
+    return found
+
+
 def is_fixed(design: str) -> bool:
     """Return whether designs of this kind are read by fixed weights of all numbers, which do not
     depend on the data.
@@ -96,9 +128,10 @@ def reader_with(evidence: Evidence, schema: Schema, engine: Sandbox, verb: str) 
     for kind in verb_classes(verb):
         if (own := kind.of(evidence, schema, engine)) is not None:
             return own
+    has_it = hasattr(reader_kind(evidence.of_cells.kind), verb)
     if isinstance(evidence.design, Sides):
-        return None
-    has_it = hasattr(reader_kind(evidence.design.kind), verb)
+        of_tables = has_it and isinstance(evidence.of_cells, Residuals)
+        return _counted_tables(evidence, engine) if of_tables else None
     return reader_of(evidence, schema, engine) if has_it else None
 
 

@@ -330,36 +330,3 @@ class SidedAverage(FiellerRatio):
 
     def half_width(self, ratio: float, level: float) -> float:
         return self.ratio.half_width(ratio, level)
-
-
-@dataclass(frozen=True, eq=False)
-class CountsReader:
-    """The counts that the sides of several columns tell: their mean, weighted by the inverse of the
-    number of sides, to which the variance is in proportion. All columns have the same design.
-    """
-
-    columns: tuple[SidesReader, ...]
-
-    @property
-    def method(self) -> str:
-        return self.columns[0].method
-
-    @cached_property
-    def _shares(self) -> list[float]:
-        weights = [1 / len(each.readers) for each in self.columns]
-        return [each / sum(weights) for each in weights]
-
-    def read(self, weights: Weights) -> LinearReading:
-        return self.totals(weights, ALL).at(0)
-
-    def totals(self, weights: Weights, grouping: GroupedAxes) -> Readings:
-        both = zip(self.columns, self._shares, strict=True)
-        first, *others = (each.totals(weights, grouping).times(share) for each, share in both)
-        for other in others:
-            first = first.plus(other, apart=True)
-        return first
-
-    def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
-        both = zip(self.columns, self._shares, strict=True)
-        covariance = sum(share**2 * each.pair(first, second)[2] for each, share in both)
-        return self.read(first), self.read(second), covariance
