@@ -43,6 +43,7 @@ Places = tuple[int, ...]
 MOST_LIMITS = 20  # of a question, on either side
 _UNKNOWN = 100.0  # times the number of rows: the standard error of what no table tells
 _LEAST_ROWS = 1000.0
+_MANY_ROWS = 1e8  # where their number is private: what is bought depends on questions only
 _ROUNDING = 1e-14  # of the variance by the base: less cannot be told from 0
 _UNTOLD = 0.1  # of this variance is left: a question with more is not estimable
 
@@ -328,9 +329,7 @@ class ScaleReader(AppendedReader):
 
     def __init__(self, scales: Scales, schema: Schema, rows: int | None = None) -> None:
         self._scales = scales
-        sums = [np.eye(sum(axis.lengths))[-1] for axis in scales.axes]
-        total = scales.value(sums) if rows is None else rows
-        self._unknown = (_UNKNOWN * max(abs(total), _LEAST_ROWS)) ** 2
+        self._unknown = (_MANY_ROWS if rows is None else _UNKNOWN * max(rows, _LEAST_ROWS)) ** 2
         self._start(scales, schema, rows)
 
     def read_many(self, several: Sequence[Weights]) -> list[LinearReading]:
