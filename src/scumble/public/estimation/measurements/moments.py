@@ -79,7 +79,9 @@ class AskedMoments:
         QueryError if a product was not measured.
         """
         argument = query.argument
-        if not evidence.sum_columns or argument is None or query.aggregate == "count":
+        if not isinstance(evidence, Measurements) or any(each.sides for each in evidence.sums):
+            return None
+        if not evidence.sums or argument is None or query.aggregate == "count":
             return None
         named = dict(_amounts_named(evidence, schema, argument))
         try:
