@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+import signal
 import subprocess
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from contextlib import ExitStack, closing, suppress
+from dataclasses import astuple, replace
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import scumble as sc
 from scumble.private.database.live.results import LiveAnswer, LiveCost, LiveStatus
-from scumble.server.catalogue import open_dataset
+from scumble.server.catalogue import AskedQuestion, LiveDataset, open_dataset
 from scumble.server.config import DatasetSettings
 from scumble.server.postgres import statements
-from tests.support.database.live_table import ROWS, assert_promise, table
-from tests.support.servers import Browser, Front, make_live_settings
+from scumble.server.tokens import TokenStore
+from tests.support.database.live_table import OPTIONS, ROWS, SCHEMA, assert_promise, table
+from tests.support.servers import (
+    Browser,
+    Front,
+    free_port,
+    make_live_settings,
+    server_process,
+    wait_until,
+)
+from tests.support.terminal import run
 
 psycopg = pytest.importorskip("psycopg")
 PSQL = shutil.which("psql")
@@ -236,6 +251,129 @@ def test_batches_are_refused(settings):
     given = DatasetSettings("live", database=live.database, source=live.source, batches=("x.csv",))
     with pytest.raises(sc.ScumbleError, match="no rows can be added"):
         open_dataset(given)
+
+
+def killed(folder: Path, lives: int, seed: int) -> None:
+    """Kill a server while four clients buy: every answer that was given is in the journal, once."""
+    settings = make_live_settings(folder, largest_purchase=0.01)
+    [live, _] = settings.datasets
+    (folder / "server.toml").write_text(
+        f'[server]\nfolder = "{settings.folder}"\n[limits]\nrequests = 100000\n'
+        f'[datasets.live]\ndatabase = "{live.database}"\nsource = "{live.source}"\n'
+    )
+    token, _ = TokenStore(settings.folder).create("analyst", "Ada")
+    chance = random.Random(seed)
+    given: dict[str, tuple[str, LiveAnswer]] = {}
+    for _ in range(lives):
+        port = free_port()
+        address = f"http://127.0.0.1:{port}/live"
+        with server_process(folder, port) as process:
+            with sc.connect(address, token=token) as remote:
+                for key, (sql, told) in chance.sample(
+                    sorted(given.items(), key=str), min(3, len(given))
+                ):
+                    again = remote.ask(sql, within=30, key=key)
+                    assert (again.estimate.value, again.charged) == (
+                        told.estimate.value,
+                        told.charged,
+                    )
+            stop = threading.Event()
+
+            def client(number: int, address: str = address, stop: threading.Event = stop) -> None:
+                own = random.Random(number)
+                with suppress(sc.ScumbleError), sc.connect(address, token=token) as remote:
+                    while not stop.is_set():
+                        low, key = own.randrange(15), f"{own.random()}"
+                        sql = f"SELECT COUNT(*) FROM t WHERE age BETWEEN {low} AND {low + own.randrange(5)}"
+                        given[key] = sql, remote.ask(sql, within=30, key=key)
+
+            threads = [
+                threading.Thread(target=client, args=(chance.randrange(1 << 30),)) for _ in range(4)
+            ]
+            before = len(given)
+            for thread in threads:
+                thread.start()
+            wait_until(lambda before=before: len(given) > before, 60)
+            time.sleep(chance.uniform(0, 0.3))
+            os.kill(process.pid, signal.SIGKILL)
+            stop.set()
+            for thread in threads:
+                thread.join(90)
+    with sc.LiveDatabase.open(live.database, live.source) as found:
+        assert found.verify() == []
+        found.status()
+        assert_promise(found)
+        for key, (sql, told) in given.items():
+            again = found.ask(sql, within=30, key=f"3:Ada:{key}", analyst="Ada")
+            assert (again.estimate.value, again.charged) == (told.estimate.value, told.charged)
+        keys = [entry.key for entry in found._journal.entries(after=1)]
+        assert len(keys) == len(set(keys)) >= len(given)
+
+
+def test_a_killed_server_has_charged_what_it_answered(tmp_path, monkeypatch):
+    monkeypatch.setattr("scumble.server.client._TRIES", 1)
+    killed(tmp_path, lives=2, seed=1)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_15_times(tmp_path, monkeypatch):
+    monkeypatch.setattr("scumble.server.client._TRIES", 1)
+    killed(tmp_path, lives=15, seed=2)
+
+
+def test_neighbouring_tables_look_alike(tmp_path):
+    """All that a client sees but for values: what is bought and what it costs depends on questions
+    alone.
+    """
+    one = table()
+    other = pa.concat_tables([one.slice(7, 1), one.slice(1)])  # another person comes first
+    replies = []
+    for name, given in (("one", one), ("other", other)):
+        with closing(
+            sc.LiveDatabase.create(tmp_path / name, given, SCHEMA, **OPTIONS, seed=3)
+        ) as found:
+            data = LiveDataset("live", "live", tmp_path / name, found)
+            chance, told = random.Random(4), []
+            for number in range(40):
+                low, within = chance.randrange(12), chance.choice([None, 20, 40, "1%"])
+                where = f"WHERE age BETWEEN {low} AND {low + chance.randrange(9)}"
+                sql = chance.choice(
+                    [
+                        f"SELECT COUNT(*) FROM t {where}",
+                        f"SELECT sex, COUNT(*) FROM t {where} GROUP BY sex",
+                        f"SELECT COUNT(*) FROM t {where} OR dept = 'b'",
+                    ]
+                )
+                key = f"k{number}" if chance.random() < 0.3 else None
+                question = AskedQuestion(sql, "Ada", key, within)
+                told.append(astuple(data.cost(question)))
+                answer = data.answer(question)
+                stderrs = [each.stderr for each in answer.fresh.values()]
+                told.append(
+                    (answer.status, answer.half_width, answer.charged, answer.needed, *stderrs)
+                )
+            replies.append((told, found.status(), len(found.history())))
+    (first, *rest), (second, *others) = replies
+    assert rest == others
+    for mine, theirs in zip(first, second, strict=True):
+        assert mine[0] == theirs[0]
+        assert mine[1:] == pytest.approx(theirs[1:], rel=1e-9)
+
+
+def test_the_shell_asks_with_an_accuracy(front, monkeypatch):
+    monkeypatch.setenv("SCUMBLE_TOKEN", front.users.analyst)
+    target = f"{front.http.base_url}".rstrip("/") + "/live"
+    assert "Known: within ±" in run("ask", target, RANGE).out
+    foreseen = run("ask", target, RANGE, "--within", "70", "--preview")
+    assert "It would be answered: within ±70 at 95 %, for 7." in foreseen.out
+    paid = run("ask", target, RANGE, "--within", "70")
+    assert "Answered: within ±70 at 95 %; charged 7." in paid.out
+    again = run("ask", target, RANGE, "--within", "71", "--json").json
+    assert (again["status"], again["charged"]) == ("known", 0)
+    wrong = run("ask", target, RANGE, "--relax", "refuse")
+    assert wrong.code != 0
+    assert "is for databases with one noise for all" in wrong.err
+    assert run("show", target).code == 0
 
 
 # --- Python ---------------------------------------------------------------------------------------

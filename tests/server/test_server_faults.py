@@ -7,11 +7,10 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -24,9 +23,7 @@ from scumble.server.config import Limits
 from scumble.server.serve import listen
 from scumble.server.service import Service
 from scumble.server.tokens import TokenStore
-from tests.support.servers import COUNT, Front, free_port, make_settings
-
-RUN = "from scumble.cli.app import main; main()"
+from tests.support.servers import COUNT, Front, free_port, make_settings, server_process
 
 
 @pytest.fixture
@@ -40,19 +37,6 @@ def served(tmp_path):
     )
     text, _ = TokenStore(settings.folder).create("analyst", "Ada")
     return tmp_path, text
-
-
-@contextmanager
-def _process(folder, port):
-    """A server in a process of its own, which is killed at the end."""
-    command = [sys.executable, "-c", RUN, "serve", str(folder / "server.toml"), "--quiet"]
-    command += ["--address", f"127.0.0.1:{port}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            assert process.stdout.readline().startswith(b"Serving")
-            yield process
-        finally:
-            process.kill()
 
 
 def _questions(rng):
@@ -83,7 +67,7 @@ def _kill_often(served, kills: int, seed: int) -> None:
     given: dict[str, tuple[str, float]] = {}
     for _ in range(kills):
         port = free_port()
-        with _process(folder, port) as process:
+        with server_process(folder, port) as process:
             for key, (sql, value) in rng.sample(sorted(given.items()), min(3, len(given))):
                 assert _ask(port, token, sql, key) == value
             stop = threading.Event()
@@ -141,7 +125,7 @@ def test_a_server_ends_on_a_signal_with_exit_code_0(served):
     folder, token = served
     port = free_port()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with _process(folder, port) as process:
+        with server_process(folder, port) as process:
             assert _ask(port, token, COUNT, f"{number}") is not None
             process.send_signal(number)
             assert process.wait(30) == 0
@@ -259,7 +243,7 @@ def _flat(served, warm: int, requests: int) -> None:
         ("answer", {"sql": COUNT, "level": 7}),
     ]
     with (
-        _process(folder, port) as process,
+        server_process(folder, port) as process,
         _client(f"http://127.0.0.1:{port}", token) as http,
     ):
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from scumble.server.service import Service
 from tests.support.database.live_table import OPTIONS, SCHEMA, table
 
 COUNT = "SELECT COUNT(*) FROM people WHERE age < 40"
+RUN = "from scumble.cli.app import main; main()"
 ASKED = ["age", "sex", "condition"]
 
 
@@ -65,6 +68,22 @@ def make_live_settings(folder: Path, *, limits: Limits | None = None, **terms) -
         limits=limits or Limits(),
         datasets=(live, DatasetSettings("counts", release=folder / "counts")),
     )
+
+
+@contextmanager
+def server_process(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A server with the configuration in a folder, in a process of its own, which is killed at the
+    end.
+    """
+    command = [sys.executable, "-c", RUN, "serve", str(folder / "server.toml"), "--quiet"]
+    command += ["--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"Serving")
+            yield process
+        finally:
+            process.kill()
 
 
 def free_port() -> int:
