@@ -183,10 +183,10 @@ def test_an_analyst_says_how_accurate(open_page):
     sql = "SELECT COUNT(*) FROM t WHERE age BETWEEN 3 AND 9 AND sex = 'f'"
     page.fill("#sql", sql)
     page.wait_for_selector("#cost .status-known")
-    assert "The best that can be bought now is ±6" in page.inner_text("#cost")
-    page.fill("#within", "70")
+    assert "The best that can be bought now is ±5" in page.inner_text("#cost")
+    page.fill("#within", "55")
     page.wait_for_selector("#cost .status-answered")
-    assert "Ask reaches ±70, for 7." in page.inner_text("#cost")
+    assert "Ask reaches ±55, for 7." in page.inner_text("#cost")
     page.select_option("#level", "0.99")
     page.wait_for_selector("#cost .status-limited")
     page.select_option("#level", "0.95")
@@ -194,7 +194,7 @@ def test_an_analyst_says_how_accurate(open_page):
     _check_form(page)
     _ask(page, sql)
     shown = page.inner_text("#answer")
-    assert "Within ±70 at 95 %, as you asked" in shown
+    assert "Within ±55 at 95 %, as you asked" in shown
     assert "The new measurement alone:" in shown
     assert "Charged: 7." in shown
     _check_form(page)

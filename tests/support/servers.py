@@ -58,7 +58,7 @@ def make_live_settings(folder: Path, *, limits: Limits | None = None, **terms) -
     given = table()
     source = folder / "people.parquet"
     pq.write_table(given, source)
-    LiveDatabase.create(folder / "live", source, SCHEMA, **{**OPTIONS, **terms}).close()
+    LiveDatabase.create(folder / "live", source, SCHEMA, **{**OPTIONS, "sums": (), **terms}).close()
     counts = Histogram("sex", epsilon=1, neighbours="replace")
     publish(source, SCHEMA, counts).save(folder / "counts")
     live = DatasetSettings("live", "People, live", database=folder / "live", source=str(source))
