@@ -237,7 +237,7 @@ def test_sums_by_cells() -> None:
     for place, (a, b) in enumerate(np.ndindex(3, 3)):
         own = [r["pay"] for r in rows if (r["a"], r["b"]) == (a, b)]
         assert counts[place] == len(own)
-        assert sums[place] == sum(pay - amounts.middle for pay in own if pay is not None)
+        assert sums[place] == sum(pay - amounts.low for pay in own if pay is not None)
     assert present.tolist() == [
         sum(r["b"] == b and r["pay"] is not None for r in rows) for b in range(3)
     ]

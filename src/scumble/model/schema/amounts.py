@@ -108,13 +108,19 @@ class Amounts:
         """The amount of the centre."""
         return self.low + self.centre * self.step
 
-    def steps(self, *columns: npt.NDArray[Any]) -> Integers:
-        """Return what rows add, given the codes of the columns; 0 where there is no amount."""
+    def above(self, *columns: npt.NDArray[Any]) -> Integers:
+        """Return the steps of rows above the lower limit, given the codes of the columns; 0 where
+        there is no amount.
+        """
         [codes] = columns
-        found = codes.astype(np.int64) - self.centre
+        found = codes.astype(np.int64, copy=self.missing)
         if self.missing:
             found[codes == self.size] = 0
         return found
+
+    def steps(self, *columns: npt.NDArray[Any]) -> Integers:
+        """Return the steps of rows above the centre; 0 where there is no amount."""
+        return self.above(*columns) - self.centre * self.present(*columns)
 
     def present(self, *columns: npt.NDArray[Any]) -> Integers:
         """Return 1 for the rows that have an amount, else 0."""
@@ -190,10 +196,10 @@ class Products(Amounts):
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.column for each in self.factors))
 
-    def steps(self, *columns: npt.NDArray[Any]) -> Integers:
+    def above(self, *columns: npt.NDArray[Any]) -> Integers:
         first, second = self.factors
         found = first.steps(columns[0]) * second.steps(columns[-1])
-        found -= int(self.middle / self.step)
+        found -= int(self.low / self.step)
         if self.missing:
             found[self.present(*columns) == 0] = 0
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -177,25 +178,41 @@ class SumSummary(AttributeSummary):
         counted = None
         if self._beside:
             counted = self.measure_cells(_over(table, cast(CellCounter, shared)), folder)
-        sums = []
-        for amounts, files in zip(asked, self._files(asked), strict=True):
-            sides = [SumCounter(shared, amounts, side) for side in self._kinds(amounts)]
-            counters = [cast(CellCounter, side) for side in sides]
-            tables = [_over(table, counter) for counter in counters]
-            own = table.paid_together(counters) if self._sided else iter(tables)
-            found = []
-            for part, each, file in zip(self.parts(amounts), own, files, strict=True):
-                with TemporaryDirectory(dir=folder) as place:
-                    measured = part.measure_like(counted, folder, each, Path(place))
-                    (Path(place) / measured.file).rename(folder / file)
-                found.append(replace(measured, file=file, rows=None))
-            sums.append(self._sum_of(amounts, found))
+        # The files of the counts may have the names that those of the sums have at first.
+        with TemporaryDirectory(dir=folder) if counted else nullcontext(folder) as place:
+            sums = [
+                self._measure_sum(amounts, files, shared, table, counted, folder, Path(place))
+                for amounts, files in zip(asked, self._files(asked), strict=True)
+            ]
         if counted is None:
             rows = table.public_rows(self.unit)
             counted = Measurements(sums[0].total.file, self.names, Sides(), rows)
         return replace(counted, sums=tuple(sums))
 
-    def _sum_of(self, amounts: Amounts, found: Sequence[Measurements]) -> MeasuredSum:
+    def _measure_sum(
+        self,
+        amounts: Amounts,
+        files: Sequence[str],
+        shared: CountsAndSums,
+        table: PrivateTable,
+        counted: Measurements | None,
+        folder: Path,
+        place: Path,
+    ) -> MeasuredSum:
+        """Measure the sums of one column, each file first in `place`."""
+        counters = [
+            cast(CellCounter, SumCounter(shared, amounts, side)) for side in self._kinds(amounts)
+        ]
+        own = (
+            table.paid_together(counters)
+            if self._sided
+            else (_over(table, each) for each in counters)
+        )
+        found = []
+        for part, each, file in zip(self.parts(amounts), own, files, strict=True):
+            measured = part.measure_like(counted, folder, each, place)
+            (place / measured.file).rename(folder / file)
+            found.append(replace(measured, file=file, rows=None))
         if not self._sided:
             return MeasuredSum(amounts, *found)
         total, below, *absent = found

@@ -34,7 +34,7 @@ LARGEST_SUM = 1 << 62
 @dataclass(frozen=True)
 class SumsBy:
     """The sums of amounts by the cells of some attributes, asked for in place of the counts by
-    these `names`: of the amounts themselves, or (`present`) of 1 for each row that has one.
+    these `names`: of steps above the lower limit, or (`present`) of 1 for each row that has one.
     """
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class SumsBy:
 
     def added(self, *codes: npt.NDArray[Any]) -> Counts:
         """Return what rows add, given the codes of the columns of the amounts."""
-        return self.amounts.present(*codes) if self.present else self.amounts.steps(*codes)
+        return self.amounts.present(*codes) if self.present else self.amounts.above(*codes)
 
 
 CellSet = Sequence[str] | SumsBy
@@ -322,14 +322,14 @@ class SumCounter:
         amounts = self._amounts
         has_one: CellSet = SumsBy(names, amounts, True) if amounts.missing else names
         asked = [names, has_one, SumsBy(names, amounts)]
-        every, present, steps = self._both.sums(asked, unit)
+        every, present, above = self._both.sums(asked, unit)
         if self._side == "absent":
             return amounts.reach * (every - present)
-        above = steps + amounts.centre * present
         if self._side == "below":
             return amounts.reach * present - above
-        found = {"above": above, "middle": steps, "present": present}[self._side]
-        return found.copy()
+        if self._side == "middle":
+            return above - amounts.centre * present
+        return (above if self._side == "above" else present).copy()
 
 
 class CountedLists(ABC):
@@ -460,8 +460,9 @@ def _counted_by_source(
 
 
 def _add(counts: Counts, cells: npt.NDArray[np.int64], weights: Counts | None = None) -> None:
+    """Add the weights of rows, which are not negative, to their cells."""
     if weights is not None:
-        most = float(np.abs(weights).max(initial=0)) * len(weights)
+        most = float(weights.max(initial=0)) * len(weights)
         if most < _EXACT and 4 * len(cells) >= len(counts):
             counts += np.bincount(cells, weights, len(counts)).astype(np.int64)
         else:
