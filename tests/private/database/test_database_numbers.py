@@ -149,3 +149,24 @@ def test_counts_beside_columns_of_many_amounts(sizes: tuple[int, ...]) -> None:
     ]
     assert counter.counts(boxes) == truths
     assert [counter.counts(box[np.newaxis])[0] for box in boxes] == truths
+
+
+@pytest.mark.parametrize("step", [1, 0.5])
+def test_a_refused_quantile_or_grouping_names_an_expression_that_is_answered(
+    step: float, tmp_path: Path
+) -> None:
+    rows = pa.table({"pay": np.arange(5000) * 3})
+    schema = sc.Schema([sc.Attribute("pay", "sensitive", sc.Number(0, 20_000, step))], sc.Unit())
+    written = '"pay" // {}' if step == 1 else 'floor("pay" / {})'
+    with database(tmp_path / "db", rows, schema=schema, epsilon=1, noise=20) as db:
+        for asked, told in (
+            ("MEDIAN(pay) FROM t", written.format(20)),
+            ("QUANTILE_DISC(pay + 5, 0.9) FROM t", written.format(20).replace('"pay"', "({})")),
+            ("pay, COUNT(*) FROM t GROUP BY pay", written.format(200)),
+        ):
+            with pytest.raises(sc.QueryError) as refused:
+                db.answer(f"SELECT {asked}")
+            assert told.replace("{}", '"pay" + 5') in str(refused.value)
+        assert db.answer(f"SELECT {written.format(200)}, COUNT(*) FROM t GROUP BY 1")
+        low, high = db.answer(f"SELECT MEDIAN({written.format(20)}) FROM t").interval(0.95)
+        assert low <= 7497 // 20 <= high

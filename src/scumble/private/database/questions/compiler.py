@@ -170,7 +170,8 @@ class Compiler:
         [name] = counts.by.attributes
         [numbers] = self.engine().evaluate([counts.by], [name])
         axis = self.space.names.index(name)
-        groups = groups_by_number(found.groups, axis, np.asarray(numbers, np.float64))
+        levels = np.asarray(numbers, np.float64)
+        groups = groups_by_number(found.groups, axis, levels, counts.by.sql)
         parts = with_parts(groups, found.summands)
         if parts is None:
             raise QueryError(TOO_MANY_BOXES)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
-from math import prod
+from math import floor, log10, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scumble.model.errors import QueryError
-from scumble.model.query import Expression, Query
+from scumble.model.query import Expression, Query, quoted
 from scumble.model.schema.attribute import Attribute
 from scumble.private.database.questions.amounts import Summand
 from scumble.private.database.questions.decomposition import rejoin, rejoin_over, restrict
@@ -24,6 +25,7 @@ TOO_MANY_BOXES = (
     f"The groups take more than {MOST_BOXES} separate boxes. Ask for ranges that are not "
     "interrupted, or for fewer groups."
 )
+_FEW_VALUES, _FEW_GROUPS = 1000, 100  # that a coarser expression should have
 _OBJECT = 1000  # bytes of the objects of a question, or of a group, beside their arrays
 Integers = npt.NDArray[np.int64]
 
@@ -121,9 +123,15 @@ def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
     axes = [space.names.index(name) for name in query.groups]
     codes = [_codes(boxes[:, axis]) for axis in axes]
     if prod(map(len, codes)) > MOST_GROUPS:
+        advice = "or group by fewer columns"
+        finest = max(zip(map(len, codes), axes, strict=True))[1]
+        if (number := space.attributes[finest].number) is not None:
+            name = quoted(space.attributes[finest].name)
+            ends, whole = (float(number.low), float(number.high)), number.step == 1
+            advice = f"or group by {coarser(name, *ends, _FEW_GROUPS, whole=whole)}"
         raise QueryError(
             f"GROUP BY {', '.join(query.groups)} would make more than {MOST_GROUPS} groups. Ask "
-            "for fewer by WHERE, or group by fewer columns."
+            f"for fewer by WHERE, {advice}."
         )
     labels = [_labels(space.attributes[axis], of) for axis, of in zip(axes, codes, strict=True)]
     count = 0
@@ -140,15 +148,36 @@ def groups_of(query: Query, boxes: Boxes, space: Space) -> Iterator[Group]:
             yield Group(key, part, (part,))
 
 
+def coarser(sql: str, low: float, high: float, most: int, *, whole: bool) -> str:
+    """Return an expression of a number from `low` to `high` that has about `most` values, in units
+    of 1, 2 or 5 times a power of ten.
+
+    >>> coarser("income", 0, 500_000, 1000, whole=True)
+    'income // 500'
+    """
+    power = floor(log10((high - low) / most))
+    unit = next(
+        Fraction(10) ** p * n
+        for p in (power, power + 1)
+        for n in (1, 2, 5)
+        if Fraction(10) ** p * n * most >= high - low
+    )
+    written = f"{sql}" if sql.strip('"').isidentifier() else f"({sql})"
+    if whole and unit >= 1:
+        return f"{written} // {unit}"
+    return f"floor({written} / {float(unit):g})"
+
+
 def groups_by_number(
-    groups: Sequence[Group], axis: int, numbers: npt.NDArray[Any]
+    groups: Sequence[Group], axis: int, numbers: npt.NDArray[Any], sql: str
 ) -> Iterator[Group]:
     """Yield the parts of groups in which a number, given for each code of an axis, is the same."""
     levels, of_code = np.unique(numbers, return_inverse=True)
     if len(levels) > MOST_GROUPS:
+        whole = bool(np.all(levels == np.floor(levels)))
+        units = coarser(sql, float(levels[0]), float(levels[-1]), _FEW_VALUES, whole=whole)
         raise QueryError(
-            f"The quantile is of more than {MOST_GROUPS} different values. Ask for one of a "
-            "coarser expression, such as x // 100."
+            f"The quantile is of more than {MOST_GROUPS} different values. Ask for that of {units}."
         )
     count = 0
     for group in groups:
