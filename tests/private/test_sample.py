@@ -273,16 +273,21 @@ def test_intervals_of_sums_cover_exactly(subtests):
             assert all(covered[level] >= level - 1e-9 for level in levels)
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-def test_intervals_of_sums_are_as_long_as_noise_and_sample_make_them(neighbours):
+@pytest.mark.parametrize(
+    ("neighbours", "alike"), [("add_remove", 1), ("replace", 1), ("add_remove", 5)]
+)
+def test_intervals_of_sums_are_as_long_as_noise_and_sample_make_them(neighbours, alike):
     """12,000 draws, with which a scale that is 5 % too small is found with 99 %; the law is at most
-    1.5 times as wide as a normal one. False alarms: 10^-4 for both together.
+    1.5 times as wide as a normal one. False alarms: 10^-4 for all together. Of people with up to
+    five rows, that is where all five are alike: the same numbers would be published of people with
+    one row each, whose sums vary less by √5, and the interval has to hold for both.
     """
     rng, level, runs, rate = np.random.default_rng(5), 0.95, 12_000, Fraction(1, 2)
     amounts = np.arange(20, 60)
     people, noise = amounts.repeat(10), DiscreteLaplace(Fraction(1))
     size = {"people": len(people), "drawn": len(people) // 2} if neighbours == "replace" else {}
-    sample, a, held, found, widths = Sample(rate, **size), math.exp(-1), 0, [], []
+    sample = Sample(rate, alike, **size)
+    a, held, found, widths = math.exp(-1), 0, [], []
 
     def read(weights, counts):
         sums = [float(np.sum(np.abs(weights) ** power)) for power in (2, 4)]
@@ -295,16 +300,16 @@ def test_intervals_of_sums_are_as_long_as_noise_and_sample_make_them(neighbours)
         else:
             chosen = people[rng.random(len(people)) < 0.5]
         errors = rng.geometric(1 - a, len(amounts)) - rng.geometric(1 - a, len(amounts))
-        counts = np.bincount(chosen, minlength=60)[20:] + errors
+        counts = alike * np.bincount(chosen, minlength=60)[20:] + errors
         total, rows, squares = (read(amounts.astype(float) ** power, counts) for power in (1, 0, 2))
         count = SampledCount(NoisyTotal(rows), rows.value, sample)
         of_squares = Estimate(squares.value, NoisyTotal(squares), "")
         law = SampledSum(NoisyTotal(total), total.value, count, 59.0, of_squares)
         low, high = law.interval(0.0, level)
-        held += low <= people.sum() <= high
+        held += low <= alike * people.sum() <= high
         found.append(total.value / 0.5)
         widths.append(high - low)
-    assert binom.cdf(held, runs, level) > 1e-4 / 2
+    assert binom.cdf(held, runs, level) > 1e-4 / 3
     assert np.median(widths) <= 1.5 * 2 * 1.96 * np.std(found)
 
 

@@ -12,6 +12,16 @@ errors of the means. The interval allows for a T and a D·E that both are as lar
 says. They rarely are at once: if T, D and E are normal, the interval covers its level whatever
 their variances and correlations (the tests integrate this).
 
+A variance of averages with normal errors has a shorter interval, without the pairs of errors that
+are both rare. In units of the standard error σ of the mean, the average of squares about a fixed m
+is wrong by h·d + s·w, where d is the error of the mean and w is independent of it. The variance is
+then off by h·d - d² - s·w, in units of σ². The interval has all values of it with d² + w² ≤ c²:
+those that the likelihood does not exclude. h and s follow from the variances of the averages about
+three places. c is the normal quantile, or what the law of the average needs where that is more. It
+would be enough for a straight line; the smaller s is, the more the line bends. Up to s = 1, c² has
+the excess of the quantile of d² + w², which is enough for every line, and from there on less of it
+by 1/s². The tests integrate the coverage of this, too.
+
 In a database, where questions must not depend on answers, the covariance is
 AVG((x - c)(y - d)) - (AVG(x) - c)(AVG(y) - d) with c and d in the middle of the domain. The
 intervals of the averages hold together.
@@ -23,10 +33,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from scumble.model.query import Expression, Query, quoted
 from scumble.public.estimate import NOT_ANSWERED, Anywhere, Estimate, Exact, Law, Unknown
+from scumble.public.estimation.interval_laws import FiellerRatio
 from scumble.public.estimation.selecting.groups import KeyValues, nothing
 from scumble.public.estimation.selecting.interval_arithmetic import Interval, apply_interval
 from scumble.public.sql.aggregates import Term
@@ -36,6 +50,7 @@ if TYPE_CHECKING:
 
 METHOD = "from averages of products; their intervals hold together"
 FEW = "too few people to tell it: it may be any number that is possible"
+_ANGLES = 721  # at which limits are sought
 _ROWS = 1 / 25  # of α: that the interval of the number of rows fails
 
 
@@ -204,13 +219,34 @@ class Moments:
         if sample:
             left -= of_rows
         fixed = self.products.selection.fixed
-        found = self._clipped((self._apart if fixed else self._at_corners)(1 - left))
+        found = self._clipped((self._apart if fixed else self._jointly)(1 - left))
         if sample:
             low, high = (max(limit, 2.0) for limit in self.number.interval(1 - of_rows))
             found = apply_interval("*", [found, (self._factor(high), self._factor(low))])
         if self.products.term.root:
             found = apply_interval("sqrt", [found])
         return min(found[0], value), max(found[1], value)
+
+    def _jointly(self, level: float) -> Interval:
+        """Return limits that no likely pair of errors of a mean and of squares leaves."""
+        mean, unit = self.means[0].value, self.means[0].stderr
+        if not self.products.single or not 0 < unit < math.inf:
+            return self._at_corners(level)
+        places = (mean, mean - unit, mean + unit)
+        found = self.products.products(self.key, [(place, place) for place in places])
+        if not all(isinstance(each.law, FiellerRatio) for each in found):
+            return self._at_corners(level)
+        here, below, above = ((each.stderr / unit**2) ** 2 for each in found)
+        slope = (above - below) / 8
+        rest = math.sqrt(max(here - slope**2, 0.0))
+        low, high = found[0].interval(level)
+        reaches = [
+            reach / found[0].stderr for reach in (found[0].value - low, high - found[0].value)
+        ]
+        down, up = (parabola_reach(slope, rest, reach, level) for reach in reaches)
+        if not math.isfinite(down[0] + up[1]):
+            return self._at_corners(level)
+        return found[0].value + unit**2 * down[0], found[0].value + unit**2 * up[1]
 
     def _at_corners(self, level: float) -> Interval:
         """Return limits from averages at the limits of the means."""
@@ -245,6 +281,20 @@ class Moments:
         if self.products.term.option != "samp":
             return 1.0
         return 1.0 if math.isinf(number) else number / (number - 1)
+
+
+def parabola_reach(slope: float, rest: float, reach: float, level: float) -> Interval:
+    """Return the least and the largest h·d - d² - s·w with d² + w² ≤ c², for h `slope` and s
+    `rest`, where c is the normal quantile of `level`, or `reach` if it is more.
+    """
+    least = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    bent = (-2 * math.log(1 - level) - least) / max(rest, 1.0) ** 2
+    far = math.sqrt(max(least, reach**2) + bent)
+    angles, step = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES, retstep=True)
+    middle = far * np.sin(angles) * (slope - far * np.sin(angles))
+    side = rest * far * np.cos(angles)
+    between = far * (math.hypot(slope, rest) + 2 * far) * step**2 / 8  # by the second derivative
+    return float((middle - side).min() - between), float((middle + side).max() + between)
 
 
 def needed(selection: Selection, term: Term) -> Iterator[Query]:
