@@ -58,4 +58,7 @@ def test_a_release_has_only_the_views_of_its_mechanism(release: Release) -> None
         options=sc.PublishOptions(seed=1),
     )
     assert [view for view in views if hasattr(counts, view)] == ["histogram"]
+    assert {*views, "synthetic"}.isdisjoint(dir(release))
+    assert [view for view in views if view in dir(counts)] == ["histogram"]
+    assert {"synthetic", "ask", "number", "schema", "save"} <= {*dir(counts)}
     assert counts.synthetic.rows(10, seed=1).num_rows == 10

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from scumble.public.sql.select_plan import SelectPlan
 
 
+_VIEWS = frozenset("baskets sequences keys synthetic marginals histogram generalised".split())
+
+
 @dataclass(repr=False)
 class Release(Asking):
     """A published view or summary. `release.ask("SELECT COUNT(*) FROM t WHERE ...")`.
@@ -108,6 +111,16 @@ class Release(Asking):
         return self._answers(tables).answer_many(list(questions), clamp)
 
     answer_many = ask_many
+
+    def __dir__(self) -> list[str]:
+        """Leave out the views that this release does not have."""
+        return [name for name in super().__dir__() if name not in _VIEWS or self._has_view(name)]
+
+    def _has_view(self, name: str) -> bool:
+        try:
+            return hasattr(self, name)
+        except ReleaseError:  # damaged, which asking says
+            return False
 
     @property
     def baskets(self) -> BasketView:

@@ -427,3 +427,9 @@ SELECT twice + 1 AS x, age * 2 AS twice, COUNT(*) FROM t GROUP BY x, twice
 
 SELECT half / 2 AS m, COUNT(*) AS half FROM t
 --> half : There is no column 'half'. The columns are age, sex, education-num, weight, admitted, smoker, occupation.
+
+SELECT SHARE(age > 3) FROM t
+--> SHARE(age : There is no function 'SHARE'. Write AVG(condition), as AVG(age > 40): the share of the rows where it holds.
+
+SELECT percentile(age, 90) FROM t
+--> percentile(age, : There is no function 'percentile'. Write quantile_cont(x, 0.9).

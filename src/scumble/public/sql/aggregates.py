@@ -385,7 +385,9 @@ class _TermReader:
             if self.share is None:
                 raise self.question.error(_ALONE, tokens[0])
             tokens = [self.share]
-        text = tokens[0].text if len(tokens) == 1 and tokens[0].token_type is T.NUMBER else ""
+        kinds = [token.token_type for token in tokens]
+        number = kinds in ([T.NUMBER], [T.DOT, T.NUMBER])  # .9 is two tokens
+        text = "".join(token.text for token in tokens) if number else ""
         try:
             share = float(text)
         except ValueError:

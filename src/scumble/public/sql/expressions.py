@@ -453,6 +453,22 @@ _PUBLIC_AGGREGATES = frozenset(
 )
 
 
+# What people mean by names that no function has.
+_MEANT = {
+    **dict.fromkeys(
+        ("share", "percent", "proportion", "ratio", "fraction"),
+        "AVG(condition), as AVG(age > 40): the share of the rows where it holds",
+    ),
+    **dict.fromkeys(
+        ("percentile", "approx_percentile", "percentile_approx"), "quantile_cont(x, 0.9)"
+    ),
+    **dict.fromkeys(("sd", "std", "stdev"), "STDDEV(x)"),
+    "average": "AVG(x)",
+    "number": "COUNT(*)",
+    "total": "SUM(x)",
+}
+
+
 def _check_function(question: TokenizedSql, token: Token, public: bool) -> None:
     name, known = token.text.lower(), catalogue()
     if name in UNBOUNDED_FUNCTIONS:
@@ -477,6 +493,8 @@ def _check_function(question: TokenizedSql, token: Token, public: bool) -> None:
             "(it depends on chance, the clock or the system, or it returns many rows).",
             token,
         )
+    if (meant := _MEANT.get(name)) is not None:
+        raise question.error(f"There is no function '{token.text}'. Write {meant}.", token)
     near = nearest_name(name, sorted(known.deterministic | _PUBLIC_AGGREGATES | known.others))
     advice = f" Did you mean {near}?" if near and near not in known.others else ""
     raise question.error(f"There is no function '{token.text}'.{advice}", token)
