@@ -94,6 +94,7 @@ def test_an_interval_is_as_long_as_the_noise_makes_it(subtests: pytest.Subtests)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_intervals_hold_at_their_level(subtests: pytest.Subtests) -> None:
     """100 seeds, a large and a small table. False alarms: 10^-4 over all cells together."""
     runs, levels = 100, (0.8, 0.95)

@@ -237,6 +237,8 @@ class Moments:
         if not all(isinstance(each.law, FiellerRatio) for each in found):
             return self._at_corners(level)
         here, below, above = ((each.stderr / unit**2) ** 2 for each in found)
+        if not math.isclose(above + below - 2 * here, 8, rel_tol=0.01):  # of another mean
+            return self._at_corners(level)
         slope = (above - below) / 8
         rest = math.sqrt(max(here - slope**2, 0.0))
         low, high = found[0].interval(level)
