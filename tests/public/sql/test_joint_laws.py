@@ -93,11 +93,15 @@ def test_an_interval_is_as_long_as_the_noise_makes_it(subtests: pytest.Subtests)
             assert found.stderr == pytest.approx(stderr, rel=0.15)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_intervals_hold_at_their_level(subtests: pytest.Subtests) -> None:
-    """100 seeds, a large and a small table. False alarms: 10^-4 over all cells together."""
-    runs, levels = 100, (0.8, 0.95)
+@pytest.mark.parametrize(
+    "runs", [pytest.param(10, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.soak)]
+)
+def test_intervals_hold_at_their_level(runs: int, subtests: pytest.Subtests) -> None:
+    """A seed for each run, a large and a small table; three seconds a run. False alarms: 10^-4 over
+    all cells together.
+    """
+    levels = (0.8, 0.95)
     tables = {"large": counts(), "small": counts() // 25}
     held = {
         (name, item, level): 0
