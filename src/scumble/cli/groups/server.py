@@ -131,8 +131,8 @@ def _greet(service: Service, *, demo: bool) -> None:
     console.echo(f"  Owner, log in once:  {base}/login?link={service.sessions.link(owner)}")
     console.echo(f"  Token of an analyst: {text}")
     console.echo(f"  It opens {base}/login in a browser; or from Python:")
-    console.echo(f'    db = sc.connect("{base}/people", token="...")')
-    console.echo('    db.answer("SELECT COUNT(*) FROM people WHERE age >= 65")')
+    console.echo(f'    db = sc.connect("{base}/live", token="...")')
+    console.echo('    db.ask("SELECT COUNT(*) FROM people WHERE age >= 65", within=100)')
     console.echo("Ctrl-C ends it, and removes everything.")
 
 

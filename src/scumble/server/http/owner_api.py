@@ -112,7 +112,9 @@ def _recipe(call: Call) -> dict[str, object]:
 
 def append(service: Service, call: Call) -> Result:
     if not isinstance(call.data, DatabaseDataset):
-        raise Problem(409, "Rows are added to databases; a release is published once.")
+        live = "Rows cannot be added to a live database."
+        release = "Rows are added to databases; a release is published once."
+        raise Problem(409, live if call.data.kind == "live" else release)
     body = call.body
     return _begun(service.publishing.append(call.data, body["source"], body.get("key")))
 
