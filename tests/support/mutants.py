@@ -188,10 +188,18 @@ MUTANTS = (
     Mutant(
         "columns of opposite signs are taken for alike",
         "model/privacy/accounting.py",
-        "return self.rows**2 * (2 if nonnegative_gram else 4)",
-        "return self.rows**2 * 2",
+        "return square * (2 if nonnegative_gram else 4)",
+        "return square * 2",
         ("model/privacy/test_budget_account.py::test_squared_sensitivity_by_brute_force",),
         "The squared distance of neighbouring tables may be 4.",
+    ),
+    Mutant(
+        "tables of sides cost what tables of counts do",
+        "model/designs/residuals.py",
+        "found = max(2 * found if unit.sided else found,",
+        "found = max(found,",
+        ("model/privacy/test_amounts.py::test_sides_of_tables",),
+        "A row that moves from one side to the other changes the sum of each.",
     ),
     Mutant(
         "wavelets claim no negative inner products",
