@@ -71,12 +71,22 @@ def vector(weights: Weights) -> np.ndarray:
     return found.ravel()
 
 
-FOUR = [
-    asked({1, 2, 3}, {1}, {1, 2}, {0, 1, 2}),
-    asked({0}, {0, 1}, {0, 1, 2, 3}, {1}),
-    asked(set(range(7)), {0, 1}, {1, 2, 3, 4}, {1, 2, 3}),
-    asked({4}, {2}, {3}, {3}),
-]
+FIRST = asked({1, 2, 3}, {1}, {1, 2}, {0, 1, 2})
+NEITHER = asked(set(range(4, 8)), {0, 2}, {0, 3, 4}, {3})
+
+
+def either() -> Weights:
+    """The rows with one condition of four: those that `NEITHER` does not count."""
+    return Weights((WeightTensor(NAMES, 1 - vector(NEITHER).reshape(SIZES)),))
+
+
+def four(rng: np.random.Generator) -> list[Weights]:
+    """Questions about all four attributes: any codes of each, and conditions joined by OR."""
+    found = [either()]
+    for _ in range(4):
+        picked = [rng.choice(n, rng.integers(1, n), replace=False) for n in SIZES]
+        found.append(asked(*(set(each.tolist()) for each in picked)))
+    return found
 
 
 @pytest.mark.parametrize("rows", [None, 9_000])
@@ -92,7 +102,7 @@ def test_tables_and_purchases_are_dense_least_squares(rows: int | None) -> None:
         deviation.append(sigma)
         tables.append((design, numbers[-1]))
     reader = ScaleReader(Scales.of(NAMES, tables), SMALL, rows)
-    bought = [FOUR[0], asked({1, 2, 3}, {1}, {1, 2}), asked({2}, {1, 2}, None, {2})]
+    bought = [FIRST, asked({1, 2, 3}, {1}, {1, 2}), asked({2}, {1, 2}, None, {2})]
     for each in bought:
         assert isinstance(reader.read(each), BoundedReading)
         reader.append(each, 50.0, 100.0)
@@ -125,7 +135,7 @@ def bounds_hold(ways: int, seeds: int) -> list[float]:
         ]
         reader = ScaleReader(Scales.of(NAMES, tables), SMALL, 4_000)
         inside = []
-        for weights in FOUR:
+        for weights in four(rng):
             found = reader.read(weights)
             assert isinstance(found, BoundedReading)
             low, high = Bounded(NoisyTotal(found), *found.limits, 0.0).interval(found.value, 0.95)
@@ -166,6 +176,19 @@ def test_the_best_of_several_limits_needs_a_level_for_each() -> None:
         bug += min(each.value + 1.645 * each.variance**0.5 for each in readings) < 500
         missed += upper.upper(0.9) < 500
     assert missed < 20 <= bug
+
+
+def test_conditions_joined_by_or_are_all_rows_less_others() -> None:
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(9, SIZES)
+    tables = [(d, true_numbers(counts, s, d).astype(float)) for s, d in designs(2)]
+    for rows in (int(counts.sum()), None):
+        reader = ScaleReader(Scales.of(NAMES, tables), SMALL, rows)
+        one, other = (reader.read(each).limits for each in (either(), NEITHER))
+        total = reader.read(Weights(())).value
+        assert one[0].lower(0.95) == pytest.approx(total - other[1].upper(0.95), abs=20)
+        assert one[0].lower(0.95) <= vector(either()) @ counts.ravel() <= one[1].upper(0.95)
+        assert one[0].lower(0.95) > 0.5 * total
 
 
 def test_groups_sums_and_what_is_told_have_bounds_or_none() -> None:

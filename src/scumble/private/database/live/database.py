@@ -184,9 +184,10 @@ class LiveDatabase(Asking):
 
         `epsilon` and `delta` are for all answers together; `neighbours` and `contribution` say who
         is protected, as for Histogram; a schema whose unit is the person says how many rows of each
-        count. The share `base` of the promise measures the base, by
-        Dyadic: counts by the `attributes` (all by default) and, with half of it, `sums` of number
-        columns, which are not measured again. A purchase takes at most the share
+        count. The share `base` of the promise measures the base, by Dyadic: counts by the
+        `attributes` (all by default; by up to three at a time, where their combinations are too
+        many for one table) and, with half of it, `sums` of number columns, which are not measured
+        again. A purchase takes at most the share
         `largest_purchase` of what is left at the most used point of its set. `quotas` are shares of
         what is for purchases, by analyst. `seed` makes the noise repeatable and the database NOT
         PRIVATE: for tests. `ledger` is the owner's ledger, in which the whole promise is charged.

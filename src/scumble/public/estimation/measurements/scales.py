@@ -354,10 +354,29 @@ class ScaleReader(AppendedReader):
             if part.names and Weights((part,)).constant is None
         )
         ways = self._scales.ways
-        above = [[(1.0, each)] for each in wider(parts, ways)]
-        below = [[(1.0, a), (1.0, b), (-1.0, c)] for a, b, c in shared(parts, ways)]
+        others = self._others(parts)
+        asked = parts if others is None else others
+        above = [[(1.0, each)] for each in wider(asked, ways)]
+        below = [[(1.0, a), (1.0, b), (-1.0, c)] for a, b, c in shared(asked, ways)]
+        if others is not None:  # all rows less these
+            every: list[tuple[float, Parts]] = [(1.0, ())]
+            above, below = (
+                [[*((-sign, each) for sign, each in form), *every] for form in forms if form[0][1]]
+                for forms in (below, above)
+            )
+            above = above or [every]
         best = Best(self._sums(below), lower=True), Best(self._sums(above), lower=False)
         return BoundedReading.of(*best, _extremes(weights))
+
+    def _others(self, parts: Parts) -> Parts | None:
+        """Return the conditions that all rows meet but those of one condition on many attributes,
+        such as one of several that are joined by OR; None if these are no product.
+        """
+        if len(parts) != 1 or len(parts[0].names) <= self._scales.ways:
+            return None
+        negated = WeightTensor(parts[0].names, 1 - parts[0].values)
+        first, *more = products(self._schema, Weights((negated,)))
+        return None if more else first.parts
 
     def _sums(self, forms: Sequence[Sequence[tuple[float, Parts]]]) -> tuple[LinearReading, ...]:
         """Return the readings of sums of several counts each, with their signs."""
