@@ -254,4 +254,5 @@ def test_several_releases_are_asked_together(place, tmp_path):
     again = run("ask", place / "counts", side, *words[3:], "--with", f"s={tmp_path / 's.csv'}")
     assert again.json[0]["value"] == pytest.approx(row["value"])
     refused = run(*words, "--with", place / "view")
-    assert (refused.code, "Release 3 cannot be combined" in refused.err) == (sc.ReleaseError.exit_code, True)
+    assert refused.code == sc.ReleaseError.exit_code
+    assert "Release 3 cannot be combined" in refused.err
