@@ -21,6 +21,7 @@ import scumble as sc
 from research.study import Row, Step
 from scumble.families.axes.publish import Dyadic
 from scumble.model.laws.base import normal_quantile
+from scumble.private.database.live.lines import Asked
 from scumble.private.database.live.state import Goal, LiveState
 from scumble.private.database.live.terms import LiveTerms, base_of
 from scumble.private.database.space import Space
@@ -115,11 +116,11 @@ def measure(
     variances: list[tuple[float, float]] = []
     free = 0
     for weights in stream(schema, max(lengths)):
-        plan = state.plan(weights, _ALL_THAT_IS_LEFT, None)
-        if plan.purchase is None:
+        plan = state.plan(Asked(0, (), weights), _ALL_THAT_IS_LEFT, None)
+        if not plan.purchases:
             free += 1
-        else:
-            state.add(plan.purchase, 0, None)
+        for purchase in plan.purchases:
+            state.add(purchase, 0, None)
         variances.append((release.read(weights).variance, state.reader.read(weights).variance))
         if len(variances) in lengths:
             both = [_errors(np.array(each)) for each in zip(*variances, strict=True)]

@@ -378,9 +378,15 @@ def test_parameters_are_checked(tmp_path: Path, database: sc.LiveDatabase) -> No
     for within in (0, -1, float("nan"), "much", "-1%", True):
         with pytest.raises(ParameterError, match="'within'"):
             database.ask(RANGE, within=within)
-    for sql in ("SELECT AVG(age) FROM t", "SELECT COUNT(*), SUM(pay) FROM t"):
+    for sql in (
+        "SELECT MEDIAN(age) FROM t",
+        "SELECT COUNT(*), SUM(pay) FROM t",
+        "SELECT AVG(pay * age) FROM t",
+    ):
         with pytest.raises(QueryError, match="leave within out"):
             database.ask(sql, within=5)
+    with pytest.raises(ParameterError, match="accuracy of counts"):
+        database.ask("SELECT AVG(age) FROM t", within="1%")
     with pytest.raises(ParameterError, match="side tables"):
         database.ask(RANGE, key="k", tables={"side": table()})
     folder = tmp_path / "new"

@@ -9,10 +9,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
 import scumble as sc
+from scumble.private.database.live.terms import UNITS
 from tests.support.database.live_child import question, value_of
 from tests.support.database.live_table import OPTIONS, SCHEMA, assert_promise, assert_same, table
 
@@ -63,20 +65,19 @@ def check(database: sc.LiveDatabase, told: list[tuple[str | None, str, float]]) 
     assert {key for key, _, _ in told if key} <= set(keys)
     answers = {(key, value, charged) for key, value, charged in told if key}
     assert len(answers) == len({key for key, _, _ in answers})
-    paid = Counter(_fresh(value) for key, value, charged in told if key is None and charged)
-    alone = Counter(
-        tuple(repr(float(new["value"])) for new in entry.payload["new"])
-        for entry in entries
-        if not entry.key
-    )
+    paid = Counter(round(charged * UNITS) for key, _, charged in told if key is None and charged)
+    alone = Counter(_charge(entry.payload["new"]) for entry in entries if not entry.key)
     assert paid == alone
     assert paid
     assert database.status().limited > 0
 
 
-def _fresh(value: str) -> tuple[str, ...]:
-    """What was measured, which is the end of a told value."""
-    return tuple(value.partition("|")[2].split("/"))
+def _charge(new: list[dict[str, Any]]) -> int:
+    """The units of an entry at one point: those of a group, which are disjoint."""
+    groups: Counter[int] = Counter()
+    for each in new:
+        groups[each["count"]] += each["units"]
+    return max(groups.values())
 
 
 def test_processes_and_threads_share_one_promise(tmp_path):

@@ -158,7 +158,7 @@ def shifts(
         names = database.space.names
 
         def counts(rows: pa.Table) -> list[int]:
-            counter = live._counter(open_source(rows), database.schema, names, "error", unit)
+            counter = live._counter(open_source(rows), database._base, names, "error", unit)
             return [sum(counter.counts(each.charged(database.space))) for each in purchases]
 
         now, found = counts(table), Fraction(0)

@@ -16,6 +16,7 @@ import pytest
 import scumble as sc
 from scumble.model.laws.distributions import RoundedNormal
 from scumble.model.privacy.accounting import Neighbours
+from scumble.private.database.live.lines import Asked
 from scumble.private.database.live.state import Goal, LiveState, Purchase
 from scumble.private.database.live.terms import UNITS, LiveTerms
 from scumble.private.sampling.source import Keystream
@@ -59,10 +60,10 @@ def _bought(state: LiveState, seed: int) -> list[Purchase]:
         if not weights.largest():
             continue
         within = float(np.exp(rng.uniform(-3, 8)))
-        plan = state.plan(weights, Goal(within, 0.95), None)
-        if plan.purchase is not None:
-            state.add(plan.purchase, int(rng.integers(-1000, 1000)), None)
-            found.append(plan.purchase)
+        plan = state.plan(Asked(0, (), weights), Goal(within, 0.95), None)
+        for purchase in plan.purchases:
+            state.add(purchase, int(rng.integers(-1000, 1000)), None)
+            found.append(purchase)
     return found
 
 
@@ -204,15 +205,14 @@ def test_intervals_cover(level: float) -> None:
         state, _ = state_of(sizes, counts, seed)
         noise = Keystream(10_000 + seed)
         for name in ("range", "value"):
-            plan = state.plan(sets[name], Goal(1, level), None)
-            assert plan.purchase is not None
-            value = measured(state, plan.purchase, counts, noise)
-            state.add(plan.purchase, value, None)
+            [purchase] = state.plan(Asked(0, (), sets[name]), Goal(1, level), None).purchases
+            value = measured(state, purchase, counts, noise)
+            state.add(purchase, value, None)
         for name, weights in sets.items():
             found = state.reader.read(weights)
             low, high = NoisyTotal(found).interval(found.value, level)
             hits[name] += low <= _truth(counts, lines[name]) <= high
-        low, high = RoundedNormal(state.terms.variance(plan.purchase.units)).interval(value, level)
+        low, high = RoundedNormal(state.terms.variance(purchase.units)).interval(value, level)
         hits["fresh"] += low <= _truth(counts, lines["value"]) <= high
     error = 4.5 * np.sqrt(level * (1 - level) * runs)
     for name, hit in hits.items():

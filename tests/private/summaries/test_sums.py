@@ -524,7 +524,6 @@ def test_an_average_that_was_not_measured_says_how() -> None:
         ({"sum_share": 0.3}, "name some columns"),
         ({"sums": ["pay"], "sum_ways": 1, "sum_share": 0}, "between 0 and 1"),
         ({"sums": ["pay"], "sum_ways": 1, "sum_share": 1}, "between 0 and 1"),
-        ({"sums": ["pay"], "sum_share": 0.5}, "tell the counts of Histogram too"),
         ({"sums": ["sex"]}, "has no amounts to add up"),
         ({"sums": ["nobody"]}, "no attribute 'nobody'"),
         ({"sums": ["id"]}, "is an identifier"),

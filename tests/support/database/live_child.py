@@ -33,13 +33,17 @@ STEPS = ("begun", "measured", "appended", "full", "committed", "done")
 
 
 def question(number: int) -> str:
-    """Always the same one for a number; some were asked before, some have groups."""
+    """Always the same one for a number; some were asked before, some have groups, and some
+    are sums.
+    """
     chance = random.Random(number - number % 5 // 4)  # every fifth is the one before it
     low, size = chance.randrange(19), chance.randrange(1, 8)
     where = f"FROM t WHERE age BETWEEN {low} AND {low + size} AND dept <> 'abcde'"
     where = where.replace("'abcde'", f"'{chance.choice('abcde')}'")
     if number % 7 == 3:
         return f"SELECT sex, COUNT(*) {where} GROUP BY sex"
+    if number % 7 == 5:
+        return f"SELECT SUM(pay) {where}"
     return f"SELECT COUNT(*) {where}"
 
 

@@ -138,7 +138,9 @@ def assert_same(one: LiveState, other: LiveState) -> None:
     """Two states know the same, bit by bit."""
     assert (one.asked, one.purchases) == (other.asked, other.purchases)
     assert (one.tracker._counts == other.tracker._counts).all()
-    count = one.reader.appended
-    assert count == other.reader.appended
-    assert (one.reader._inverse[:count, :count] == other.reader._inverse[:count, :count]).all()
-    assert (one.reader._surprises[:count] == other.reader._surprises[:count]).all()
+    assert one.readers.keys() == other.readers.keys()
+    for name, mine in one.readers.items():
+        count, others = mine.appended, other.readers[name]
+        assert count == others.appended
+        assert (mine._inverse[:count, :count] == others._inverse[:count, :count]).all()
+        assert (mine._surprises[:count] == others._surprises[:count]).all()

@@ -22,3 +22,10 @@ class PlainContribution(LiveTerms):
     def precision(self) -> Fraction:
         squares = self.unit.squared_sensitivity(nonnegative_gram=True) // self.unit.rows
         return (self.mu2 - self.base_mu2) / squares
+
+
+class SignedOnce(LiveTerms):
+    """Charges a signed sum once under replace, where a row may move from one sign to the other."""
+
+    def variance(self, units: int, largest: int = 1, *, signed: bool = False) -> Fraction:
+        return super().variance(units, largest)

@@ -99,6 +99,11 @@ class Amounts:
         return self.low + (self.size - 1) * self.step
 
     @property
+    def codes(self) -> int:
+        """How many codes the column has: one more if there may be no amount."""
+        return self.size + self.missing
+
+    @property
     def width(self) -> float:
         """How far the limits are apart."""
         return float(self.high - self.low)

@@ -34,6 +34,7 @@ from scumble.private.journal.entries import APPEND, Entry, check_word
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
 from scumble.private.journal.store import Place, resolve
 from scumble.private.tables.check import remarks_on_unit
+from scumble.private.tables.counter import cell_codes
 from scumble.private.tables.open import open_source
 from scumble.private.tables.rows import Outside, Rows
 from scumble.private.tables.sorted_keys import sort_keys
@@ -322,14 +323,21 @@ class BoxCounter:
     """
 
     def __init__(
-        self, columns: Iterable[Codes], sizes: Iterable[int], *, ordered: bool = False
+        self,
+        columns: Iterable[Codes],
+        sizes: Iterable[int],
+        *,
+        ordered: bool = False,
+        limited: int | None = None,
     ) -> None:
-        """`ordered` says that the rows are in the order of their codes."""
+        """`ordered` says that the rows are in the order of their codes. Boxes limit the first
+        `limited` columns, or all.
+        """
         self._columns = list(columns)
         self._sizes = tuple(sizes)
         self._ordered = ordered
         self.rows = len(self._columns[0])
-        self._few = [*range(len(self._sizes))]
+        self._few = [*range(len(self._sizes) if limited is None else limited)]
         if not self._is_small():
             self._few = [axis for axis in self._few if self._sizes[axis] <= _MOST_VALUES]
         self._cumulative = self._cumulated() if self._few and self._is_small() else None
@@ -340,16 +348,26 @@ class BoxCounter:
         return points <= MOST_CELLS
 
     @classmethod
-    def over(cls, rows: Rows, names: Iterable[str]) -> BoxCounter:
-        """Read all rows. Values outside their domain are treated as `rows` says."""
+    def over(cls, rows: Rows, names: Iterable[str], summed: Sequence[str] = ()) -> BoxCounter:
+        """Read all rows. Values outside their domain are treated as `rows` says. Boxes limit the
+        columns `names`; after them come the amounts of the columns `summed`.
+        """
         listed = list(names)
-        batches = list(rows.batches(listed))
+        read = list(dict.fromkeys([*listed, *summed]))
+        places = [read.index(name) for name in (*listed, *summed)]
+        amounts = rows.with_amounts(summed)
+        batches = list(amounts.batches(read))
         attributes = [rows.schema[name] for name in listed]
+        attributes += [amounts.schema[name] for name in summed]
         columns = [
             np.concatenate([np.empty(0, attribute.code_type), *(batch[at] for batch in batches)])
-            for at, attribute in enumerate(attributes)
+            for at, attribute in zip(places, attributes, strict=True)
         ]
-        return cls(columns, [attribute.size for attribute in attributes])
+        for at, name in enumerate(listed):
+            if name in summed:  # it was read in steps
+                columns[at] = cell_codes(attributes[at], columns[at])
+        sizes = [attribute.size for attribute in attributes]
+        return cls(columns, sizes, limited=len(listed))
 
     @classmethod
     def load(cls, path: Path, schema: Schema) -> BoxCounter:

@@ -52,12 +52,12 @@ class SumSummary(AttributeSummary):
     budget, and not a part of it (proof in `PrivacyUnit`). The count of a cell is the sum of its
     sides over W, and an average the ratio of two sums of independent noises.
 
-    Where cells follow from the counts (boxes), and of several columns or moments, the sums are
-    measured beside counts with noise of their own: a row adds its amount less the middle of the
-    limits. Half of the budget is then for the counts, the other half for all sums alike. For one
-    sum, the least variance of an average that lies a quarter of the limits from their middle would
-    take 61 % of a pure ε for it; the counts keep at least half, since most questions need them
-    alone.
+    Where cells follow from the counts (boxes), of several columns or moments, and where `sum_share`
+    is given, the sums are measured beside counts with noise of their own: a row adds its amount
+    less the middle of the limits. Half of the budget is then for the counts, the other half for all
+    sums alike. For one sum, the least variance of an average that lies a quarter of the limits from
+    their middle would take 61 % of a pure ε for it; the counts keep at least half, since most
+    questions need them alone.
 
     With `sum_ways`, sums are measured by tables of so many attributes, as by `Marginals`, and not
     by the cells of the counts: an average of a group adds up far fewer noisy numbers. The counts
@@ -105,11 +105,6 @@ class SumSummary(AttributeSummary):
                 raise ParameterError(
                     f"{named('sum_share')} is for {named('sums')}: name some columns."
                 )
-            if not self._beside:
-                raise ParameterError(
-                    f"The sums of one column tell the counts of {owner} too, and have all of "
-                    f"epsilon: leave out {named('sum_share')}."
-                )
             self._sum_share = read_share(owner, "sum_share", self.sum_share)
         share = 1 - self._sum_share if self._beside else self._counts_of(2)
         self.cell_promise = _times(self.promise, share)
@@ -118,7 +113,8 @@ class SumSummary(AttributeSummary):
     def _sided(self) -> bool:
         """Whether sums are measured on both sides of the amounts."""
         alone = len(self.sums) == 1 and not self.moments
-        return alone and (self.sum_ways is not None or not self.chooses_cells)
+        beside = self.chooses_cells or self.sum_share is not None
+        return alone and (self.sum_ways is not None or not beside)
 
     @property
     def _beside(self) -> bool:

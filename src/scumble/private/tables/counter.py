@@ -131,7 +131,7 @@ class RowCounter:
             rows_here = len(columns[0]) if weights is None else int(weights.sum())
             self.counted += rows_here
             by_name = dict(zip(names, columns, strict=True))
-            in_cells = {name: _cell_codes(self.schema[name], by_name[name]) for name in amounts}
+            in_cells = {name: cell_codes(self.schema[name], by_name[name]) for name in amounts}
             in_cells = {**by_name, **in_cells}
             packed: dict[tuple[str, ...], Counts] = {}
             for each, keys, counts in zip(sets, cells, found, strict=True):
@@ -416,7 +416,7 @@ class ListCounter(CountedLists):
         yield [replace(self._lists, codes=codes) for codes in columns]
 
 
-def _cell_codes(attribute: Attribute, steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def cell_codes(attribute: Attribute, steps: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the codes of a column that was read in steps (see `Rows.with_amounts`)."""
     domain = attribute.domain
     if not isinstance(domain, BinnedNumber):

@@ -5,11 +5,15 @@ accuracy is asked for, what is missing for it is measured and charged.
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+import numpy as np
 
 from scumble.families.axes.publish import Dyadic
 from scumble.model.errors import (
@@ -20,17 +24,20 @@ from scumble.model.errors import (
     named,
     setting,
 )
+from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.base import check_level
 from scumble.model.laws.distributions import RoundedNormal
 from scumble.model.notebook import html_list
 from scumble.model.privacy.accounting import Neighbours, PrivacyUnit
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import Query
+from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
 from scumble.private.database.inspect import links
 from scumble.private.database.live.inspect import (
     Base,
+    Bases,
     as_base,
     folder_of,
     history,
@@ -42,6 +49,7 @@ from scumble.private.database.live.inspect import (
     usage,
     used_shares,
 )
+from scumble.private.database.live.lines import ROWS, Asked, Line, asked_of
 from scumble.private.database.live.results import (
     LiveAnswer,
     LiveCost,
@@ -49,6 +57,7 @@ from scumble.private.database.live.results import (
     LiveUsage,
     read_within,
 )
+from scumble.private.database.live.splitting import Joint
 from scumble.private.database.live.state import Goal, LiveState, Plan, Purchase
 from scumble.private.database.live.terms import (
     BASE_SHARE,
@@ -58,6 +67,7 @@ from scumble.private.database.live.terms import (
     LiveTerms,
     bases_of,
 )
+from scumble.private.database.questions.amounts import Amounts as RowAmounts
 from scumble.private.database.results import ChainEntry, Event
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, load_schema
@@ -76,9 +86,10 @@ from scumble.public.asking import Asking
 from scumble.public.estimate import Estimate, Estimates
 from scumble.public.estimate_table import EstimateTable
 from scumble.public.estimation.estimators import Estimator
+from scumble.public.estimation.interval_laws import AverageLaw
 from scumble.public.estimation.measurements.appended import AppendedReader
-from scumble.public.estimation.measurements.readings import Weights
-from scumble.public.estimation.measurements.weighed import WeighedQuestion
+from scumble.public.estimation.measurements.readings import LinearReading, Weights
+from scumble.public.estimation.measurements.sums import SumReaders, sums_of
 from scumble.public.estimation.selecting.selection import select
 from scumble.public.limits import one_question
 from scumble.public.release_answers import ReleaseAnswers
@@ -88,44 +99,32 @@ from scumble.public.views import readable_data
 if TYPE_CHECKING:
     from scumble.private.ledger.ledger import Ledger
 
-_COUNTS_ONLY = (
-    "An accuracy can be asked for counts of rows. Sums, averages and what is made of them are "
-    "answered from what is known: leave {} out."
-)
 _APART = 10**9  # of a seed: the base has other noise
 _FRESH = "this measurement alone"
 
 
-class Count(NamedTuple):
-    """One count of a question: the number of its query, its group, and its set of cells."""
-
-    query: int
-    key: tuple[Any, ...]
-    weights: Weights
-
-
-class Asked(NamedTuple):
-    """A question that was read, and the counts that it is made of."""
+class Question(NamedTuple):
+    """A question that was read, and what it asks of each group."""
 
     answers: ReleaseAnswers
     question: Query | SelectPlan
-    counts: Sequence[Count]
+    asked: Sequence[Asked]
 
 
 class LiveRequest(NamedTuple):
     """A question that was read, its accuracy as the journal has it, and who asks it."""
 
-    asked: Asked
+    question: Question
     terms: Mapping[str, Any]
     key: str | None
     analyst: str | None
 
 
 class Outcome(NamedTuple):
-    """What the journal has of an answer, and the reader of what was known then."""
+    """What the journal has of an answer, and the readers of what was known then."""
 
     content: Mapping[str, Any]
-    reader: AppendedReader
+    readers: Mapping[str, AppendedReader]
 
 
 class LiveDatabase(Asking):
@@ -155,6 +154,7 @@ class LiveDatabase(Asking):
         self._journal, self._base, self._counter = journal, base, counter
         self._noise = Keystream(None if seed is None else seed + _APART)
         self._state: LiveState | None = None  # nobody knows it while it changes
+        self._reading = threading.Lock()  # the sandbox of the base has one reader at a time
         self._most = journal_bytes
         self._committer: GroupCommit[LiveRequest, Outcome] = GroupCommit(journal, self._decide)
 
@@ -186,11 +186,11 @@ class LiveDatabase(Asking):
         is protected, as for Histogram; a schema whose unit is the person says how many rows of each
         count. The share `base` of the promise measures the base, by Dyadic: counts by the
         `attributes` (all by default; by up to three at a time, where their combinations are too
-        many for one table) and, with half of it, `sums` of number columns, which are not measured
-        again. A purchase takes at most the share
-        `largest_purchase` of what is left at the most used point of its set. `quotas` are shares of
-        what is for purchases, by analyst. `seed` makes the noise repeatable and the database NOT
-        PRIVATE: for tests. `ledger` is the owner's ledger, in which the whole promise is charged.
+        many for one table) and, with half of it, `sums` of number columns. A purchase takes at most
+        the share `largest_purchase` of what is left at the most used point of its set. `quotas` are
+        shares of what is for purchases, by analyst. `seed` makes the noise repeatable and the
+        database NOT PRIVATE: for tests. `ledger` is the owner's ledger, in which the whole promise
+        is charged.
         """
         given = load_schema(schema)
         given.check_unit()
@@ -230,7 +230,7 @@ class LiveDatabase(Asking):
                 tables.append(publish(Table(opened), given, each, options=own))
             release = as_base(tables)
             rows = release.evidence.rows
-            counter = _counter(opened, release.schema, names, outside, terms.unit)
+            counter = _counter(opened, release, names, outside, terms.unit)
             if rows is not None and counter.rows != rows:
                 raise SourceError(
                     "The table was changed while it was read. Nothing was made of it."
@@ -276,7 +276,7 @@ class LiveDatabase(Asking):
             opened = open_source(source, table=table)
             unit = LiveTerms.from_dict(promise["terms"]).unit
             names, outside = promise["attributes"], promise["outside"]
-            counter = _counter(opened, base.schema, names, outside, unit, progress)
+            counter = _counter(opened, base, names, outside, unit, progress)
             journal.expect({**promise, "data": counter.fingerprint(journal.secret())})
         except BaseException:
             journal.close()
@@ -315,12 +315,12 @@ class LiveDatabase(Asking):
         """Answer one question from all that is known.
 
         Without `within` that is free, and leaves no entry in the journal. `within` is the
-        half-width that is wanted at the `level`, as 50 or "0.1%" of the rows. Counts, also by
-        groups, whose half-width is larger are measured, and charged, as far as is missing; the
-        charge is durable before the answer is returned. The `status` says whether the accuracy was
-        reached: "known", "answered", or "limited" where the promise does not allow it. `key` is an
-        idempotency key: a request that is tried again with it, also after a crash, gets the stored
-        answer. `tables` are public side tables by name: paths or data frames.
+        half-width that is wanted at the `level`, as 50 or "0.1%" of the rows. Counts, sums and
+        averages, also by groups, whose half-width is larger are measured, and charged, as far as is
+        missing; the charge is durable before the answer is returned. The `status` says whether the
+        accuracy was reached: "known", "answered", or "limited" where the promise does not allow it.
+        `key` is an idempotency key: a request that is tried again with it, also after a crash, gets
+        the stored answer. `tables` are public side tables by name: paths or data frames.
         """
         with one_question(), readable_data():
             request = self.prepare(
@@ -351,8 +351,17 @@ class LiveDatabase(Asking):
                 "one of them out."
             )
         within = read_within(within)
-        asked = self._read(sql, tables, counted=within is not None)
-        return LiveRequest(asked, {"sql": sql, "within": within, "level": level}, key, analyst)
+        question = self._read(sql, tables, measured=within is not None)
+        if isinstance(within, str) and any(each.total is not None for each in question.asked):
+            raise ParameterError(
+                f"A share of the rows is an accuracy of counts. Give {named('within')} as a number."
+            )
+        if isinstance(self._base, Bases) and any(each.total for each in question.asked):
+            raise QueryError(
+                "A database whose domain is too large for one table measures counts alone: leave "
+                f"{named('within')} out."
+            )
+        return LiveRequest(question, {"sql": sql, "within": within, "level": level}, key, analyst)
 
     def ask_all(self, requests: Sequence[LiveRequest]) -> list[LiveAnswer | Exception]:
         """Answer questions as `ask` does, in one turn; an exception is in the place of its own.
@@ -390,28 +399,25 @@ class LiveDatabase(Asking):
                 return self._forecast(state, request)
 
     def _forecast(self, state: LiveState, request: LiveRequest) -> LiveCost:
-        asked, level = request.asked, request.terms["level"]
+        question, level = request.question, request.terms["level"]
         goal = self._goal(request.terms, state)
         if goal is not None:
             state.check_analyst(request.analyst)
-        now = widest(self._estimate(asked, state.reader), level)
+        now = widest(self._estimate(question, state.readers), level)
         if goal is None:
             return LiveCost("known", now, now, 0.0, 0.0, 0.0)
-        trial, plans = state.trial(), []
-        for count in asked.counts:
-            plan = trial.plan(count.weights, goal, request.analyst)
-            plans.append(plan)
-            if plan.purchase is not None:
-                trial.add(plan.purchase, 0, request.analyst)
-        bought = [
-            (count.query, plan.purchase.units)
-            for count, plan in zip(asked.counts, plans, strict=True)
-            if plan.purchase is not None
-        ]
+        trial, plans, bought = state.trial(), list[Plan](), list[tuple[int, int, int]]()
+        for place, asked in enumerate(question.asked):
+
+            def buy(purchase: Purchase, place: int = place, query: int = asked.query) -> None:
+                trial.foresee(purchase, request.analyst)
+                bought.append((query, place, purchase.units))
+
+            plans.append(trial.pursue(asked, goal, request.analyst, buy))
         return LiveCost(
             _status(plans),
             half_width=now,
-            affordable=widest(self._estimate(asked, trial.reader), level),
+            affordable=widest(self._estimate(question, trial.readers), level),
             charged=_charged(bought),
             needed=max((plan.needed for plan in plans), default=0) / UNITS,
             room=min((plan.room for plan in plans if plan.needed), default=0) / UNITS,
@@ -496,44 +502,30 @@ class LiveDatabase(Asking):
 
     # --- questions --------------------------------------------------------------------------------
 
-    def _read(self, sql: str, tables: Mapping[str, Any] | None, *, counted: bool) -> Asked:
-        """Read a question; with `counted`, also find the counts that it is made of."""
+    def _read(self, sql: str, tables: Mapping[str, Any] | None, *, measured: bool) -> Question:
+        """Read a question; with `measured`, also find what it asks of each group."""
         if not isinstance(cast(object, sql), str):
             raise ParameterError.of("ask", "sql", "the text of a question", sql)
         answers = self._base._answers(tables)
         question = answers.read(sql)
-        return Asked(answers, question, self._counts(answers, question) if counted else ())
+        return Question(answers, question, self._asked(answers, question) if measured else ())
 
-    def _counts(self, answers: ReleaseAnswers, question: Query | SelectPlan) -> list[Count]:
-        """Return the counts of a question, those of its finest groups first."""
-        asked: list[Query] = []
+    def _asked(self, answers: ReleaseAnswers, question: Query | SelectPlan) -> list[Asked]:
+        """Return what a question asks of each group, those of its finest groups first."""
         estimator = Estimator(self._base.evidence, answers.schema, answers.sandbox)
-        if isinstance(question, SelectPlan):
-            if not all(item.is_count for item in question.items):
-                raise QueryError(_COUNTS_ONLY.format(named("within")))
+        if not isinstance(question, SelectPlan):
+            return asked_of(question, [question], estimator)
+        queries: list[Query] = []
 
-            def collect(queries: Sequence[Query]) -> list[dict[Any, Estimate]]:
-                asked.extend(queries)
-                return [dict(estimator.one(query)) for query in queries]
+        def collect(some: Sequence[Query]) -> list[dict[Any, Estimate]]:
+            queries.extend(some)
+            return [dict(estimator.one(query)) for query in some]
 
-            answers.sandbox.derived["reader"] = self._current().reader
+        readers = self._current().readers
+        with self._reading:
+            self._use(answers, readers)
             select(question, answers.schema, answers.sandbox, collect)
-        else:
-            asked.append(question)
-        if not all(type(each) is Query and each.aggregate == "count" for each in asked):
-            raise QueryError(_COUNTS_ONLY.format(named("within")))
-        if any(estimator.cuts(query) for query in asked):
-            raise QueryError(
-                "An accuracy can be asked for whole bins, and the condition cuts some: compare "
-                f"with their edges, or leave {named('within')} out."
-            )
-        asked.sort(key=lambda each: -answers.schema.size(each.groups))
-        found = []
-        for number, query in enumerate(asked):
-            answers.sandbox.check(query)
-            whole = WeighedQuestion(answers.schema, query, answers.sandbox)
-            found += [Count(number, key, weights) for key, weights, _ in whole.weights_by_group()]
-        return [each for each in found if each.weights.largest()]
+        return asked_of(question, queries, estimator)
 
     def _goal(self, terms: Mapping[str, Any], state: LiveState) -> Goal | None:
         """Return the half-width that is asked for, as a number of rows."""
@@ -595,7 +587,7 @@ class LiveDatabase(Asking):
                 if content["new"] or request.key is not None:
                     entry = turn.append(ANSWER, content, request.key, request.analyst)
                     state.count(entry, content)
-            return Outcome(content, state.reader.at(content["evidence"]))
+            return Outcome(content, state.readers_at(content))
         except ScumbleError as refusal:
             if state.purchases != known:
                 raise  # nothing of this turn is written; the others are decided by themselves
@@ -609,20 +601,21 @@ class LiveDatabase(Asking):
             self._refuse_writing(state, request.analyst)
         if (goal := self._goal(request.terms, state)) is not None:
             state.check_analyst(request.analyst)
-            for place, count in enumerate(request.asked.counts):
-                plan = state.plan(count.weights, goal, request.analyst)
-                plans.append(plan)
-                if plan.purchase is not None:
+            for place, asked in enumerate(request.question.asked):
+
+                def buy(purchase: Purchase, place: int = place) -> None:
                     if not new:
                         self._refuse_writing(state, request.analyst)
-                    value = self._measure(plan.purchase)
-                    state.add(plan.purchase, value, request.analyst)
-                    new.append({"count": place, **plan.purchase.to_dict(), "value": value})
+                    value = self._measure(purchase)
+                    state.add(purchase, value, request.analyst)
+                    new.append({"count": place, **purchase.to_dict(), "value": value})
+
+                plans.append(state.pursue(asked, goal, request.analyst, buy))
         return {
             "status": _status(plans),
             "needed": max((plan.needed for plan in plans), default=0),
             "new": new,
-            "evidence": state.reader.appended,
+            **state.evidence,
             **request.terms,
         }
 
@@ -631,29 +624,51 @@ class LiveDatabase(Asking):
             raise full_journal(self._most)
 
     def _measure(self, purchase: Purchase) -> int:
-        """Return the count of a set, with noise."""
-        count = sum(self._counter.counts(purchase.charged(self.space)))
-        variance = self.terms.variance(purchase.units)
+        """Return the sum of a line over a set, with noise."""
+        boxes, line = purchase.charged(self.space), purchase.line
+        summed = self._base.evidence.sum_columns
+        whole = [[0, Amounts.of(self.schema, name).codes - 1] for name in summed]
+        ends = np.broadcast_to(
+            np.array(whole, np.int64).reshape(-1, 2), (len(boxes), len(summed), 2)
+        )
+        boxes = np.concatenate([boxes, ends], axis=1)
+        if line == ROWS:
+            count = sum(self._counter.counts(boxes))
+        else:
+            count = sum(self._counter.sums(boxes, self._row_amounts(line)))
+        variance = purchase.variance(self.terms, self.schema)
         noisy = count + int(rounded_normal(self._noise, variance, 1)[0])
         return cast(int, self.rows) - noisy if purchase.complement else noisy
+
+    def _row_amounts(self, line: Line) -> RowAmounts:
+        """Return what a row adds to a line, by its code."""
+        if line.axis:
+            place = self.space.names.index(line.axis)
+            return RowAmounts((place,), (len(line.values),), np.array(line.values, np.int64))
+        amounts = Amounts.of(self.schema, line.column)
+        codes = np.arange(amounts.codes)
+        added = amounts.present(codes) if line.present else amounts.steps(codes)
+        place = len(self.space) + list(self._base.evidence.sum_columns).index(line.column)
+        return RowAmounts((place,), (amounts.codes,), added)
 
     # --- answers ----------------------------------------------------------------------------------
 
     def _answer(self, request: LiveRequest, outcome: Outcome) -> LiveAnswer:
-        asked, level, content = request.asked, request.terms["level"], outcome.content
+        question, level, content = request.question, request.terms["level"], outcome.content
         with readable_data():
-            estimate = self._estimate(asked, outcome.reader)
-        counts = [asked.counts[new["count"]] for new in content["new"]]
+            estimate = self._estimate(question, outcome.readers)
+        new: dict[int, list[Mapping[str, Any]]] = {}
+        for each in content["new"]:
+            new.setdefault(each["count"], []).append(each)
         bought = [
-            (count.query, int(new["units"]))
-            for count, new in zip(counts, content["new"], strict=True)
+            (question.asked[place].query, place, int(each["units"]))
+            for place, some in new.items()
+            for each in some
         ]
-        notes = self._base.manifest.left_out()
         fresh = {
-            count.key: Estimate(
-                float(new["value"]), RoundedNormal(self.terms.variance(new["units"])), _FRESH, notes
-            )
-            for count, new in zip(counts, content["new"], strict=True)
+            question.asked[place].key: found
+            for place, some in new.items()
+            if (found := self._fresh(question.asked[place], some)) is not None
         }
         return LiveAnswer(
             estimate,
@@ -664,11 +679,46 @@ class LiveDatabase(Asking):
             content["needed"] / UNITS,
         )
 
+    def _fresh(self, asked: Asked, new: Sequence[Mapping[str, Any]]) -> Estimate | None:
+        """Return what new measurements alone say; None if one of two parts was known before."""
+        found: dict[Line, tuple[int, Fraction]] = {}
+        for each in new:  # the last of several, which is the most precise
+            purchase = Purchase.from_dict(each)
+            variance = purchase.variance(self.terms, self.schema)
+            found[purchase.line] = int(each["value"]), variance
+        notes = self._base.manifest.left_out()
+        if asked.total is None:
+            value, variance = found[asked.count]
+            return Estimate(float(value), RoundedNormal(variance), _FRESH, notes)
+        if not {asked.total.line, asked.count} <= found.keys():
+            return None
+        one, other = (_alone(*found[line]) for line in (asked.total.line, asked.count))
+        law, known = Joint(one, other, 0.0).law(asked.total)
+        if isinstance(law, AverageLaw):
+            return law.estimate(_FRESH, notes)
+        return Estimate(known, law, _FRESH, notes)
+
     def _estimate(
-        self, asked: Asked, reader: AppendedReader
+        self, question: Question, readers: Mapping[str, AppendedReader]
     ) -> Estimate | Estimates | EstimateTable:
-        asked.answers.sandbox.derived["reader"] = reader
-        return asked.answers.answer(asked.question, clamp=False)
+        with self._reading:
+            self._use(question.answers, readers)
+            return question.answers.answer(question.question, clamp=False)
+
+    def _use(self, answers: ReleaseAnswers, readers: Mapping[str, AppendedReader]) -> None:
+        """Let questions be answered from what these readers know."""
+        derived = answers.sandbox.derived
+        derived["reader"] = rows = readers[""]
+        for each in cast(Measurements, self._base.evidence).sums:
+            column = each.amounts.column
+            counted = rows if each.present is None else readers[Line(column, present=True).reader]
+            derived[sums_of(column)] = SumReaders(each, readers[Line(column).reader], counted, rows)
+
+
+def _alone(value: int, variance: Fraction) -> LinearReading:
+    """Return the reading of one noisy number."""
+    law = RoundedNormal(variance)
+    return LinearReading(float(value), law.variance, law.fourth, 1.0)
 
 
 def widest(answer: Estimate | Estimates | EstimateTable, level: float) -> float:
@@ -689,12 +739,15 @@ def _status(plans: Sequence[Plan]) -> str:
     return next((each for each in ("limited", "answered") if each in found), "known")
 
 
-def _charged(bought: Sequence[tuple[int, int]]) -> float:
+def _charged(bought: Sequence[tuple[int, int, int]]) -> float:
     """Return the charge of a question at one point, at most, as a share of what is for purchases;
-    from the queries and the units. The groups of a query are disjoint.
+    from queries, places of their groups, and units. The groups of a query are disjoint.
     """
+    groups: dict[tuple[int, int], int] = {}
+    for query, place, units in bought:
+        groups[query, place] = groups.get((query, place), 0) + units
     most: dict[int, int] = {}
-    for query, units in bought:
+    for (query, _), units in groups.items():
         most[query] = max(most.get(query, 0), units)
     return sum(most.values()) / UNITS
 
@@ -710,17 +763,17 @@ def _same(entry: Entry, request: LiveRequest) -> dict[str, Any]:
 
 def _counter(
     source: Source,
-    schema: Schema,
+    base: Base,
     names: Sequence[str],
     outside: Outside,
     unit: PrivacyUnit,
     progress: Progress | None = None,
 ) -> BoxCounter:
-    """Read the codes of the attributes of all rows that count: the ones that the base counts."""
-    rows = Rows(source, schema, outside=outside, progress=progress)
+    """Read the codes of the attributes, and the amounts, of all rows that the base counts."""
+    rows = Rows(source, base.schema, outside=outside, progress=progress)
     if unit.column is not None:
         rows = rows.limited(unit.column, unit.rows)
-    return BoxCounter.over(rows, names)
+    return BoxCounter.over(rows, names, base.evidence.sum_columns)
 
 
 def _attributes(

@@ -14,10 +14,11 @@ import numpy as np
 from scumble.model.designs.axis import Floats
 from scumble.model.designs.kronecker import NUMBER, Product
 from scumble.model.errors import LedgerError, ParameterError
-from scumble.model.evidence.evidence import Measurements
+from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import quoted
 from scumble.model.schema.attribute import Attribute
+from scumble.private.database.live.lines import Line
 from scumble.private.database.live.results import LiveStatus, LiveUsage
 from scumble.private.database.live.state import STATUSES, LiveState
 from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms
@@ -29,9 +30,11 @@ from scumble.private.journal.store import describe, resolve
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
 from scumble.public.combined import CombinedReleases
+from scumble.public.estimation.measurements.appended import AppendedReader
 from scumble.public.estimation.measurements.scales import Scales
 from scumble.public.manifest import Manifest
 from scumble.public.release import Release
+from scumble.public.sandbox import Sandbox
 
 BASE = "base"  # the folder of the base, beside the journal
 
@@ -161,17 +164,29 @@ def new_state(journal: Journal, base: Base) -> LiveState:
     terms = LiveTerms.from_dict(promise["terms"])
     space = Space(base.schema, promise["attributes"])
     if isinstance(base, Bases):
-        tables = [_table(each) for each in base.releases]
+        tables = [_table(each.evidence, each._answers().sandbox) for each in base.releases]
         scales = Scales.of(space.names, tables)
         return LiveState(terms, space, scales, base.schema, np.empty(0), rows)
-    design, numbers = _table(base)
-    return LiveState(terms, space, design, base._answers().schema, numbers, rows)
+    answers, evidence = base._answers(), cast(Measurements, base.evidence)
+    schema, sandbox = answers.schema, answers.sandbox
+
+    def reader(part: Measurements) -> AppendedReader:
+        design, numbers = _table(part, sandbox.of_file(schema, part.file))
+        return AppendedReader(design, schema, numbers)
+
+    sums = {}
+    for each in evidence.sums:
+        sums[Line(each.amounts.column).reader] = reader(each.total)
+        if each.present is not None:
+            sums[Line(each.amounts.column, present=True).reader] = reader(each.present)
+    design, numbers = _table(evidence, sandbox)
+    return LiveState(terms, space, design, schema, numbers, rows, sums)
 
 
-def _table(release: Release) -> tuple[Product, Floats]:
+def _table(part: Evidence, sandbox: Sandbox) -> tuple[Product, Floats]:
     """Return the design of a table, and its noisy numbers."""
-    column = release._answers().sandbox.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0)
-    return cast(Product, cast(Measurements, release.evidence).design), column.to_numpy()
+    column = sandbox.rows(f"SELECT {quoted(NUMBER)} FROM view").column(0)
+    return cast(Product, cast(Measurements, part).design), column.to_numpy()
 
 
 def folder_of(place: str | Path) -> Path:

@@ -22,6 +22,7 @@ from scumble.model.privacy.guarantee import Guarantee, read_share
 from scumble.model.schema.schema import Schema
 from scumble.private.journal.entries import check_word
 from scumble.private.ledger.cost import ReleaseClaim
+from scumble.private.summaries.sums import SUM_SHARE
 from scumble.public.manifest import SEEDED
 
 UNITS = 1 << 30  # of the part of the promise for purchases: the limit at every point
@@ -96,9 +97,15 @@ class LiveTerms:
         squares = self.unit.squared_sensitivity(nonnegative_gram=True)
         return (self.mu2 - self.base_mu2) / squares
 
-    def variance(self, units: int) -> Fraction:
-        """Return the variance of the noise, before rounding, of a count at a price in units."""
-        return UNITS / (units * self.precision)
+    def variance(self, units: int, largest: int = 1, *, signed: bool = False) -> Fraction:
+        """Return the variance of the noise, before rounding, of a sum at a price in units, to which
+        a row adds at most `largest`, with either sign if it is `signed`.
+
+        If rows are replaced, the square of a - b is at most that of a and of b, unless they have
+        different signs: then at most twice as much.
+        """
+        twice = 2 if signed and self.unit.neighbours == "replace" else 1
+        return twice * largest**2 * UNITS / (units * self.precision)
 
     def units_for(self, variance: float) -> int:
         """Return the least price of a count with noise of at most this variance, rounded."""
@@ -194,7 +201,10 @@ def _table_sets(names: Sequence[str], schema: Schema) -> list[tuple[str, ...]]:
 
 
 def base_of(whole: Dyadic, share: object, sums: Sequence[str]) -> Dyadic:
-    """Return what measures a base with a share of the promise: a smaller ε at the same δ."""
+    """Return what measures a base with a share of the promise: a smaller ε at the same δ. Sums are
+    measured beside the counts, so that what is bought can be of either.
+    """
     rho = whole.promise.rho * read_share(_OWNER, "base", share)
     epsilon = normal_epsilon_for(rho, Fraction(whole.delta or 0))
-    return replace(whole, epsilon=epsilon, sums=tuple(sums))
+    beside = float(SUM_SHARE) if sums else None
+    return replace(whole, epsilon=epsilon, sums=tuple(sums), sum_share=beside)

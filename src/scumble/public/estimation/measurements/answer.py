@@ -150,7 +150,7 @@ class MeasuredQuestion(WeighedQuestion):
         if weights is not None:
             found = self.reader.read(weights) if weights.largest() else None
             return iter([((), self.total(found, weights))])
-        condition, amount = self._condition(), self._amount()
+        condition, amount = self._condition(), self.amount()
         if self.query.groups:
             return self._by_group(condition, amount)
         return iter([((), self.mean(condition, amount))])
@@ -159,7 +159,7 @@ class MeasuredQuestion(WeighedQuestion):
         """Return the weights of a count or a sum without groups; None for other questions."""
         if self.query.groups or self.query.aggregate == "mean":
             return None
-        condition, amount = self._condition(), self._amount()
+        condition, amount = self._condition(), self.amount()
         return condition if amount is None else joined(self.schema, [*condition.parts, amount])
 
     def total(self, reading: LinearReading | None, weights: Weights) -> Estimate:

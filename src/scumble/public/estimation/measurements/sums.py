@@ -185,6 +185,11 @@ def check_others(schema: Schema, argument: Expression, columns: Sequence[str]) -
         )
 
 
+def sums_of(column: str) -> str:
+    """Return the name by which a sandbox keeps the readers of a column."""
+    return f"sums of {column}"
+
+
 @dataclass(frozen=True)
 class SumReaders:
     """The readers of the sums of a column, and of the counts of the rows that have an amount."""
@@ -199,7 +204,7 @@ class SumReaders:
         cls, evidence: Measurements, schema: Schema, engine: Sandbox, measured: MeasuredSum
     ) -> SumReaders:
         """Return the readers, which are made for the first question and kept in `engine`."""
-        if (kept := f"sums of {measured.amounts.column}") not in engine.derived:
+        if (kept := sums_of(measured.amounts.column)) not in engine.derived:
             cells = schema.select([name for name in schema.names if name in evidence.columns])
             total = linear_reader(measured.total, cells, engine.of_file(cells, measured.total.file))
             known = reader_of(evidence, schema, engine)
@@ -438,6 +443,22 @@ class CentredQuestion(SumQuestion):
     """A question that sums from the middle of the limits answer, with counts beside them."""
 
     readers: SumReaders = field(kw_only=True)
+
+    def plain(self) -> tuple[float, float, Iterator[tuple[Key, Weights]]] | None:
+        """Return what each row adds, a number and another times its amount, and the groups with
+        their rows, as weights; None if rows with equal amounts add different numbers.
+        """
+        asked = self._weighed()
+        numbers = [part.values for part in (asked.rest, asked.factor)]
+        sets = [np.isin(part.values, (0, 1)).all() for part in asked.condition.parts]
+        if asked.absent is not None or not all(sets) or any(np.ptp(each) for each in numbers):
+            return None
+        grouping = self._grouping() if self.query.groups else ALL
+        places = np.flatnonzero(self._there(asked, grouping)).tolist() if self.query.groups else [0]
+        keys = self.schema.cell_values(grouping.names, places) if self.query.groups else [()]
+        rows = (self._at(asked, grouping, place).condition for place in places)
+        rest, factor = (float(each.flat[0]) for each in numbers)
+        return rest, factor, zip(keys, rows, strict=True)
 
     # Sums.
 

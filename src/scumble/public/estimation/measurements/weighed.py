@@ -40,7 +40,7 @@ class WeighedQuestion:
         """Yield every group that is possible under the condition, with the weights of the condition
         and of what is summed up.
         """
-        condition, amount = self._condition(), self._amount()
+        condition, amount = self._condition(), self.amount()
         summed = condition if amount is None else joined(self.schema, [*condition.parts, amount])
         if not self.query.groups:
             yield (), condition, summed
@@ -65,7 +65,7 @@ class WeighedQuestion:
         known = self.known or Clauses(self.schema, [Query("count", clauses=(clause,))], self.engine)
         return WeightTensor(names, known.along(clause, names).astype(np.float64))
 
-    def _amount(self) -> WeightTensor | None:
+    def amount(self) -> WeightTensor | None:
         """Return what a row of a cell adds, over the attributes that the argument names."""
         argument = self.query.argument
         if argument is None or (argument.factors and self.query.aggregate == "sum"):
