@@ -58,9 +58,8 @@ def in_order(found: Any) -> dict[tuple[Any, ...], Any]:
     """Return the numbers of an answer by group; None is a key of all values."""
     if isinstance(found, sc.Estimate):
         return {(): found}
-    if isinstance(found, sc.Estimates):
-        return dict(found.rows)
-    return {tuple(None if each is ALL else each for each in key): row[0] for key, row in found.rows}
+    rows = found.rows if isinstance(found, sc.Estimates) else [(k, row[0]) for k, row in found.rows]
+    return {tuple(None if each is ALL else each for each in key): one for key, one in rows}
 
 
 def state_of_sums(
