@@ -171,8 +171,8 @@ def test_intervals_hold(noise: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("noise", [0.1, 5, 10, 20])
+@pytest.mark.parametrize("noise", [5, 15])
 @pytest.mark.parametrize("correlation", [-0.95, 0, 0.5])
 def test_intervals_hold_everywhere(correlation: float, noise: float) -> None:
-    """From hardly any noise to so much that most tables have no number."""
-    _check(correlation, noise, 300)
+    """Up to so much noise that some tables have no number."""
+    _check(correlation, noise, 100)
