@@ -440,6 +440,10 @@ def test_the_page_says_what_is_known_and_what_more_costs(front, browse):
     average = browser.post("/data/live/cost", sql="SELECT MEDIAN(age) FROM t", within="").text
     assert "Known now: within ±" in average
     assert "best that can be bought" not in average
+    groups = browser.post("/data/live/cost", sql=GROUPS, within="").text
+    assert "Known now: within ±" in groups
+    assert "best that can be bought" not in groups
+    assert "Ask reaches ±" in browser.post("/data/live/cost", sql=GROUPS, within="35").text
     refused = browser.post("/data/live/cost", sql="SELECT MEDIAN(age) FROM t", within="5").text
     assert "leave within out" in refused
     assert "must be a number of rows" in browser.post("/data/live/cost", sql=RANGE, within="x").text

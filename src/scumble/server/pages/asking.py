@@ -15,6 +15,7 @@ from scumble.model.errors import PromiseError, QueryError, ScumbleError
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Category, IntegerRange
 from scumble.model.schema.numbers import Number
+from scumble.private.database.live.database import widest
 from scumble.private.database.live.results import LiveAnswer, LiveCost
 from scumble.private.database.plan import Relax
 from scumble.private.database.results import Answer, Cost
@@ -91,13 +92,17 @@ def cost(service: Service, call: Call) -> Result:
 
 
 def _best(data: LiveDataset, question: AskedQuestion) -> LiveCost:
-    """Return what a question would cost; without an accuracy, the best one that is allowed, as far
-    as the question takes any.
+    """Return what a question would cost. Without an accuracy it is the best one that is allowed, of
+    one number that takes any; for many that would take long while somebody writes.
     """
-    if question.within is None:
+    if question.within is not None:
+        return data.cost(question)
+    known = data.describe_result(question)
+    if isinstance(known, Estimate):
         with suppress(QueryError):
             return data.cost(replace(question, within=_BEST))
-    return data.cost(question)
+    width = widest(known, question.level)
+    return LiveCost("known", width, width, 0.0, 0.0, 0.0)
 
 
 def ask(service: Service, call: Call) -> Result:
