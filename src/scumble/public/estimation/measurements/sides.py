@@ -96,11 +96,11 @@ class SidesReader:
 
     def read(self, weights: Weights) -> LinearReading:
         """Return the reading of a weighted sum of counts."""
-        return self.by_group([weights] * len(self.readers), ALL).at(0)
+        return self.of_sides([weights] * len(self.readers), ALL).at(0)
 
     def totals(self, weights: Weights, grouping: GroupedAxes) -> Readings:
         """Return the readings of a weighted sum of counts, by group."""
-        return self.by_group([weights] * len(self.readers), grouping)
+        return self.of_sides([weights] * len(self.readers), grouping)
 
     def pair(self, first: Weights, second: Weights) -> tuple[LinearReading, LinearReading, float]:
         covariance = 0.0
@@ -117,7 +117,7 @@ class SidesReader:
     def _shares(self, weights: Weights, grouping: GroupedAxes) -> list[Floats]:
         return [self._read(side, weights, grouping).shares for side in self.readers]
 
-    def by_group(self, weights: Sequence[Weights], grouping: GroupedAxes) -> Readings:
+    def of_sides(self, weights: Sequence[Weights], grouping: GroupedAxes) -> Readings:
         """Return the readings of the sum of all sides, each with its weights, over W."""
         found = [
             self._read(side, each, grouping)
@@ -180,7 +180,7 @@ class SidesReader:
         near = _ROUNDING * np.max(np.abs(shares), axis=0)
         return [np.where(abs(each - common) <= near, 0.0, each - common) for each in shares]
 
-    def averages(
+    def ratios(
         self,
         condition: Weights,
         amounts: Sequence[WeightTensor],

@@ -408,7 +408,7 @@ class SidedQuestion(SumQuestion):
         if amounts.missing:
             none = WeightTensor((), np.array(0.0))
             weights.append(asked.absent or joined(self.schema, [*condition.parts, none]))
-        readings = self.sides.by_group(weights, grouping)
+        readings = self.sides.of_sides(weights, grouping)
         there = self._there(asked, grouping)
         for group in groups:
             if not there[group]:
@@ -428,7 +428,7 @@ class SidedQuestion(SumQuestion):
     ) -> Iterator[Estimate]:
         amounts = self.measured.amounts
         ends = [self._plus(asked, float(end)) for end in (amounts.high, amounts.low)]
-        ratios = self.sides.averages(asked.condition, ends, grouping)
+        ratios = self.sides.ratios(asked.condition, ends, grouping)
         limits = self._limits(asked, grouping)
         for group in groups:
             law = SidedAverage(ratios[group], *limits[group])
