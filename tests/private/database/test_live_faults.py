@@ -35,7 +35,7 @@ def database(tmp_path: Path) -> Iterator[sc.LiveDatabase]:
 # --- places ---------------------------------------------------------------------------------------
 
 
-def test_an_address_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_an_address_without_a_server_is_refused_in_one_sentence(tmp_path: Path) -> None:
     """Nothing is charged, and the sentence has no user or host."""
     owners = sc.Ledger.create(tmp_path / "owners", epsilon=1, delta=1e-9, neighbours="replace")
     address = "postgresql://somebody@somewhere/people/public.live"
@@ -44,7 +44,7 @@ def test_an_address_is_refused_in_one_sentence(tmp_path: Path) -> None:
         lambda: sc.LiveDatabase.open(address, table()),
         lambda: LiveInspection(address),
     ):
-        with pytest.raises(sc.ParameterError, match="Give a folder of this computer") as caught:
+        with pytest.raises(sc.LedgerError, match="the server cannot be reached") as caught:
             attempt()
         assert "some" not in str(caught.value)
     assert owners.charges == []

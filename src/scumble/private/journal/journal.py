@@ -89,8 +89,8 @@ class Journal:
         """Create a journal that begins with `promise`.
 
         `secret` is kept beside the journal, apart from what auditors may get. `beside` are files in
-        folders of a folder's journal, which are on the disk before it. After a failure, `is_free`
-        says whether the journal is there all the same.
+        folders, by name, which are there before the journal is. After a failure, `is_free` says
+        whether the journal is there all the same.
         """
         found = resolve(place)
         _create(found, new_entry(1, START.hash, PROMISE, promise), secret, beside or {})
@@ -126,6 +126,11 @@ class Journal:
         """Return the secret that the journal was created with."""
         with self._read() as reader:
             return reader.secret()
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        """Return the files of a folder beside the journal, by name."""
+        with self._read() as reader:
+            return reader.files(folder)
 
     @property
     def promise(self) -> dict[str, Any]:
@@ -413,4 +418,4 @@ def _create(place: Place, first: Entry, secret: bytes | None, beside: Mapping[st
     """
     if isinstance(place, Path):
         return sqlite_store.create_folder(place, first, secret, beside)
-    return postgres_store.create_tables(place, first, secret)
+    return postgres_store.create_tables(place, first, secret, beside)

@@ -1,4 +1,5 @@
-"""A journal in PostgreSQL: a table with the entries, and two beside it for the head and the secret.
+"""A journal in PostgreSQL: a table with the entries, and others beside it for the head, the secret
+and, if there are any, files.
 
 Several processes on several computers may write to it. A turn is one transaction, which holds an
 advisory lock, so that there is one writer at a time; the entries and the head are committed
@@ -8,7 +9,7 @@ together. The server has to run with `fsync = on`, as it does unless somebody tu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import Any
@@ -35,7 +36,11 @@ from scumble.private.journal.store import (
 
 _content = attrgetter("number", "kind", "key", "analyst", "time", "text", "previous", "hash")
 _COLUMNS = "number, kind, key, analyst, time, payload, previous, hash"
-_HEAD, _KEY = "_head", "_key"  # suffixes of the names of the tables beside the entries
+_HEAD, _KEY, _FILES = (
+    "_head",
+    "_key",
+    "_files",
+)  # suffixes of the names of the tables beside the entries
 _TABLES = """
 CREATE TABLE {entries} (
     number bigint PRIMARY KEY,
@@ -50,6 +55,7 @@ CREATE TABLE {entries} (
 CREATE TABLE {head} (format integer NOT NULL, number bigint NOT NULL, hash text NOT NULL);
 CREATE TABLE {key} (secret text NOT NULL)
 """
+_TABLE_OF_FILES = "CREATE TABLE {files} (name text PRIMARY KEY, content bytea NOT NULL)"
 _TAKEN, _LOCKED, _THERE = "23505", "55P03", "42P07"  # SQLSTATE
 _LOST_COMMIT = (
     "the connection was lost while an entry was written, and it is not known whether it is there. "
@@ -188,6 +194,12 @@ class PostgresStore:
         except (IndexError, ValueError):
             raise lost_secret(f"The secret of the journal in {self._target}") from None
 
+    def files(self, folder: str) -> dict[str, bytes]:
+        table = self._target.relation(_FILES)
+        query = f"SELECT name, content FROM {table} WHERE starts_with(name, $1)"
+        found = self._run(query, f"{folder}/")
+        return {name.removeprefix(f"{folder}/"): bytes(content) for name, content in found}
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -227,13 +239,15 @@ def is_free_table(address: str) -> bool:
         with _locked(target) as connection:
             return all(
                 connection.run("SELECT to_regclass($1) IS NULL", relation) == [(True,)]
-                for relation in _relations(target)
+                for relation in (*_relations(target), target.relation(_FILES))
             )
     except DatabaseError as failure:
         raise LedgerError(unusable_message(str(target), failure.reason)) from None
 
 
-def create_tables(address: str, first: Entry, secret: bytes | None) -> None:
+def create_tables(
+    address: str, first: Entry, secret: bytes | None, beside: Mapping[str, bytes]
+) -> None:
     """Create the tables of a journal with its first entry, in one transaction."""
     target = read_target(address, LedgerError)
     entries, head, key = _relations(target)
@@ -247,6 +261,11 @@ def create_tables(address: str, first: Entry, secret: bytes | None) -> None:
             connection.run(f"INSERT INTO {head} VALUES ({FORMAT}, $1, $2)", *number_and_hash)
             if secret is not None:
                 connection.run(f"INSERT INTO {key} VALUES ($1)", secret.hex())
+            if beside:
+                files = target.relation(_FILES)
+                connection.run(_TABLE_OF_FILES.format(files=files))
+                for name, content in beside.items():
+                    connection.run(f"INSERT INTO {files} VALUES ($1, $2)", name, content)
             connection.run("COMMIT")
     except DatabaseError as failure:
         if failure.state in (_THERE, _TAKEN):

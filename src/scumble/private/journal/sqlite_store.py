@@ -171,6 +171,12 @@ class SqliteStore:
         except (OSError, ValueError):
             raise lost_secret(path) from None
 
+    def files(self, folder: str) -> dict[str, bytes]:
+        try:
+            return {path.name: path.read_bytes() for path in (self._folder / folder).iterdir()}
+        except OSError:
+            return {}
+
     def close(self) -> None:
         self._head.close()
         if hasattr(self, "_connection"):

@@ -71,6 +71,9 @@ class Store(Protocol):
     def secret(self) -> bytes:
         """Return the secret that is kept beside the entries. Auditors need not have it."""
 
+    def files(self, folder: str) -> dict[str, bytes]:
+        """Return the files of a folder beside the entries, by name; none if there is no folder."""
+
     def close(self) -> None: ...
 
 

@@ -39,7 +39,6 @@ from scumble.private.database.live.inspect import (
     Base,
     Bases,
     as_base,
-    folder_of,
     history,
     new_state,
     open_base,
@@ -74,7 +73,7 @@ from scumble.private.database.tables import BoxCounter, Progress, load_schema
 from scumble.private.journal.entries import ANSWER, PROMISE, Entry, check_word
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
-from scumble.private.journal.store import full_journal
+from scumble.private.journal.store import full_journal, resolve
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.publish import publish
 from scumble.private.publish_options import PublishOptions, Table
@@ -134,7 +133,8 @@ class LiveDatabase(Asking):
     All answers together are (ε, δ)-DP, also those that other processes get from the same folder. A
     share of the promise measures a base at creation, from which every question has an answer, free
     of charge. A question that wants more accuracy than that pays for what is missing. The table
-    stays where it is. The folder holds the journal and the base.
+    stays where it is. The folder, or tables in PostgreSQL, hold the journal and the base; several
+    computers may share those in PostgreSQL.
     """
 
     def __init__(
@@ -180,7 +180,8 @@ class LiveDatabase(Asking):
         ledger: Ledger | str | Path | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Create a live database over a table, in a new folder.
+        """Create a live database over a table, in a new folder or, with the address
+        `postgresql://user@host/database/schema.name`, in new tables of PostgreSQL.
 
         `epsilon` and `delta` are for all answers together; `neighbours` and `contribution` say who
         is protected, as for Histogram; a schema whose unit is the person says how many rows of each
@@ -218,7 +219,7 @@ class LiveDatabase(Asking):
             quotas=quotas,
             seeded=seed is not None,
         )
-        place = folder_of(folder)
+        place = resolve(folder)
         refuse_existing(place)
         opened = open_source(source, table=table)
         with charged_for_database(ledger, terms.claim(), given, place, seeded=terms.seeded):

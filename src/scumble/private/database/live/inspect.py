@@ -13,7 +13,7 @@ import numpy as np
 
 from scumble.model.designs.axis import Floats
 from scumble.model.designs.kronecker import NUMBER, Product
-from scumble.model.errors import LedgerError, ParameterError
+from scumble.model.errors import LedgerError
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.privacy.guarantee import Guarantee
 from scumble.model.query import quoted
@@ -26,7 +26,6 @@ from scumble.private.database.results import Event
 from scumble.private.database.space import Space
 from scumble.private.journal.entries import ANSWER
 from scumble.private.journal.journal import Journal
-from scumble.private.journal.store import describe, resolve
 from scumble.public.archive import archive
 from scumble.public.archive.load import load
 from scumble.public.combined import CombinedReleases
@@ -189,20 +188,9 @@ def _table(part: Evidence, sandbox: Sandbox) -> tuple[Product, Floats]:
     return cast(Product, cast(Measurements, part).design), column.to_numpy()
 
 
-def folder_of(place: str | Path) -> Path:
-    """Return the folder of a live database; an address is refused."""
-    found = resolve(place)
-    if isinstance(found, str):
-        raise ParameterError(
-            f"A live database cannot be kept in the {describe(found)}: its base is files. Give a "
-            "folder of this computer."
-        )
-    return found
-
-
 def open_journal(place: str | Path) -> Journal:
     """Open the journal of a live database; that of something else is refused."""
-    journal = Journal.open(folder_of(place))
+    journal = Journal.open(place)
     try:
         journal.promised("attributes")  # no owner's ledger has them
         if journal.promise.get("edition") != EDITION:
@@ -228,20 +216,23 @@ def packed(releases: Sequence[Release]) -> tuple[dict[str, bytes], list[str]]:
 
 def open_base(journal: Journal) -> Base:
     """Open the base beside a journal; another one than was promised is refused."""
-    place, wanted = cast(Path, journal.place), journal.promise["base"]["sha256"]
+    wanted = journal.promise["base"]["sha256"]
     digests = [wanted] if isinstance(wanted, str) else wanted
-    folders = [place / name for name in _folders(len(digests))]
-    for folder, promised in zip(folders, digests, strict=True):
-        try:
-            content = (folder / archive.MANIFEST).read_bytes()
-        except OSError:
-            content = b""
-        if digest(content) != promised:
-            raise LedgerError(
-                f"The base in {folder} is not the one that {journal} promised, or it is damaged. "
-                "Restore it from a copy."
-            )
-    return as_base([load(folder) for folder in folders])
+    every = zip(_folders(len(digests)), digests, strict=True)
+    return as_base([_open_table(journal, folder, promised) for folder, promised in every])
+
+
+def _open_table(journal: Journal, folder: str, promised: str) -> Release:
+    """Open a table of a base; one of a database server is copied to a temporary folder."""
+    files, name = journal.files(folder), archive.MANIFEST
+    if digest(files.get(name, b"")) != promised:
+        raise LedgerError(
+            f"The base beside the journal in {journal} is not the one that was promised, or it is "
+            "damaged. Restore it from a copy."
+        )
+    if isinstance(journal.place, Path):
+        return load(journal.place / folder)
+    return Release(*archive.unpack(files), temporary=True)
 
 
 def as_base(releases: Sequence[Release]) -> Base:
