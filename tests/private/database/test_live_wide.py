@@ -309,3 +309,27 @@ def test_the_room_of_buckets_is_that_of_points() -> None:
         assert buckets.room(box) == room
         for each in (exact, buckets):
             each.add(box, room // 8)
+
+
+def test_decisions_see_no_row(tmp_path: Path) -> None:
+    """Two tables of other sizes, the same questions: what is bought costs the same."""
+    pair = sc.Schema(
+        tuple(sc.Attribute(name, "quasi", sc.IntegerRange(0, 4_199)) for name in "ab"), sc.Unit()
+    )
+    assert pair.size("ab") > 2**24
+    asked = [
+        ("SELECT COUNT(*) FROM t WHERE a < 2000", 400),
+        ("SELECT COUNT(*) FROM t WHERE a < 2000 AND b > 1000", 400),
+        ("SELECT COUNT(*) FROM t WHERE a < 1900 AND b > 1000", 300),
+        ("SELECT COUNT(*) FROM t WHERE a < 2000 OR b > 4000", 10),
+    ]
+    found = []
+    for seed, rows in ((1, 900), (2, 40)):
+        rng = np.random.default_rng(seed)
+        table = pa.table({name: rng.integers(0, 4_200, rows) for name in "ab"})
+        given = {"epsilon": 1, "delta": 1e-9, "neighbours": "add_remove", "seed": seed}
+        with sc.LiveDatabase.create(tmp_path / str(seed), table, pair, **given) as database:
+            answers = [database.ask(sql, within=within) for sql, within in asked]
+            found.append([(each.status, each.charged, each.needed) for each in answers])
+    assert found[0] == found[1]
+    assert {status for status, *_ in found[0]} == {"known", "answered", "limited"}
