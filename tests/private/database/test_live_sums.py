@@ -188,6 +188,22 @@ def test_decisions_see_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found[0] == found[1]
 
 
+def test_quantiles_are_free_and_learn_from_counts(tmp_path: Path) -> None:
+    """The interval of a median inverts those of counts, which what is bought makes narrower."""
+    with create(tmp_path / "db", epsilon=0.1, base=0.05) as database:
+        sql = "SELECT MEDIAN(age) FROM t WHERE sex = 'f'"
+        before = database.ask(sql)
+        assert (before.status, before.charged) == ("known", 0)
+        for age in range(10):
+            database.ask(f"SELECT COUNT(*) FROM t WHERE age <= {age} AND sex = 'f'", within=1e-6)
+        after = database.ask(sql)
+        truth = exact(sql, numbers_table(0, 6_000))[()]
+        for each in (before, after):
+            low, high = each.estimate.interval(0.9999)
+            assert low <= truth <= high
+        assert after.half_width < before.half_width
+
+
 def test_bins_of_a_column_and_its_sums(tmp_path: Path) -> None:
     """A column that is counted in bins has sums of its own amounts."""
     pay = sc.Attribute("pay", "quasi", sc.BinnedNumber.of(sc.Number(0, 100), (30, 60)))

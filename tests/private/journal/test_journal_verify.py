@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 import scumble as sc
-from scumble.private.database.inspect import links
+from scumble.private.database.recorded import links
 from scumble.private.journal.chain import Head
 from scumble.private.journal.entries import canonical, digest
 from scumble.private.journal.journal import Journal

@@ -17,19 +17,17 @@ from scumble.private.database import tables
 from scumble.private.database.answers import EstimateBuilder
 from scumble.private.database.inspect import (
     history,
-    links,
     own_summary,
     plot_state,
     summary,
     usage,
     used_shares,
-    verify_journal,
 )
 from scumble.private.database.plan import DEFAULTS, AskOptions
 from scumble.private.database.questions.reader import ParsedQuestions, QuestionReader, forecast
+from scumble.private.database.recorded import Recorded
 from scumble.private.database.results import (
     Answer,
-    ChainEntry,
     Cost,
     Event,
     Reading,
@@ -40,7 +38,7 @@ from scumble.private.database.session import Outcome, Request, Session
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, SourceTable
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.journal.entries import PROMISE, check_word
+from scumble.private.journal.entries import check_word
 from scumble.private.journal.journal import Journal
 from scumble.private.ledger.ledger import charged_for_database
 from scumble.private.tables.rows import Outside
@@ -60,7 +58,7 @@ class Prepared(NamedTuple):
     request: Request
 
 
-class Database(Asking):
+class Database(Recorded, Asking):
     """`Database.create(folder, source, schema, epsilon=..., noise=...)`, then `ask(sql)`.
 
     All answers together are ε-DP, also those that other processes get from the same folder. A
@@ -357,28 +355,6 @@ class Database(Asking):
         return history(self._journal)
 
     @property
-    def seal(self) -> str:
-        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
-        return str(self._journal.head)
-
-    def chain(self, after: int = 0) -> list[ChainEntry]:
-        """Return number, time, kind, analyst and hashes of the entries after a number.
-
-        There are no questions and no answers in it: it is for auditors.
-        """
-        return links(self._journal.entries(after))
-
-    def verify(self, seal: str | None = None) -> list[str]:
-        """Return what is wrong with the journal, in sentences; none if it is intact."""
-        return verify_journal(self._journal, seal)
-
-    @property
-    def created(self) -> str:
-        """The time at which the database was created, in UTC."""
-        [first] = self._journal.entries(kind=PROMISE)
-        return first.time
-
-    @property
     def rows(self) -> int | None:
         """The number of rows of all batches, if it is public."""
         return self._session.rows()
@@ -403,14 +379,8 @@ class Database(Asking):
             return plot_state(state, entries, one, other)
 
     def close(self) -> None:
-        self._journal.close()
+        super().close()
         self._questions.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Database of {', '.join(self.space.names)}\n  {self.guarantee}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.domains import Dates
 from scumble.model.schema.schema import Schema
 from scumble.private.database.plan import Piece
-from scumble.private.database.results import ChainEntry, Event, Quota, Status, Usage
+from scumble.private.database.recorded import Recorded
+from scumble.private.database.results import Event, Quota, Status, Usage
 from scumble.private.database.space import Space
 from scumble.private.database.state import (
     COUNT,
@@ -30,7 +31,6 @@ from scumble.private.database.state import (
 )
 from scumble.private.database.tables import refuse_live
 from scumble.private.database.terms import DatabaseTerms
-from scumble.private.journal.chain import out_of_order
 from scumble.private.journal.entries import ANSWER, APPEND, REPEAT, Entry
 from scumble.private.journal.journal import Journal, Turn
 from scumble.public.plot import figures
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _READING = 1 / 8  # of the time for the history; the rest is for hashes and contents of entries
 
 
-class DatabaseInspection:
+class DatabaseInspection(Recorded):
     """`DatabaseInspection(folder)`: what a database has promised and answered.
 
     It does not need the table. Only `set_quota` adds to the journal.
@@ -72,11 +72,6 @@ class DatabaseInspection:
         found = self.terms.guarantee()
         return replace(found, limits=(*found.limits, *self.schema.impossible_limits()))
 
-    @property
-    def seal(self) -> str:
-        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
-        return str(self._journal.head)
-
     def status(self) -> Status:
         return summary(self._caught_up())
 
@@ -92,22 +87,9 @@ class DatabaseInspection:
         with self._journal.turn() as turn:
             write_quota(turn, self._learned(turn), analyst, epsilon)
 
-    def verify(self, seal: str | None = None) -> list[str]:
-        """Return what is wrong with the journal, in sentences; none if it is intact."""
-        return verify_journal(self._journal, seal)
-
     def plot(self, one: str | None = None, other: str | None = None) -> Figure:
         """As `Database.plot`."""
         return plot_state(self._caught_up(), self._journal.entries(after=1), one, other)
-
-    def close(self) -> None:
-        self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _caught_up(self) -> DatabaseState:
         """Return the present state. A broken chain of entries is refused."""
@@ -120,17 +102,6 @@ class DatabaseInspection:
         for entry in told(turn.new_entries()):
             self._state.learn(entry)
         return self._state
-
-
-def verify_journal(journal: Journal, seal: str | None) -> list[str]:
-    """Return the findings about a chain, or if there are none, about the order of its batches."""
-    added = journal.entries(kind=APPEND)  # before the chain: others may add some meanwhile
-    found = journal.verify(seal) or tuple(
-        wrong
-        for place, entry in enumerate(added)
-        if (wrong := out_of_order(entry, place + 2)) is not None
-    )
-    return [finding.sentence for finding in found]
 
 
 def summary(state: DatabaseState) -> Status:
@@ -213,12 +184,6 @@ def own_summary(state: DatabaseState, analyst: str) -> Status:
         analysts={name: used for name, used in found.analysts.items() if name == analyst},
         quotas={name: quota for name, quota in found.quotas.items() if name == analyst},
     )
-
-
-def links(entries: Iterable[Entry]) -> list[ChainEntry]:
-    """Return what an auditor sees of each entry."""
-    names = [each.name for each in fields(ChainEntry)]
-    return [ChainEntry(**{name: getattr(entry, name) for name in names}) for entry in entries]
 
 
 def _event(entry: Entry, earlier: Mapping[int, Event]) -> Event:

@@ -34,7 +34,6 @@ from scumble.model.query import Query
 from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.attribute import Attribute
 from scumble.model.schema.schema import Schema
-from scumble.private.database.inspect import links
 from scumble.private.database.live.inspect import (
     Base,
     Bases,
@@ -67,10 +66,11 @@ from scumble.private.database.live.terms import (
     bases_of,
 )
 from scumble.private.database.questions.amounts import Amounts as RowAmounts
-from scumble.private.database.results import ChainEntry, Event
+from scumble.private.database.recorded import Recorded
+from scumble.private.database.results import Event
 from scumble.private.database.space import Space
 from scumble.private.database.tables import BoxCounter, Progress, load_schema
-from scumble.private.journal.entries import ANSWER, PROMISE, Entry, check_word
+from scumble.private.journal.entries import ANSWER, Entry, check_word
 from scumble.private.journal.group_commit import GroupCommit
 from scumble.private.journal.journal import Journal, Turn, refuse_existing
 from scumble.private.journal.store import full_journal, resolve
@@ -126,7 +126,7 @@ class Outcome(NamedTuple):
     readers: Mapping[str, AppendedReader]
 
 
-class LiveDatabase(Asking):
+class LiveDatabase(Recorded, Asking):
     """`LiveDatabase.create(folder, source, schema, epsilon=..., delta=..., neighbours=...)`, then
     `ask(sql, within=...)`.
 
@@ -463,37 +463,6 @@ class LiveDatabase(Asking):
     def rows(self) -> int | None:
         """The number of rows, if it is public."""
         return self._base.evidence.rows
-
-    @property
-    def seal(self) -> str:
-        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
-        return str(self._journal.head)
-
-    @property
-    def created(self) -> str:
-        """The time at which the database was created, in UTC."""
-        [first] = self._journal.entries(kind=PROMISE)
-        return first.time
-
-    def chain(self, after: int = 0) -> list[ChainEntry]:
-        """Return number, time, kind, analyst and hashes of the entries after a number.
-
-        There are no questions and no answers in it: it is for auditors.
-        """
-        return links(self._journal.entries(after))
-
-    def verify(self, seal: str | None = None) -> list[str]:
-        """Return what is wrong with the journal, in sentences; none if it is intact."""
-        return [finding.sentence for finding in self._journal.verify(seal)]
-
-    def close(self) -> None:
-        self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Live database of {', '.join(self.space.names)}\n  {self.guarantee}"

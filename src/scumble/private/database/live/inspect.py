@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from pathlib import Path
-from typing import Self, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from scumble.private.database.live.lines import Line
 from scumble.private.database.live.results import LiveStatus, LiveUsage
 from scumble.private.database.live.state import STATUSES, LiveState
 from scumble.private.database.live.terms import EDITION, UNITS, LiveTerms
+from scumble.private.database.recorded import Recorded
 from scumble.private.database.results import Event
 from scumble.private.database.space import Space
 from scumble.private.journal.entries import ANSWER
@@ -38,7 +39,7 @@ from scumble.public.sandbox import Sandbox
 BASE = "base"  # the folder of the base, beside the journal
 
 
-class LiveInspection:
+class LiveInspection(Recorded):
     """`LiveInspection(folder)`: what a live database promised and answered, without its table."""
 
     def __init__(self, folder: str | Path) -> None:
@@ -54,11 +55,6 @@ class LiveInspection:
     def guarantee(self) -> Guarantee:
         return self.terms.guarantee(self._journal.promise["attributes"], self._base.schema)
 
-    @property
-    def seal(self) -> str:
-        """Number and hash of the last entry. `verify` compares the journal with a copy of it."""
-        return str(self._journal.head)
-
     def status(self) -> LiveStatus:
         """Return how much of the promise is used."""
         state = new_state(self._journal, self._base)
@@ -70,19 +66,6 @@ class LiveInspection:
     def history(self) -> list[Event]:
         """Return each question that was charged, or asked with a key, in order."""
         return history(self._journal)
-
-    def verify(self, seal: str | None = None) -> list[str]:
-        """Return what is wrong with the journal, in sentences; none if it is intact."""
-        return [finding.sentence for finding in self._journal.verify(seal)]
-
-    def close(self) -> None:
-        self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def summary(state: LiveState, analyst: str | None = None) -> LiveStatus:
