@@ -530,6 +530,22 @@ MUTANTS = (
         "A person may be moved from a used-up batch to a new one.",
     ),
     Mutant(
+        "a signed sum is charged once where rows are replaced",
+        "private/database/live/terms.py",
+        'twice = 2 if signed and self.unit.neighbours == "replace" else 1',
+        "twice = 1 if signed else 1",
+        ("private/database/test_live_sums.py::test_squared_shifts_stay_within_the_promise",),
+        "A row that moves a sum from one end of its limits to the other loses more than promised.",
+    ),
+    Mutant(
+        "a live database measures the rows that a person has too many",
+        "private/database/live/database.py",
+        "rows = rows.limited(unit.column, unit.rows)",
+        "rows.limited(unit.column, unit.rows)",
+        ("private/database/test_live_persons.py::test_the_same_rows_count_everywhere",),
+        "Somebody with more rows than most_rows is promised less than is lost.",
+    ),
+    Mutant(
         "a table may change between two passes",
         "private/engines/fingerprints.py",
         "if any(known.setdefault(name, code) != code for name, code in found.items()):",
