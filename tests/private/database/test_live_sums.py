@@ -188,6 +188,20 @@ def test_decisions_see_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found[0] == found[1]
 
 
+def test_a_sum_of_equal_amounts_is_a_count(database: sc.LiveDatabase) -> None:
+    """Nothing is paid for a sum that is known, given the count."""
+    for sql in (
+        "SELECT SUM(age) FROM t WHERE age = 5 AND sex = 'm'",
+        "SELECT age, SUM(age) FROM t WHERE age > 6 GROUP BY age",
+    ):
+        answer = database.ask(sql, within=0.95 * database.ask(sql).half_width)
+        assert answer.status == "answered"
+        [entry] = database._journal.entries(after=len(database.history()))
+        assert not any("axis" in new for new in entry.payload["new"])
+    average = database.ask("SELECT AVG(age) FROM t WHERE age = 5", within=1e-9)
+    assert (average.status, average.estimate.value, average.half_width) == ("known", 5, 0)
+
+
 def test_quantiles_are_free_and_learn_from_counts(tmp_path: Path) -> None:
     """The interval of a median inverts those of counts, which what is bought makes narrower."""
     with create(tmp_path / "db", epsilon=0.1, base=0.05) as database:

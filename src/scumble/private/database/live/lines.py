@@ -65,7 +65,7 @@ class Line:
     def largest(self, schema: Schema) -> int:
         """Return the most that one row adds, with either sign."""
         if self.axis:
-            return max(map(abs, self.values))
+            return max(1, *map(abs, self.values))  # 1 where all rows have one amount
         return Amounts.of(schema, self.column).largest if self.signed else 1
 
     def weights(self, schema: Schema, points: Weights) -> Weights:
