@@ -66,7 +66,8 @@ def test_the_statistical_database_stands(attack, tmp_path):
 def test_a_live_database_that_charges_nothing_falls(attack, tmp_path, monkeypatch):
     """With 10⁴ times the precision that is promised, every answer is all but exact."""
     hidden, honest = secrets(6), LiveTerms.variance
-    monkeypatch.setattr(LiveTerms, "variance", lambda terms, units: honest(terms, units) / 10**4)
+    precise = lambda *given, **more: honest(*given, **more) / 10**4  # noqa: E731
+    monkeypatch.setattr(LiveTerms, "variance", precise)
     victim = LiveVictim(tmp_path / "db", hidden, epsilon=EPSILON, delta=1e-9)
     outcome = run_attack(attack, victim, hidden, np.random.default_rng(7), 1)
     victim.close()
