@@ -138,8 +138,8 @@ def test_tables_over_http(front):
 def test_what_is_not_for_it_is_refused_in_one_sentence(front):
     before = database(front).status()
     for body, words in (
-        ({"within": 0}, "'within' must be a number of rows above 0"),
-        ({"within": "much"}, "'within' must be a number of rows above 0"),
+        ({"within": 0}, "'within' must be a number above 0"),
+        ({"within": "much"}, "'within' must be a number above 0"),
         ({"within": True}, "'within' must be a number or text"),
         ({"within": [5]}, "'within' must be a number or text"),
         ({"within": "5" * 41}, "at most 40 characters"),
@@ -446,7 +446,7 @@ def test_the_page_says_what_is_known_and_what_more_costs(front, browse):
     assert "Ask reaches ±" in browser.post("/data/live/cost", sql=GROUPS, within="35").text
     refused = browser.post("/data/live/cost", sql="SELECT MEDIAN(age) FROM t", within="5").text
     assert "leave within out" in refused
-    assert "must be a number of rows" in browser.post("/data/live/cost", sql=RANGE, within="x").text
+    assert "must be a number above 0" in browser.post("/data/live/cost", sql=RANGE, within="x").text
     assert "must be one of" in browser.post("/data/live/cost", sql=RANGE, level="2").text
 
 
@@ -533,10 +533,10 @@ def test_the_wire_buys_only_what_it_is_told_to(front):
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SET within = '-5'", "within must be a number of rows above 0"),
+        ("SET within = '-5'", "within must be a number above 0"),
         ("SET level = '2'", "level must be a number between 0 and 1"),
-        (f"{RANGE} WITH ACCURACY none", "must be a number of rows above 0"),
-        (f"{RANGE} WITH ACCURACY -3", "must be a number of rows above 0"),
+        (f"{RANGE} WITH ACCURACY none", "must be a number above 0"),
+        (f"{RANGE} WITH ACCURACY -3", "must be a number above 0"),
         ("SELECT MEDIAN(age) FROM t WITH ACCURACY 5", "leave within out"),
     ],
 )

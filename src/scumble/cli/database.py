@@ -217,6 +217,7 @@ def create(
     written down.
     """
     from scumble.cli import live, shell
+    from scumble.cli.publish import say_remark
     from scumble.private.database.database import Database
 
     columns = None if attributes is None else options.columns(attributes)
@@ -267,7 +268,7 @@ def create(
         if names := ", ".join(database.schema.from_data):
             console.say(f"Note: the domain of {names} was read from the private data: a leak.")
         for remark in database.remarks:
-            console.say(f"WARNING: {remark}")
+            say_remark(remark)
         if ledger is not None:
             console.say(f"Note: {live.describe_charge(database, ledger)}")
         if as_json:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def create(folder: str, source: str, schema: Any, as_json: bool, **parameters: Any) -> None:
     """Make a live database, and say what it promises."""
+    from scumble.cli.publish import say_remark
     from scumble.private.database.live.database import LiveDatabase
 
     table, ledger = parameters["table"], parameters["ledger"]
@@ -33,7 +34,7 @@ def create(folder: str, source: str, schema: Any, as_json: bool, **parameters: A
         if names := ", ".join(database.schema.from_data):
             console.say(f"Note: the domain of {names} was read from the private data: a leak.")
         for remark in database.remarks:
-            console.say(f"WARNING: {remark}")
+            say_remark(remark)
         if ledger is not None:
             console.say(f"Note: {describe_charge(database, ledger)}")
         if as_json:

@@ -179,17 +179,22 @@ def show_made(
 def tell_remarks(release: OwnedRelease, said: Sequence[str] = ()) -> None:
     """Print the remarks of a new release for its owner that are not in `said`."""
     from scumble.private.expectation import LOUD
+
+    warned = any(each.startswith(LOUD) for each in said)
+    for remark in (*release.remarks, *printing.warnings(release)):
+        if remark not in said and not (warned and remark.startswith(LOUD)):
+            say_remark(remark)
+
+
+def say_remark(remark: str) -> None:
+    """Print a remark for the owner as a warning or a note."""
+    from scumble.private.expectation import LOUD
     from scumble.private.manifest import NO_ROWS
     from scumble.private.mechanism import MANY_LEFT_OUT, RISES
     from scumble.private.tables.check import REPEATED
 
-    warned = any(each.startswith(LOUD) for each in said)
-    for remark in (*release.remarks, *printing.warnings(release)):
-        loud = remark.startswith(LOUD)
-        if remark not in said and not (loud and warned):
-            warning = loud or remark.startswith((NO_ROWS, MANY_LEFT_OUT, RISES))
-            warning = warning or REPEATED in remark
-            console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
+    warning = remark.startswith((LOUD, NO_ROWS, MANY_LEFT_OUT, RISES)) or REPEATED in remark
+    console.say(f"{'WARNING' if warning else 'Note'}: {remark}")
 
 
 def _show_outlook(mechanism: Mechanism, schema: Schema) -> tuple[str, ...]:

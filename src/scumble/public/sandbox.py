@@ -231,8 +231,8 @@ class Sandbox:
             found = found.group_by(found.column_names).aggregate([])
         if found.num_rows > most:
             raise QueryError(
-                f"GROUP BY makes more than {most} groups by expressions; at most {most} are "
-                "possible. Group by a coarser expression."
+                f"{', '.join(e.sql for e in expressions)} has more than {most:,} values; at most "
+                f"{most:,} are possible here. Use a coarser expression."
             )
         return found
 

@@ -138,8 +138,7 @@ def refuse_live(journal: Journal) -> None:
     if "edition" in journal.promise:
         raise LedgerError(
             f"{journal} is a live database with a delta, which buys accuracy: open it by "
-            "LiveDatabase.open or ask it by `scumble ask`. Rows cannot be added to it, and the "
-            "server and the shell do not open it yet."
+            "LiveDatabase.open, or ask it by `scumble ask`. Rows cannot be added to it."
         )
 
 

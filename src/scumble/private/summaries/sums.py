@@ -151,7 +151,8 @@ class SumSummary(AttributeSummary):
             if letter == "*" and names <= {*self.sums}:
                 found = [name for name in self.sums if name in names]
                 return found[0], found[-1]
-        wanted = f"products of two of its {named('sums')}, as income*income or income*age"
+        listed = ", ".join(self.sums) or "none"
+        wanted = f"products of two of its {named('sums')} ({listed}), as income*income"
         raise ParameterError.of(type(self).__name__, "moments", wanted, text)
 
     def _summed(self, schema: Schema) -> list[Amounts]:

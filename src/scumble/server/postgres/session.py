@@ -432,8 +432,8 @@ class Connection:
                     self._level = check_level(float(value))
             except (ValueError, ScumbleError):
                 allowed = {
-                    "within": "a number of rows above 0, as '50', a share of the rows, as '0.1%', "
-                    "or '' for what is free",
+                    "within": "a number above 0, as '50', for counts a share of the rows, as "
+                    "'0.1%', or '' for what is free",
                     "level": "a number between 0 and 1, as '0.95'",
                 }
                 raise WireError("22023", f"{name} must be {allowed[name]}.") from None

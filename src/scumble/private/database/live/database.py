@@ -750,8 +750,9 @@ def _attributes(
     schema: Schema, given: Sequence[str] | None, sums: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the attributes of a database, in the order of the schema."""
-    if isinstance(given, str):
-        raise ParameterError.of("LiveDatabase", "attributes", "a list of names", given)
+    for name, names in (("attributes", given or ()), ("sums", sums)):
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise ParameterError.of("LiveDatabase", name, "a list of names", names)
     if given is None:
         return tuple(each.name for each in schema.published if each.name not in sums)
     schema.check_limits(given)

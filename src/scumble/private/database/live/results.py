@@ -96,7 +96,7 @@ class LiveUsage:
 
 
 def read_within(within: Any) -> float | str | None:
-    """Return a half-width as it is stored: a number of rows, or a share of them as text."""
+    """Return a half-width as it is stored: a number, or a share of the rows as text."""
     if within is None:
         return None
     share = isinstance(within, str) and within.strip().endswith("%")
@@ -105,6 +105,6 @@ def read_within(within: Any) -> float | str | None:
     except (TypeError, ValueError, OverflowError):
         number = -1.0
     if isinstance(within, bool) or not (isfinite(number) and number > 0):
-        allowed = "a number of rows above 0, as 50, or a share of the rows, as '0.1%'"
+        allowed = "a number above 0, as 50, or for counts a share of the rows, as '0.1%'"
         raise ParameterError.of("ask", "within", allowed, within)
     return f"{number}%" if share else number

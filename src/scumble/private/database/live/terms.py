@@ -19,6 +19,7 @@ from scumble.model.privacy.accounting import (
     normal_epsilon_for,
 )
 from scumble.model.privacy.guarantee import Guarantee, read_share
+from scumble.model.schema.amounts import Amounts
 from scumble.model.schema.schema import Schema
 from scumble.private.journal.entries import check_word
 from scumble.private.ledger.cost import ReleaseClaim
@@ -175,6 +176,8 @@ def bases_of(
     """Return what measures a base: one table of all attributes or, where that is too large, tables
     of as many attributes each as fit, with equal parts of the share.
     """
+    for name in sums:
+        Amounts.of(schema, name)
     points = schema.size(whole.names)
     if points <= MOST_POINTS:
         return (base_of(whole, share, sums),)

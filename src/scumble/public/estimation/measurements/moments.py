@@ -43,6 +43,7 @@ from scumble.public.estimation.measurements.sums import (
     AMOUNT_OF,
     SumReaders,
     check_others,
+    how_to_measure,
 )
 from scumble.public.estimation.measurements.sums import measured_amount as sum_amount
 from scumble.public.estimation.measurements.weighed import (
@@ -99,9 +100,8 @@ class AskedMoments:
             if not columns.isdisjoint(evidence.columns):
                 return None  # the bins of a column tell something
             raise QueryError(
-                f"Of '{min(columns)}' this release has sums alone, and none of '{found}'. "
-                f"Variances, correlations and the like need moments=['{found}'] (--moments "
-                f"{found}) when it is published."
+                f"Of '{min(columns)}' only sums were measured, and none of '{found}'. "
+                f"{how_to_measure(min(columns), found)}"
             )
         return cls(Polynomial(polynomial), named)
 
@@ -267,7 +267,7 @@ class MomentQuestion(WeighedQuestion):
             sql, _ = PolynomialTree(clause, hidden).condition
         except NotBoundedError:
             raise QueryError(
-                f"Of '{hidden[0]}' this release has sums alone, and no condition on it."
+                f"Of '{hidden[0]}' only sums were measured: no condition on it is answered."
             ) from None
         return self._truth(self._free(clause, sql))
 

@@ -143,11 +143,19 @@ def _is_presence(clause: Expression, column: str) -> bool:
         return False
 
 
+def how_to_measure(column: str, product: str) -> str:
+    """Return what to measure of a column for what its sums do not answer."""
+    return (
+        f"For variances and correlations, publish with moments=['{product}'] (--moments {product})."
+        f" For all other questions, and in a live database, name '{column}' among the attributes."
+    )
+
+
 def _refusal(evidence: Evidence, name: str) -> QueryError:
     return QueryError(
-        f"Of '{name}' this release has sums alone: it answers SUM and AVG of '{name}' times and "
-        f"plus what does not depend on it, by {', '.join(evidence.columns)}. For conditions on "
-        f"'{name}', publish with '{name}' among the attributes as well."
+        f"Of '{name}' only sums were measured: ask for SUM or AVG of '{name}' times and plus what "
+        f"does not depend on it, by {', '.join(evidence.columns)}. "
+        + how_to_measure(name, f"{name}*{name}")
     )
 
 
