@@ -130,6 +130,44 @@ def test_what_new_measurements_say_alone(tmp_path: Path) -> None:
         assert answer.fresh[()].stderr > answer.estimate.stderr
 
 
+def test_new_measurements_do_not_depend_on_their_own_noise(tmp_path: Path) -> None:
+    """Of an average far from the middle, whether more is bought after the first measurements
+    depends on their noise. So what new measurements say alone is of the first ones.
+    """
+    several = 0
+    rows = pa.table({"age": [0] * 30 + [1] * 270, "pay": [95.0] * 300})
+    schema = sc.Schema([SCHEMA["age"], SCHEMA["pay"]], sc.Unit())
+    options = {**OPTIONS, "attributes": ["age"], "sums": ["pay"], "base": 0.02, "epsilon": 20}
+    for seed in range(8):
+        options |= {"seed": seed, "largest_purchase": 0.9}
+        with sc.LiveDatabase.create(tmp_path / str(seed), rows, schema, **options) as database:
+            sql = "SELECT AVG(pay) FROM t WHERE age = 0"
+            within = 0.5 * database.ask(sql).half_width
+            [asked] = database.prepare(sql, within=within).question.asked
+            bought: list[tuple[Line, int]] = []
+            measure = database._measure
+
+            def measured(
+                purchase: Purchase,
+                to: list[tuple[Line, int]] = bought,
+                by: Callable[[Purchase], int] = measure,
+            ) -> int:
+                to.append((purchase.line, value := by(purchase)))
+                return value
+
+            database._measure = measured
+            answer, total = database.ask(sql, within=within), asked.total
+            assert total is not None
+            first = dict(reversed(bought))
+            if len(first) < 2:
+                assert not answer.fresh
+                continue
+            several += len(bought) > 2
+            ratio = first[total.line] / first[asked.count]
+            assert answer.fresh[()].value == pytest.approx(total.middle + total.scale * ratio)
+    assert several > 1
+
+
 def test_what_cannot_be_measured_is_refused_and_free(database: sc.LiveDatabase) -> None:
     for sql in (
         "SELECT AVG(pay * age) FROM t",

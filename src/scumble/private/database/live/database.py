@@ -652,10 +652,10 @@ class LiveDatabase(Recorded, Asking):
     def _fresh(self, asked: Asked, new: Sequence[Mapping[str, Any]]) -> Estimate | None:
         """Return what new measurements alone say; None if one of two parts was known before."""
         found: dict[Line, tuple[int, Fraction]] = {}
-        for each in new:  # the last of several, which is the most precise
+        for each in new:  # the first of several: whether more is bought depends on its noise
             purchase = Purchase.from_dict(each)
             variance = purchase.variance(self.terms, self.schema)
-            found[purchase.line] = int(each["value"]), variance
+            found.setdefault(purchase.line, (int(each["value"]), variance))
         notes = self._base.manifest.left_out()
         if asked.total is None:
             value, variance = found[asked.count]
