@@ -57,7 +57,7 @@ def test_a_large_epsilon_errs_little_and_a_small_one_more() -> None:
             assert large[measure] < 0.2 < small[measure], (name, measure)
         assert large.get("missed of the top", 0) <= small.get("missed of the top", 1)
     assert means["baskets, ε = 50, top = 5"]["precision"] == 1
-    assert means["keys, ε = 50, delta = 1e-06"]["keys named"] > 10
+    assert means["keys, ε = 50, δ = 1e-06"]["keys named"] > 10
 
 
 def test_rows_of_single_items_are_compared_as_lists() -> None:
