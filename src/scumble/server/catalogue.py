@@ -230,12 +230,14 @@ def _together(
     return found
 
 
-class DatabaseDataset(Dataset):
-    """A statistical database. Every answer is charged, and durable before it is given."""
+class RecordedDataset(Dataset):
+    """A database of any kind: what it did is in its journal."""
 
-    kind = "database"
+    database: Database | LiveDatabase
 
-    def __init__(self, name: str, title: str, folder: Path | str, database: Database) -> None:
+    def __init__(
+        self, name: str, title: str, folder: Path | str, database: Database | LiveDatabase
+    ) -> None:
         self.name, self.title, self.folder = name, title, folder
         self.database = database
         self.schema = database.schema
@@ -248,6 +250,41 @@ class DatabaseDataset(Dataset):
     @property
     def guarantees(self) -> Guarantees:
         return Guarantees([self.database.guarantee])
+
+    def status(self, analyst: str | None) -> Status | LiveStatus:
+        return self.database.status(analyst)
+
+    def history(self, analyst: str | None) -> list[Event]:
+        events = self.database.history()
+        return [each for each in events if analyst is None or each.analyst == analyst]
+
+    def usage(self) -> Sequence[Usage | LiveUsage]:
+        return self.database.usage()
+
+    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
+        return self.database.usage_by_value()
+
+    def chain(self, after: int) -> dict[str, Any]:
+        return {
+            "seal": self.database.seal,
+            "entries": [asdict(each) for each in self.database.chain(after)],
+        }
+
+    def verify(self, seal: str | None) -> list[str]:
+        return self.database.verify(seal)
+
+    def certificate(self) -> str:
+        return _page(subjects.of_database(self.folder), self.title)
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class DatabaseDataset(RecordedDataset):
+    """A statistical database. Every answer is charged, and durable before it is given."""
+
+    kind = "database"
+    database: Database
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -273,60 +310,19 @@ class DatabaseDataset(Dataset):
     def cost(self, question: AskedQuestion) -> Cost:
         return self.database.preview(question.sql, options=question.options())
 
-    def status(self, analyst: str | None) -> Status | None:
-        return self.database.status(analyst)
-
-    def history(self, analyst: str | None) -> list[Event]:
-        events = self.database.history()
-        return [each for each in events if analyst is None or each.analyst == analyst]
-
-    def usage(self) -> list[Usage]:
-        return self.database.usage()
-
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
         self.database.set_quota(analyst, epsilon)
 
     def first_quota(self, analyst: str, share: float) -> None:
         self.database.first_quota(analyst, share)
 
-    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
-        return self.database.usage_by_value()
 
-    def chain(self, after: int) -> dict[str, Any]:
-        return {
-            "seal": self.database.seal,
-            "entries": [asdict(each) for each in self.database.chain(after)],
-        }
-
-    def verify(self, seal: str | None) -> list[str]:
-        return self.database.verify(seal)
-
-    def certificate(self) -> str:
-        return _page(subjects.of_database(self.folder), self.title)
-
-    def close(self) -> None:
-        self.database.close()
-
-
-class LiveDataset(Dataset):
+class LiveDataset(RecordedDataset):
     """A live database: a question without an accuracy is free, and writes nothing."""
 
     kind = "live"
     takes = ("within",)
-
-    def __init__(self, name: str, title: str, folder: Path | str, database: LiveDatabase) -> None:
-        self.name, self.title, self.folder = name, title, folder
-        self.database = database
-        self.schema = database.schema
-        self.made = database.created[:10]
-
-    @property
-    def rows(self) -> int | None:
-        return self.database.rows
-
-    @property
-    def guarantees(self) -> Guarantees:
-        return Guarantees([self.database.guarantee])
+    database: LiveDatabase
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -349,36 +345,8 @@ class LiveDataset(Dataset):
     def _how(self, question: AskedQuestion) -> dict[str, Any]:
         return {"within": question.within, "level": question.level, "analyst": question.analyst}
 
-    def status(self, analyst: str | None) -> LiveStatus:
-        return self.database.status(analyst)
-
-    def history(self, analyst: str | None) -> list[Event]:
-        events = self.database.history()
-        return [each for each in events if analyst is None or each.analyst == analyst]
-
-    def usage(self) -> list[LiveUsage]:
-        return self.database.usage()
-
     def set_quota(self, analyst: str, epsilon: float | None) -> None:
         raise Problem(409, _FIXED_QUOTAS)
-
-    def usage_by_value(self) -> list[tuple[Attribute, list[float]]]:
-        return self.database.usage_by_value()
-
-    def chain(self, after: int) -> dict[str, Any]:
-        return {
-            "seal": self.database.seal,
-            "entries": [asdict(each) for each in self.database.chain(after)],
-        }
-
-    def verify(self, seal: str | None) -> list[str]:
-        return self.database.verify(seal)
-
-    def certificate(self) -> str:
-        return _page(subjects.of_database(self.folder), self.title)
-
-    def close(self) -> None:
-        self.database.close()
 
 
 class ReleaseDataset(Dataset):
