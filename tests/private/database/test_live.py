@@ -390,7 +390,13 @@ def test_parameters_are_checked(tmp_path: Path, database: sc.LiveDatabase) -> No
     with pytest.raises(ParameterError, match="side tables"):
         database.ask(RANGE, key="k", tables={"side": table()})
     folder = tmp_path / "new"
-    for options in ({"base": 1}, {"base": 0}, {"largest_purchase": 2}, {"quotas": {"a": 3}}, {"sums": "age"}):
+    for options in (
+        {"base": 1},
+        {"base": 0},
+        {"largest_purchase": 2},
+        {"quotas": {"a": 3}},
+        {"sums": "age"},
+    ):
         with pytest.raises(ParameterError, match=next(iter(options))):
             create(folder, **options)
     wide = sc.Schema(

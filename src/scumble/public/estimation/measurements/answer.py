@@ -32,16 +32,13 @@ from scumble.public.estimation.measurements.readers import reader_of
 from scumble.public.estimation.measurements.readings import (
     AverageWeights,
     GroupedAxes,
-    GroupReader,
     LinearReading,
     ManyReader,
     NoisyAverage,
     NoisyTotal,
-    OneByOne,
     PieceReader,
     QuestionReader,
     Reader,
-    Readings,
     Weights,
     WeightTensor,
     joined,
@@ -51,9 +48,10 @@ from scumble.public.estimation.measurements.sums import AMOUNT_OF, SumQuestion, 
 from scumble.public.estimation.measurements.weighed import (
     NOTHING,
     Key,
-    TotalsReader,
     WeighedQuestion,
     amount_limits,
+    read_averages,
+    read_groups,
 )
 from scumble.public.estimation.tables import Clauses
 from scumble.public.sandbox import Sandbox
@@ -197,11 +195,6 @@ class MeasuredQuestion(WeighedQuestion):
         groups: Sequence[int],
     ) -> Iterator[Estimate]:
         reader = self.reader
-        readers = reader if isinstance(reader, GroupReader) else OneByOne(self.schema, reader)
-
-        def totals(weights: Weights) -> Readings:
-            found = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
-            return readers.by_group(weights, grouping) if found is None else found
 
         def of_group(weights: Weights, group: int) -> Callable[[], Weights]:
             places = np.unravel_index(group, grouping.shape)
@@ -209,16 +202,18 @@ class MeasuredQuestion(WeighedQuestion):
             return lambda: weights.fixed(self.schema, codes)
 
         if amount is None:
-            counts = totals(condition)
+            counts = read_groups(self.schema, reader, condition, grouping)
             return (self._total(counts.at(group), of_group(condition, group)) for group in groups)
         weighted = joined(self.schema, [*condition.parts, amount])
         if self.query.aggregate == "sum":
-            sums, some = totals(weighted), grouping.largest(weighted) > 0
+            sums = read_groups(self.schema, reader, weighted, grouping)
+            some = grouping.largest(weighted) > 0
             return (
                 self._total(sums.at(group) if some[group] else None, of_group(weighted, group))
                 for group in groups
             )
-        averages = readers.averages(AverageWeights(condition, amount, weighted), grouping)
+        weights = AverageWeights(condition, amount, weighted)
+        averages = read_averages(self.schema, reader, weights, grouping)
         limits = amount_limits(self.schema, condition, amount, grouping)
         return (
             self._average(averages.law(group, *limits[group]), of_group(condition, group), amount)

@@ -29,16 +29,14 @@ from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
     GroupedAxes,
-    GroupReader,
     NoisyTotal,
-    OneByOne,
     Reader,
     Readings,
     Weights,
     WeightTensor,
+    added,
     joined,
 )
-from scumble.public.estimation.measurements.sides import read_groups
 from scumble.public.estimation.measurements.sums import (
     AMOUNT_OF,
     SumReaders,
@@ -51,6 +49,8 @@ from scumble.public.estimation.measurements.weighed import (
     Key,
     WeighedQuestion,
     amount_limits,
+    read_averages,
+    read_groups,
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.bin_bounds import Amount
@@ -227,7 +227,7 @@ class MomentQuestion(WeighedQuestion):
         def add(name: str, factor: WeightTensor, times: float) -> None:
             if times:
                 more = WeightTensor(factor.names, factor.values * times)
-                sums[name] = self._plus(sums[name], more) if name in sums else more
+                sums[name] = added(self.schema, sums[name], more) if name in sums else more
 
         for key in self.asked.polynomial:
             factor = self._factors[key]
@@ -243,7 +243,7 @@ class MomentQuestion(WeighedQuestion):
                 add(columns[0].column, factor, float(columns[0].step))
             if key:
                 more = WeightTensor(factor.names, factor.values * constant)
-                plain = self._plus(plain, more)
+                plain = added(self.schema, plain, more)
         return _Weighed(joined(self.schema, parts), plain, sums)
 
     def _moment(self, columns: Sequence[Amounts]) -> Amounts:
@@ -292,15 +292,6 @@ class MomentQuestion(WeighedQuestion):
             key: WeightTensor(names, values.astype(np.float64).reshape(self._shape(names)))
             for key, values in zip(free, found, strict=True)
         }
-
-    def _plus(self, one: WeightTensor, other: WeightTensor) -> WeightTensor:
-        both = {*one.names, *other.names}
-        names = tuple(name for name in self.schema.names if name in both)
-        first, second = (
-            part.values.reshape([self.schema[n].size if n in part.names else 1 for n in names])
-            for part in (one, other)
-        )
-        return WeightTensor(names, np.broadcast_to(first + second, self._shape(names)))
 
     def _apart(self, weighed: _Weighed, grouping: GroupedAxes) -> Readings | None:
         """Return the readings of the sums of amounts and products, each with noise of its own."""
@@ -357,10 +348,7 @@ class MomentQuestion(WeighedQuestion):
     def _average_readings(self, weighed: _Weighed, grouping: GroupedAxes) -> AverageReadings:
         counts = joined(self.schema, [*weighed.condition.parts, weighed.plain])
         weights = AverageWeights(weighed.condition, weighed.plain, counts)
-        readers: GroupReader = OneByOne(self.schema, self.count)
-        if grouping.names and isinstance(self.count, GroupReader):
-            readers = self.count
-        found = readers.averages(weights, grouping)
+        found = read_averages(self.schema, self.count, weights, grouping)
         self._whole(found.totals)
         self._whole(found.counts)
         return AverageReadings(
@@ -394,15 +382,17 @@ class MomentQuestion(WeighedQuestion):
                 if key in squares:
                     low, high = ends[key[0]]
                     amount = (low + high) * at[key[0]] - low * high
-                value = self._plus(value, WeightTensor(factor.names, factor.values * amount))
+                value = added(
+                    self.schema, value, WeightTensor(factor.names, factor.values * amount)
+                )
             corners.append(value)
         names, values = corners[0].names, np.stack([each.values for each in corners])
         least, most = (WeightTensor(names, each) for each in (values.min(axis=0), values.max(0)))
         for key in squares:
             factor, (low, high) = self._factors[key], ends[key[0]]
             bent = factor.values * -((high - low) ** 2) / 4
-            least = self._plus(least, WeightTensor(factor.names, np.minimum(bent, 0.0)))
-            most = self._plus(most, WeightTensor(factor.names, np.maximum(bent, 0.0)))
+            least = added(self.schema, least, WeightTensor(factor.names, np.minimum(bent, 0.0)))
+            most = added(self.schema, most, WeightTensor(factor.names, np.maximum(bent, 0.0)))
         return least, most
 
     @cached_property

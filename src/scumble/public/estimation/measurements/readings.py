@@ -105,7 +105,14 @@ def joined(schema: Schema, parts: Iterable[WeightTensor]) -> Weights:
     return Weights(tuple(found))
 
 
-def _merged(schema: Schema, one: WeightTensor, other: WeightTensor) -> WeightTensor:
+def added(schema: Schema, one: WeightTensor, other: WeightTensor) -> WeightTensor:
+    """Return the sum of two tensors, over the attributes of both."""
+    return _merged(schema, one, other, np.add)
+
+
+def _merged(
+    schema: Schema, one: WeightTensor, other: WeightTensor, merge: np.ufunc = np.multiply
+) -> WeightTensor:
     both = {*one.names, *other.names}
     names = tuple(name for name in schema.names if name in both)
     if (size := schema.size(names)) > CELL_LIMIT:
@@ -114,7 +121,7 @@ def _merged(schema: Schema, one: WeightTensor, other: WeightTensor) -> WeightTen
             f"combinations of values; at most {large(CELL_LIMIT)} are possible. "
             "Ask about fewer attributes at once."
         )
-    return WeightTensor(names, _expanded(schema, one, names) * _expanded(schema, other, names))
+    return WeightTensor(names, merge(*(_expanded(schema, each, names) for each in (one, other))))
 
 
 def _expanded(schema: Schema, part: WeightTensor, names: Sequence[str]) -> Tensor:

@@ -25,39 +25,22 @@ import numpy.typing as npt
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.interval_laws import FiellerRatio, noise_half_width
 from scumble.public.estimation.measurements.readings import (
-    AverageReadings,
     AverageWeights,
     GroupedAxes,
-    GroupReader,
     LinearReading,
-    OneByOne,
     Reader,
     Readings,
     Weights,
     WeightTensor,
     joined,
 )
-from scumble.public.estimation.measurements.weighed import TotalsReader
+from scumble.public.estimation.measurements.weighed import read_averages, read_groups
 
 Floats = npt.NDArray[np.float64]
 
 ALL = GroupedAxes((), ())
 _EVERY = Weights(())
 _ROUNDING = 1e-12  # relative difference of shares that rounding explains
-
-
-def read_groups(
-    schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes
-) -> Readings:
-    """Return the readings of all groups; without groups, that of all cells."""
-    if not grouping.names:
-        found = reader.read(weights) if weights.largest() else LinearReading(0.0, 0.0)
-        return Readings.of([found])
-    some = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
-    if some is not None:
-        return some
-    readers = reader if isinstance(reader, GroupReader) else OneByOne(schema, reader)
-    return readers.by_group(weights, grouping)
 
 
 class SideReader(NamedTuple):
@@ -226,12 +209,8 @@ class SidesReader:
             return _Averaged(total, count, ratios, count.readings.times(0.0), nothing)
         reader = side.plain if self.steps is None else side.bare
         weighted = joined(self.schema, [*condition.parts, amount])
-        readers: GroupReader = OneByOne(self.schema, reader)
-        if grouping.names and isinstance(reader, GroupReader):
-            readers = reader
-        both: AverageReadings = readers.averages(
-            AverageWeights(condition, amount, weighted), grouping
-        )
+        weights = AverageWeights(condition, amount, weighted)
+        both = read_averages(self.schema, reader, weights, grouping)
         ratios = both.totals.ratios(both.counts)
         total = self._read(side, weighted, grouping)
         crossed = both.covariances - ratios * both.counts.numbers[1]

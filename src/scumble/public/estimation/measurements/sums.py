@@ -38,29 +38,29 @@ from scumble.public.estimation.measurements.readings import (
     AverageReadings,
     AverageWeights,
     GroupedAxes,
-    GroupReader,
     LinearReading,
     NoisyTotal,
-    OneByOne,
     PieceReader,
     QuestionReader,
     Reader,
     Readings,
     Weights,
     WeightTensor,
+    added,
     joined,
 )
 from scumble.public.estimation.measurements.sides import (
     ALL,
     SidedAverage,
     SidesReader,
-    read_groups,
 )
 from scumble.public.estimation.measurements.weighed import (
     NOTHING,
     Key,
     WeighedQuestion,
     amount_limits,
+    read_averages,
+    read_groups,
 )
 from scumble.public.sandbox import Sandbox
 from scumble.public.sql.bin_bounds import Amount
@@ -351,13 +351,8 @@ class SumQuestion(WeighedQuestion):
 
     def _plus(self, asked: _Weighed, amount: float) -> WeightTensor:
         """Return the expression where the amount is this."""
-        named = {*asked.rest.names, *asked.factor.names}
-        names = tuple(name for name in self.schema.names if name in named)
-        rest, factor = (
-            part.values.reshape([self.schema[n].size if n in part.names else 1 for n in names])
-            for part in (asked.rest, asked.factor)
-        )
-        return WeightTensor(names, np.broadcast_to(rest + amount * factor, self._shape(names)))
+        times = WeightTensor(asked.factor.names, amount * asked.factor.values)
+        return added(self.schema, asked.rest, times)
 
     def _of_amounts(self, asked: _Weighed) -> Weights:
         """Return the weights of the sums of amounts."""
@@ -566,10 +561,7 @@ class CentredQuestion(SumQuestion):
             return AverageReadings(totals, counts, covariances, centred, apart)
         weighted = self._of_counts(asked, middle)
         weights = AverageWeights(asked.condition, amount, weighted)
-        readers: GroupReader = OneByOne(schema, reader)
-        if grouping.names and isinstance(reader, GroupReader):
-            readers = reader
-        return replace(readers.averages(weights, grouping), apart=apart)
+        return replace(read_averages(schema, reader, weights, grouping), apart=apart)
 
     def _average(
         self,

@@ -13,7 +13,13 @@ from scumble.model.long_work import told
 from scumble.model.query import Expression, Query
 from scumble.model.schema.schema import Schema
 from scumble.public.estimation.measurements.readings import (
+    AverageReadings,
+    AverageWeights,
     GroupedAxes,
+    GroupReader,
+    LinearReading,
+    OneByOne,
+    Reader,
     Readings,
     Weights,
     WeightTensor,
@@ -101,6 +107,29 @@ class TotalsReader(Protocol):
     def totals(self, weights: Weights, grouping: GroupedAxes) -> Readings | None:
         """Return the readings of `GroupReader.by_group`; None if groups are read one by one."""
         ...
+
+
+def read_groups(
+    schema: Schema, reader: Reader, weights: Weights, grouping: GroupedAxes
+) -> Readings:
+    """Return the readings of all groups; without groups, that of all cells."""
+    if not grouping.names:
+        found = reader.read(weights) if weights.largest() else LinearReading(0.0, 0.0)
+        return Readings.of([found])
+    some = reader.totals(weights, grouping) if isinstance(reader, TotalsReader) else None
+    if some is not None:
+        return some
+    readers = reader if isinstance(reader, GroupReader) else OneByOne(schema, reader)
+    return readers.by_group(weights, grouping)
+
+
+def read_averages(
+    schema: Schema, reader: Reader, weights: AverageWeights, grouping: GroupedAxes
+) -> AverageReadings:
+    """Return the readings of the averages of all groups; without groups, that of all cells."""
+    if grouping.names and isinstance(reader, GroupReader):
+        return reader.averages(weights, grouping)
+    return OneByOne(schema, reader).averages(weights, grouping)
 
 
 def amount_limits(
