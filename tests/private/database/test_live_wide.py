@@ -4,6 +4,7 @@ bounds where these do not tell an answer, and purchases that do.
 
 from __future__ import annotations
 
+import shutil
 from itertools import combinations
 from pathlib import Path
 
@@ -267,6 +268,27 @@ def test_a_purchase_tells_what_no_table_does(wide: Path) -> None:
     with sc.LiveDatabase.open(wide, table, seed=2) as again:
         assert again.ask(sql).estimate.value == bought.estimate.value
         assert again.verify() == []
+
+
+def test_bounds_that_are_near_enough_cost_nothing(wide: Path, tmp_path: Path) -> None:
+    """What has bounds within the goal is known, and nothing is bought that would tell less."""
+    rare = "a0 > 25 AND a1 = '9' AND a2 > 35 AND a4 > 20"
+    folder = shutil.copytree(wide, tmp_path / "db")
+    with sc.LiveDatabase.open(folder, people(), seed=2) as database:
+        for where in (WHERE, rare):
+            sql = f"SELECT COUNT(*) FROM t WHERE {where}"
+            free = database.ask(sql)
+            assert free.estimate.bounds is not None
+            near = database.ask(sql, within=1.01 * free.half_width)
+            assert (near.status, near.charged) == ("known", 0)
+            assert near.half_width == free.half_width
+        sql = f"SELECT COUNT(*) FROM t WHERE {rare}"
+        for within in (0.5 * free.half_width, 1e-3):
+            forecast, found = (ask(sql, within=within) for ask in (database.preview, database.ask))
+            assert found.half_width <= free.half_width
+            assert forecast.charged == pytest.approx(found.charged)
+            if found.status == "answered":
+                assert found.half_width <= within
 
 
 def test_the_base_costs_its_share(wide: Path) -> None:

@@ -1,8 +1,8 @@
 """The state of a live database: what is known, what was charged, and what a question would buy.
 
 It is built from the base and the entries of the journal. Decisions follow from variances and
-charges, and those about averages also from the estimates of an average and its count: never from
-the table but by what was published before.
+charges; those about averages also from the estimates of an average and its count, and those about
+counts that have bounds from these: never from the table but by what was published before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from scumble.private.database.live.terms import MOST_POINTS, UNITS, LiveTerms
 from scumble.private.database.space import Boxes, Space
 from scumble.private.database.trackers import ExactTracker, HistogramTracker
 from scumble.private.journal.entries import ANSWER, Entry
+from scumble.public.estimation.bounds import Bounded
 from scumble.public.estimation.measurements.appended import AppendedReader
+from scumble.public.estimation.measurements.readings import NoisyTotal
 from scumble.public.estimation.measurements.scales import ScaleReader, Scales
 
 MOST_PURCHASES = 4_000  # each adds a row to a triangle in memory, which every answer multiplies
@@ -183,7 +185,7 @@ class LiveState:
             return self._plan_total(asked, asked.total, goal, analyst)
         reading = self._of(asked.count).estimate(asked.rows)
         target = goal.variance(reading.largest)
-        if reading.variance <= target:
+        if reading.variance <= target or (now := self._bounded(asked, goal.level)) <= goal.within:
             return Plan("known", (), 0, 0, reading.variance)
         needed = UNITS + 1
         if target > 0:
@@ -198,11 +200,20 @@ class LiveState:
             return none
         purchase = Purchase(points, units, complement, asked.count)
         left = 1 / (1 + reading.variance / self.noise(purchase))
-        if units < needed and left > _LEAST_GAIN:
+        narrower = left * reading.variance < Goal(now, goal.level).variance(reading.largest)
+        if units < needed and (left > _LEAST_GAIN or not narrower):
             return none
         return replace(
             none, status="answered" if units == needed else "limited", purchases=(purchase,)
         )
+
+    def _bounded(self, asked: Asked, level: float) -> float:
+        """Return the half-width of a count that has bounds; infinite for others."""
+        known = self._of(asked.count).read(asked.rows)
+        if known.low is None:
+            return math.inf
+        low, high = Bounded(NoisyTotal(known), *known.limits, 0.0).interval(known.value, level)
+        return (high - low) / 2
 
     def _plan_total(self, asked: Asked, total: Total, goal: Goal, analyst: str | None) -> Plan:
         """Decide about a sum or an average: its line and the count are measured, each as far as
