@@ -307,7 +307,7 @@ class LiveState:
         """Raise `ParameterError` for one who may buy nothing in a database with quotas."""
         if self.quotas and analyst not in self.quotas:
             allowed = f"one of {', '.join(self.quotas)}, who have quotas"
-            raise ParameterError.of("Database", "analyst", allowed, analyst)
+            raise ParameterError.of("LiveDatabase", "analyst", allowed, analyst)
 
     def _room(self, boxes: Boxes, analyst: str | None) -> int:
         """Return how many units a purchase may cost: a share of what is left at the most used

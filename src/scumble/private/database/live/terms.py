@@ -33,7 +33,7 @@ LARGEST_PURCHASE = 0.125  # of what is left at a point
 MOST_POINTS = 1 << 24  # of one table
 MOST_COMBINATIONS = 1 << 60
 
-_OWNER = "Database"
+_OWNER = "LiveDatabase"
 _MOST_TABLES = 120  # each is a release
 _ROUNDED = 1 / 12  # what rounding adds to a variance
 _PROOF = (
