@@ -93,9 +93,12 @@ def show_answer(answer: LiveAnswer, level: float, *, as_json: bool) -> None:
         }
         console.print_json(found)
         return
+    from scumble.public.estimate_table import EstimateTable
+
     printing.show_answer(answer.estimate, level)
     what = {"known": "Known", "answered": "Answered", "limited": "Limited"}[answer.status]
-    width = f"{what}: within ±{_number(answer.half_width)} at {100 * level:g} %"
+    several = "all numbers " if isinstance(answer.estimate, EstimateTable) else ""
+    width = f"{what}: {several}within ±{_number(answer.half_width)} at {100 * level:g} %"
     paid = f"charged {_percent(answer.charged)}" if answer.charged else "nothing was charged"
     console.echo(f"{width}; {paid}.{_missing(answer)}")
 
