@@ -91,7 +91,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "mwem": [{**_SUMMARY, "contribution": 1, "queries": ["SELECT COUNT(*) FROM t"], "rounds": 3}],
     "synthesis": [
-        {**_SUMMARY, "contribution": 1, "delta": 1e-6, "extra": 3}
+        {**_SUMMED, "contribution": 1, "delta": 1e-6, "extra": 3}
         | {"workload": [["age", "job"]], "weights": [1.0]},
     ],
 }

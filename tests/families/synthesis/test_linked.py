@@ -259,6 +259,13 @@ def test_refusals():
         tables = (people, visits if of_all else sc.Table(visits, **given))
         with pytest.raises(ParameterError, match=f"Several tables are published without {name}: "):
             _published(tables=tables, how=given if of_all else None)
+    with pytest.raises(ParameterError, match="Several tables are published without sums: "):
+        sc.publish_linked(
+            {"people": people, "visits": visits},
+            {"people": PEOPLE, "visits": VISITS},
+            sc.Synthesis(["age"], sums=["age"], epsilon=1, delta=1e-6, neighbours="add_remove"),
+            keys={"people": "id", "visits": "person"},
+        )
     with pytest.raises(ParameterError, match="must be one table; publish_linked takes several"):
         sc.publish({"people": people}, PEOPLE, sc.Uniform(epsilon=1))
     with pytest.raises(ParameterError, match="a Synthesis for several tables"):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 import scumble as sc
 from scumble.audit.runs import changes, exact_loss, measured_names, record_steps
@@ -57,6 +58,12 @@ FOLLOWING = {  # what they measure depends on the counts
     "kdtree": lambda **given: sc.KdTree(["a", "b"], **given),
     "privtree": lambda **given: sc.PrivTree(["a", "b"], **given),
     "dawa": lambda **given: sc.Dawa(["a"], **given),
+}
+SYNTHESIS = "synthesis"  # chooses tables of counts, and measures sums by single columns
+BY_ALL = {
+    **BY,
+    **FOLLOWING,
+    SYNTHESIS: lambda **given: sc.Synthesis(["a", "b"], **{"delta": 1e-6, **given}),
 }
 GAUSSIAN = ("hierarchy", "wavelet", "marginals", "datacube", "workload", "quadtree")
 Make = Callable[..., Summary]
@@ -177,6 +184,57 @@ def test_the_charge_is_what_was_promised(tmp_path: Path) -> None:
         assert [cost.epsilon for _, cost in account.charges][:2] == expected
         assert [len(each.sides) for each in evidence.sums] == sides
         assert evidence.stated_loss(mechanism.unit, folder).epsilon == pytest.approx(1)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_sums_beside_chosen_tables(
+    missing: bool, neighbours: Neighbours, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Counts and sums cost no more than their shares; rows have no amounts; saved and opened."""
+    table, schema = _people(300, missing=missing), _schema(missing=missing)
+    mechanism = BY_ALL[SYNTHESIS](sums=["pay"], sum_share=0.25, epsilon=1, neighbours=neighbours)
+    assert mechanism.parameters["sum_ways"] == 1
+    account = BudgetAccount(mechanism.promise)
+    private = PrivateTable(RowCounter(Rows(table, schema)), account, Keystream(1))
+    evidence = mechanism.measure(private, tmp_path)
+    assert set(evidence.files) == set(mechanism.layout(schema))
+    *counts, sums = [cost.rho for _, cost in account.charges]
+    assert 0.999_999 < float(sum(counts) / mechanism.promise.rho / Fraction(3, 4)) <= 1
+    # Residuals have noise on a grid of steps of 2 %.
+    assert 0.96 < float(sums / mechanism.promise.rho / Fraction(1, 4)) <= 1
+    stated = evidence.stated_loss(mechanism.unit, tmp_path).rho
+    assert stated <= float(mechanism.promise.rho) * (1 + 1e-9)
+    release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=1))
+    assert release.synthetic.rows(5, seed=1).column_names == ["a", "b"]
+    release.save(tmp_path / "release", insecure=True)
+    opened = sc.open(tmp_path / "release")
+    assert opened.evidence == release.evidence
+    for asked in (
+        "SELECT a, AVG(pay), SUM(pay), COUNT(*) FROM t GROUP BY a",
+        "SELECT a, b, COUNT(*) FROM t GROUP BY a, b",
+        *(WITH_MISSING if missing else ()),
+    ):
+        with subtests.test(asked=asked):
+            assert repr(opened.ask(asked)) == repr(release.ask(asked))
+
+
+@pytest.mark.slow
+def test_the_law_of_sums_beside_chosen_tables() -> None:
+    """The errors of 200 releases over the stated deviation: their sum is normal, that of their
+    squares has a chi-square law. Each fails by chance once in a million.
+    """
+    table, schema = _people(60, amounts=40), _schema(amounts=40)
+    mechanism = BY_ALL[SYNTHESIS](sums=["pay"], epsilon=1, neighbours="add_remove")
+    truth = sum(row["pay"] for row in table.to_pylist() if row["a"] == 0)
+    scores = []
+    for seed in range(200):
+        release = sc.publish(table, schema, mechanism, options=sc.PublishOptions(seed=seed))
+        found = release.ask(LAWS[0])
+        scores.append((float(found) - truth) / found.stderr)
+    assert 2 * stats.norm.sf(abs(sum(scores)) / math.sqrt(200)) > 1e-6
+    squares = stats.chi2.cdf(np.square(scores).sum(), 200)
+    assert 0.5e-6 < squares < 1 - 0.5e-6
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
@@ -323,7 +381,7 @@ def _known(rows: list[dict]) -> list[dict]:
 
 
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("name", [*BY, "grid", "mosaic", "kdtree", "privtree"])
+@pytest.mark.parametrize("name", [*BY, "grid", "mosaic", "kdtree", "privtree", SYNTHESIS])
 def test_answers_without_noise_are_the_truth(
     name: str, missing: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
@@ -336,11 +394,11 @@ def test_answers_without_noise_are_the_truth(
     release = sc.publish(
         table,
         _schema(missing=missing),
-        {**BY, **FOLLOWING}[name](**given),
+        BY_ALL[name](**given),
         options=sc.PublishOptions(seed=1),
     )
     rows, asked = table.to_pylist(), WITH_MISSING if missing else ASKED
-    if name == BY_COLUMNS:
+    if name in (BY_COLUMNS, SYNTHESIS):
         with pytest.raises(sc.QueryError, match="ties a, b together"):
             release.ask("SELECT AVG(pay) FROM t WHERE a = 1 AND b = 0")
         asked = {each: truth for each, truth in asked.items() if each not in JOINT}
@@ -378,6 +436,7 @@ COVERED = {
     "mosaic": {},
     BY_COLUMNS: {},
     "hierarchy, sums by columns": {"sum_ways": 1, **GAUSSIAN_NOISE},
+    SYNTHESIS: {},
 }
 
 
@@ -386,14 +445,18 @@ WITH_GAPS = ("histogram", "marginals, gaussian", "quadtree", BY_COLUMNS)
 
 @pytest.mark.parametrize(
     ("name", "missing"),
-    [*((name, False) for name in COVERED), *((name, True) for name in WITH_GAPS)],
+    [
+        *((name, False) for name in COVERED),
+        *((name, True) for name in WITH_GAPS),
+        pytest.param(SYNTHESIS, True, marks=pytest.mark.slow),
+    ],
 )
 def test_intervals_hold(name: str, missing: bool) -> None:
     """Releases are independent, the questions of one are not: each question is counted by itself.
     It fails by chance once in a million (see `covered.FALSE_ALARM`).
     """
     table, schema = _people(60, missing=missing, amounts=40), _schema(missing=missing, amounts=40)
-    make = {**BY, **FOLLOWING}[name if name in BY else name.partition(",")[0]]
+    make = BY_ALL[name if name in BY else name.partition(",")[0]]
     mechanism = make(sums=["pay"], epsilon=1, neighbours="replace", **COVERED[name])
     _check_coverage(table, schema, mechanism, _truths(table))
 
@@ -411,6 +474,19 @@ def test_intervals_hold_for_people_with_several_rows(
         ["a", "b"], sums=["pay"], epsilon=2, neighbours=neighbours, delta=delta
     )
     _check_coverage(table, schema, mechanism, _truths(plain))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
+def test_intervals_of_several_sums_beside_synthesis_hold(neighbours: Neighbours) -> None:
+    """By two columns together, with the noise of sums from the middle of the limits."""
+    table = _people(200, missing=True, amounts=40, values=3)
+    schema = _schema(missing=True, amounts=40, values=3)
+    mechanism = BY_ALL[SYNTHESIS](
+        sums=["pay", "b"], sum_ways=2, sum_share=0.6, epsilon=1, neighbours=neighbours
+    )
+    _check_coverage(table, schema, mechanism, _truths(table))
 
 
 def _truths(table: pa.Table) -> dict[str, float]:

@@ -336,6 +336,14 @@ CASES = {
             ({"workload": [["age"]], "weights": [0]}, "'weights' parameter of Synthesis"),
         ),
     ),
+    "synthesis, sums": Case(
+        lambda: _synthesis(sums=["age"]),
+        (
+            ({"sums": ["age"], "sum_ways": 4}, "a whole number from 1 to 3"),
+            ({"sum_ways": 1}, "sum_ways is for sums"),
+            ({"sums": ["age"], "sum_share": 1}, "between 0 and 1"),
+        ),
+    ),
     "synthesis, tree": Case(lambda: _synthesis(extra=0, neighbours="add_remove"), ()),
     "synthesis, workload": Case(
         lambda: _synthesis(workload=[["age", "sex", "job"], ["sex", "job"]], weights=[1, 2]), ()

@@ -90,6 +90,20 @@ class WholeForEach(Unmetered):
         self._budget = replace(budget, further=law)
 
 
+class SumsTwice(Unmetered):
+    """Has noise in its sums for twice what they may cost."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.cell_promise = PrivacyLoss(rho=self.promised / 2)
+        rho = self.cell_promise.rho
+        self._budget = Budget.of(rho, self.unit, len(self.names), self._further)
+
+    def _part(self, share, unit):
+        cost = PrivacyLoss(rho=2 * share * self.promised)
+        return self._by_tables.at_cost(cost, unit)
+
+
 class SeenValues(sc.Synthesis):
     """Counts the values that somebody has, and publishes 0 for all others."""
 
@@ -146,6 +160,7 @@ TWINS = [
     _mwem("the true number of rows in MWEM", TrueNumber),
     _synthesis("a tree of pairs chosen from raw data", RawStructure),
     _synthesis("a pair and a triple that each cost what both may", WholeForEach, extra=2),
+    _synthesis("sums that cost twice what they may", SumsTwice, sums=["a"]),
     _synthesis("a domain of the values that somebody has", SeenValues),
     _synthesis("rows of a person beyond the bound", MoreRows, contribution=3),
     _mwem("choices of MWEM that cost twice what is paid", BoldChoice),

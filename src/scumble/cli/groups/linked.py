@@ -57,7 +57,8 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FOLDER", help="A new folder for the releases."),
 ]
-NOT_TAKEN = ("attributes", "person")  # parameters of Synthesis that are said for each table
+# Parameters of Synthesis that are said for each table, and those that are for one table alone.
+NOT_TAKEN = ("attributes", "person", "sums", "sum_share", "sum_ways", "moments")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from scumble.model.designs.residuals import (
 from scumble.model.errors import ParameterError, SchemaError, large, named
 from scumble.model.evidence.evidence import Evidence, Measurements
 from scumble.model.parameters import whole
-from scumble.model.privacy import accounting
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
@@ -51,7 +50,6 @@ MOST_ATTRIBUTES = 16  # of one table, which then has 2^16 parts
 _MOST_LISTED = 1 << 22  # subsets, counted as often as they occur
 FILE = "tables.parquet"
 SMALLEST_EPSILON = Fraction(1, 10**9)
-_KEPT = 1 - Fraction(1, 1 << 40)
 
 Places = tuple[int, ...]
 
@@ -60,19 +58,15 @@ class TableSummary(SumSummary):
     """Measures marginals of sets of attributes, or parts of them, with noise by table."""
 
     def _paid(self) -> PrivacyLoss:
-        """Return the loss of all measurements together.
-
-        The prices of residuals (`designs.residuals`) hold for a law that theirs is within a
-        factor of e^τ of, τ < 2^-80 for all of them together: 2τ of ε and as much of δ are
-        reserved for this.
-        """
-        if self._delta is None:
-            return PrivacyLoss(self._epsilon)
-        if self._epsilon < SMALLEST_EPSILON:
+        if self._delta is not None and self._epsilon < SMALLEST_EPSILON:
             allowed = f"at least {float(SMALLEST_EPSILON):g} with delta"
             owner = type(self).__name__
             raise ParameterError.of(owner, "epsilon", allowed, self.epsilon)
-        return PrivacyLoss(rho=accounting.rho_for(self._epsilon * _KEPT, self._delta * _KEPT))
+        return super()._paid()
+
+    @property
+    def _has_residuals(self) -> bool:
+        return self.gaussian
 
     @abstractmethod
     def tables(self, schema: Schema) -> list[MarginalTable]:

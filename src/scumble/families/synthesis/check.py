@@ -6,7 +6,8 @@ step is forced to the same outcome. The loss is then the sum over the steps. For
 is of a choice by the exponential mechanism the ratio of its probabilities, of a noisy number its
 change over the scale. For one of ρ (zCDP, which bounds the sum over the steps of every run) it is
 of a choice η²/8, where η is the range of the log ratios of its probabilities (Cesar, Rogers, ALT
-2021), of a number with Gaussian noise its squared change over 2σ².
+2021), of a number with Gaussian noise its squared change over 2σ². Of tables of sums only residuals
+are published: it is of the change less its means along each axis.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from scumble.audit.mechanism_claims import try_whole
 from scumble.audit.report import Finding, Verdict
 from scumble.audit.runs import Pair, changes, counter_of, file_numbers, tables_of
 from scumble.families.synthesis.design import ChosenTables
+from scumble.families.synthesis.publish.synthesis import Synthesis
 from scumble.model.evidence.evidence import Measurements
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.privacy.accounting import BudgetAccount, rho_for
@@ -165,6 +167,7 @@ def replays(claim: Claim, mechanism: Summary, noise: Keystream) -> Iterator[tupl
     """
     given = mechanism.parameters
     lost = PlayedStep.rho if claim.delta else PlayedStep.loss
+    residuals = _residuals_of_sums(mechanism, claim.schema)
     for words, counts in tables_of(mechanism, claim.schema).items():
         places = [0, len(counts) - 1]
         for pair in changes(counts, places, given["neighbours"], given["contribution"]):
@@ -176,8 +179,55 @@ def replays(claim: Claim, mechanism: Summary, noise: Keystream) -> Iterator[tupl
                     except OtherStepsError:
                         yield Pair(words, one, other), inf
                         continue
-                    losses = [lost(m, y) for m, y in zip(mine, yours, strict=True)]
-                    yield Pair(words, one, other), sum(losses)
+                    steps = list(zip(mine, yours, strict=True))
+                    counted = len(steps) - _count_last(mine, sum(map(_cells, residuals)))
+                    losses = [lost(m, y) for m, y in steps[:counted]]
+                    gaps = [(m.numbers - y.numbers).ravel() for m, y in steps[counted:]]
+                    sums = _rho_of_residuals(residuals, gaps)
+                    yield Pair(words, one, other), sum(losses) + sums
+
+
+Residual = tuple[list[int], Fraction]  # the shape of a table, and the parameter of its noise
+
+
+def _residuals_of_sums(mechanism: Summary, schema: Schema) -> list[Residual]:
+    """Return the tables of sums, in the order in which they are measured."""
+    if not isinstance(mechanism, Synthesis):
+        return []
+    return [
+        ([schema[mechanism.names[place]].size for place in table.places], table.law.parameter)
+        for part in mechanism.parts_of_sums(schema)
+        for table in part.tables(schema)
+    ]
+
+
+def _cells(residual: Residual) -> int:
+    return prod(residual[0])
+
+
+def _count_last(steps: Sequence[PlayedStep], numbers: int) -> int:
+    """Return how many of the last steps have so many numbers."""
+    found = 0
+    while numbers > 0:
+        found += 1
+        numbers -= steps[-found].numbers.size
+    return found
+
+
+def _rho_of_residuals(residuals: Sequence[Residual], gaps: Sequence[Counts]) -> float:
+    """Return the ρ of tables whose noisy numbers change by `gaps`, given only residuals of them."""
+    if not residuals:
+        return 0.0
+    ends = np.cumsum([_cells(each) for each in residuals])[:-1]
+    total = 0.0
+    for (shape, parameter), gap in zip(
+        residuals, np.split(np.concatenate(gaps), ends), strict=True
+    ):
+        left = gap.reshape(shape).astype(np.float64)
+        for axis in range(left.ndim):
+            left = left - left.mean(axis=axis, keepdims=True)
+        total += float((left**2).sum()) / (2 * float(parameter))
+    return total
 
 
 def replay_finding(claim: Claim, mechanism: Summary, noise: Keystream) -> Finding:
@@ -211,7 +261,10 @@ def run_numbers(
     if not isinstance(design, ChosenTables):
         return file_numbers(evidence, folder, schema, names)
     column = pq.read_table(folder / evidence.file, use_threads=False).column(0).to_numpy()
-    numbers = column[: sum(design.sizes)].astype(np.float64).tolist()
+    numbers: list[float] = column[: sum(design.sizes)].astype(np.float64).tolist()
     measured = {chosen.places for chosen in design.tables}
     every = combinations(range(len(design.attributes)), 2)
-    return [*numbers, *(float(pair in measured) for pair in every)]
+    numbers += [float(pair in measured) for pair in every]
+    for part in (part for each in evidence.sums for part in each.parts):
+        numbers += pq.read_table(folder / part.file, use_threads=False).column(0).to_pylist()
+    return numbers

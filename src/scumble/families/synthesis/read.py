@@ -227,7 +227,7 @@ class ChosenReader:
         """Return the reader of the table that answers questions about these attributes."""
         places = {self.design.attributes.index(name) for name in names}
         if len(places) < 2:
-            return self._single
+            return self.by_attribute
         for index, table in enumerate(self.design.tables):
             if places <= set(table.places):
                 if index not in self._readers:
@@ -236,7 +236,7 @@ class ChosenReader:
         return None
 
     @cached_property
-    def _single(self) -> Reader:
+    def by_attribute(self) -> Reader:
         """The reader of the tables of single attributes, together."""
         design, number = self.design, len(self.design.attributes)
         tables = [MarginalTable(table.places, "marginal", table.law) for table in design.tables]

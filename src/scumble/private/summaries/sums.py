@@ -20,7 +20,7 @@ from scumble.model.errors import ParameterError, SchemaError, named
 from scumble.model.evidence.evidence import MeasuredSum, Measurements, sum_files
 from scumble.model.laws.distributions import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from scumble.model.parameters import whole
-from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit
+from scumble.model.privacy.accounting import PrivacyLoss, PrivacyUnit, rho_for
 from scumble.model.privacy.guarantee import read_share
 from scumble.model.schema.amounts import Amounts, Products
 from scumble.model.schema.schema import Schema
@@ -34,6 +34,7 @@ MOST_SUMS = 26
 SUM_SHARE = Fraction(1, 2)  # of the budget, where counts have noise of their own
 _LEVEL_REACH = 1.96  # standard errors, nineteen times in twenty
 _SIDES: tuple[Side, ...] = ("above", "below", "absent")
+_KEPT = 1 - Fraction(1, 1 << 40)  # of ε and δ, where residuals are measured
 _SHARES = 1 << 20  # shares are multiples of 1 / _SHARES
 # Of what a sum gets, for the counts of the rows with an amount where it may be missing: Laplace
 # noise 1 / (1 + ∛4), Gaussian noise 1 / (1 + √8) or, with add or remove, 1 / 3.
@@ -108,6 +109,22 @@ class SumSummary(AttributeSummary):
             self._sum_share = read_share(owner, "sum_share", self.sum_share)
         share = 1 - self._sum_share if self._beside else self._counts_of(2)
         self.cell_promise = _times(self.promise, share)
+
+    def _paid(self) -> PrivacyLoss:
+        """Return the loss of all measurements together.
+
+        The prices of residuals (`designs.residuals`) hold for a law that theirs is within a factor
+        of e^τ of, τ < 2^-80 for all of them together: 2τ of ε and as much of δ are reserved for
+        this.
+        """
+        if self._delta is None or not self._has_residuals:
+            return super()._paid()
+        return PrivacyLoss(rho=rho_for(self._epsilon * _KEPT, self._delta * _KEPT))
+
+    @property
+    def _has_residuals(self) -> bool:
+        """Whether residuals are measured, given Gaussian noise."""
+        return self.sum_ways is not None
 
     @property
     def _sided(self) -> bool:

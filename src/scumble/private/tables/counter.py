@@ -268,8 +268,12 @@ class CountsAndSums:
 
     def counts(self, sets: Sequence[Sequence[str]], unit: PrivacyUnit) -> list[Counts]:
         own = [tuple(each) for each in sets]
-        self._count([*own, *self._needed(own if self._sets is None else self._sets)], unit)
-        return [self._waiting[each].copy() for each in own]
+        needed = self._needed(own if self._sets is None else self._sets)
+        self._count([*own, *needed], unit)
+        found = [self._waiting[each].copy() for each in own]
+        for each in {*own}.difference(needed):  # no sum waits for these
+            del self._waiting[each]
+        return found
 
     def sums(self, asked: Sequence[CellSet], unit: PrivacyUnit) -> list[Counts]:
         """Return counts and sums by cells; those of all columns are found in one pass."""

@@ -83,6 +83,11 @@ def publish_linked(
         raise ParameterError.of(
             "publish_linked", "mechanism", "a Synthesis for several tables", mechanism
         )
+    if mechanism.sums:
+        raise ParameterError(
+            f"Several tables are published without {errors.named('sums')}: leave it out, or "
+            "publish the table that has the amounts alone, for a part of the budget."
+        )
     known = {
         name: given_schema if isinstance(given_schema, Schema) else Schema.load(given_schema)
         for name, given_schema in _require_entries("schemas", schemas, sources).items()

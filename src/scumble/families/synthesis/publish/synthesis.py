@@ -31,6 +31,7 @@ from scumble.model.parameters import whole
 from scumble.model.privacy.accounting import Neighbours, PrivacyLoss, PrivacyUnit
 from scumble.model.privacy.guarantee import read_positive
 from scumble.model.schema.schema import Schema
+from scumble.private.mechanism import Layout
 from scumble.private.mechanism_metadata import (
     CUBE,
     SMALL_DELTA,
@@ -41,7 +42,8 @@ from scumble.private.mechanism_metadata import (
 from scumble.private.meter.noise import check_scale, choice_epsilon
 from scumble.private.meter.table import PrivateTable
 from scumble.private.sampling.top import Candidates
-from scumble.private.summaries.base import OFTEN, AttributeSummary
+from scumble.private.summaries.base import OFTEN
+from scumble.private.summaries.sums import SumSummary
 from scumble.public.synthesis.row_fitting import counts_of
 from scumble.public.synthesis.row_model import RowModel
 from scumble.public.synthesis.tree_model import ConnectedParts
@@ -58,7 +60,7 @@ _LEVEL_Z = 1.96  # standard errors that noise stays within, nineteen times in tw
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Synthesis(AttributeSummary):
+class Synthesis(SumSummary):
     """Publishes noisy tables of single attributes and of those pairs and triples that depend on
     each other, found privately, from which synthetic rows are drawn: `release.synthetic.rows(n)`.
 
@@ -70,6 +72,7 @@ class Synthesis(AttributeSummary):
 
     Parameters:
         delta: probability beyond epsilon that is allowed.
+        sum_ways: attributes that sums are asked by together; by default one.
         extra: tables after those of the tree.
         workload: one set of attributes that matters, as age,sex,job; repeatable.
         weights: a number for each set of `workload`.
@@ -83,13 +86,17 @@ class Synthesis(AttributeSummary):
         together is shared out by their cells. The score of a set is the L1 distance of its counts
         from a table that follows from published numbers, so that a person moves it by at most as
         much as the counts; a choice costs ε²/8. Which values are merged follows from published
-        counts. Rows are drawn from published numbers and cost nothing.
+        counts. Rows are drawn from published numbers and cost nothing. With `sums`, these are parts
+        of what `sum_share` leaves of ρ; the rest pays for tables of sums, which are chosen by
+        nothing but the parameters (see Marginals).
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
         error. A question that tells rare values apart which were merged is answered as if they were
         equally frequent, which is a bias; the interval allows for every way they may be spread.
-        What no table holds is counted in synthetic rows, marked as a model, with no interval.
+        What no table holds is counted in synthetic rows, marked as a model, with no interval. SUM
+        and AVG of `sums` are read from the tables of sums, by `sum_ways` attributes together, with
+        the exact law of their error. Synthetic rows have no column of amounts.
     Reference: McKenna, Miklau, Sheldon, Winning the NIST Contest, JPC 2021 (MST); McKenna, Mullins,
         Sheldon, Miklau, AIM, VLDB 2022, for the choice of further tables; row fitting as in Zhang
         and others, PrivSyn, USENIX Security 2021.
@@ -99,6 +106,7 @@ class Synthesis(AttributeSummary):
 
     name = "synthesis"
     data_dependent = True
+    chooses_cells = True
     gaussian_proof: ClassVar[str] = (
         "exponential mechanism: Cesar, Rogers, ALT 2021 (bounded range); discrete Gaussian noise: "
         "Canonne, Kamath, Steinke, NeurIPS 2020, theorem 14; from zCDP by proposition 12"
@@ -110,10 +118,12 @@ class Synthesis(AttributeSummary):
     weights: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        if self.sums and self.sum_ways is None:
+            self.sum_ways = 1
         super().__post_init__()
         self.extra = whole("Synthesis", "extra", self.extra, least=0, most=MOST_EXTRA)
         self._sets = self._check_workload()
-        self._budget = Budget.of(self.promise.rho, self.unit, len(self.names), self._further)
+        self._budget = Budget.of(self.cell_promise.rho, self.unit, len(self.names), self._further)
         for law in (self._budget.single, self._budget.edge, self._budget.further):
             if law is not None:
                 check_scale(law)
@@ -209,7 +219,14 @@ class Synthesis(AttributeSummary):
                 "Choose fewer attributes, or coarser domains."
             )
 
-    def measure(self, table: PrivateTable, folder: Path) -> Measurements:
+    def parts_of_sums(self, schema: Schema) -> list[Any]:
+        """Return what measures the tables of all sums, one after the other."""
+        return [part for amounts in self._summed(schema) for part in self.parts(amounts)]
+
+    def cell_layout(self, schema: Schema) -> Layout:
+        return {FILE: (ChosenTables.count,)}
+
+    def measure_cells(self, table: PrivateTable, folder: Path) -> Measurements:
         private = PrivateTables(table, self.names, self.unit)
         chosen = ChosenSoFar(private, self._budget)
         rows = table.public_rows(self.unit)
@@ -217,7 +234,7 @@ class Synthesis(AttributeSummary):
         candidates = self._candidates(chosen.design.class_sizes)
         further = min(planned, len(candidates.keys() - set(edges)))
         if further < planned:  # the tree has some of them: the others share what is left
-            rho, number = self.promise.rho, len(self.names)
+            rho, number = self.cell_promise.rho, len(self.names)
             chosen.budget = Budget.of(rho, self.unit, number, planned, further)
         chosen.add_tree(edges)
         chosen.add_further(candidates, further, rows)
@@ -238,7 +255,7 @@ class Synthesis(AttributeSummary):
             "numbers": design.numbers,
         }
 
-    def outlook(self, schema: Schema) -> tuple[str, ...]:
+    def outlook_of_cells(self, schema: Schema) -> tuple[str, ...]:
         """Return how far counts of single cells may be off."""
         budget = self._budget
         reach = f"±{_LEVEL_Z * budget.single.variance**0.5:,.3g}"
@@ -265,6 +282,8 @@ class Synthesis(AttributeSummary):
         if neighbours == "add_remove":
             given |= {"workload": [["a", "b", "c"]], "contribution": 2}
             yield Claim(cls(["a", "b", "c"], extra=3, **given), 1, SMALL_DELTA, CUBE)
+        else:
+            yield Claim(cls(["a", "b"], extra=0, sums=["a"], **clear), 5, SMALL_DELTA)
 
 
 # --- choosing -------------------------------------------------------------------------------------

@@ -49,9 +49,12 @@ def reader_of(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader
 
 
 def linear_reader(evidence: Measurements, schema: Schema, engine: Sandbox) -> Reader:
-    """Return a reader of weighted sums of cells, also of a design that answers whole questions."""
+    """Return a reader of weighted sums of cells, also of a design that answers whole questions: of
+    tables that the data chose, that of the tables of single attributes.
+    """
     kind = reader_kind(evidence.design.kind)
-    found: Reader = _made(getattr(kind, "linear", kind), evidence, schema, engine)
+    made = _made(getattr(kind, "linear", kind), evidence, schema, engine)
+    found: Reader = getattr(made, "by_attribute", made)
     return found
 
 
