@@ -450,6 +450,13 @@ def test_the_page_says_what_is_known_and_what_more_costs(front, browse):
     assert "must be one of" in browser.post("/data/live/cost", sql=RANGE, level="2").text
 
 
+def test_each_of_several_numbers_has_its_name(front, browse):
+    """A narrow page has no header line."""
+    sql = "SELECT sex, AVG(age) AS a, COUNT(*) AS n FROM t GROUP BY sex"
+    shown = browse("analyst").post("/data/live/ask", sql=sql).text
+    assert shown.count('data-name="a"') == shown.count('data-name="n"') == 2
+
+
 def test_asking_on_the_page(front, browse):
     browser = browse("analyst")
     free = browser.post("/data/live/ask", sql=RANGE, within="", level="0.9", key="k").text
