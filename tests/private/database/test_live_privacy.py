@@ -4,6 +4,7 @@ under analysts who choose at random; and decisions that depend on questions only
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -178,7 +179,11 @@ def test_decisions_see_no_data(tmp_path: Path) -> None:
 def test_preview_reads_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sc.LiveDatabase.create(tmp_path / "db", table(), SCHEMA, **OPTIONS) as database:
         monkeypatch.setattr(database, "_counter", None)
-        assert database.preview(QUESTIONS[0][0], within=20).status == "limited"
+        limited = database.preview(QUESTIONS[0][0], within=20)
+        assert limited.status == "limited"
+        words = r"limited: half-width \S+ now, \S+ for \S+ %; needed: \S+ %"
+        assert re.fullmatch(words, repr(limited))
+        assert re.fullmatch(r"known: half-width \S+, free", repr(database.preview(QUESTIONS[0][0])))
         assert database.status().purchases == 0
         assert not database.history()
 

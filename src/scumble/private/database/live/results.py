@@ -36,7 +36,7 @@ class LiveAnswer:
         return f"{self.estimate!r}\n  {self.status}: half-width {half}, {paid}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LiveCost:
     """What would become of a question; nothing was charged.
 
@@ -51,6 +51,14 @@ class LiveCost:
     charged: float
     needed: float
     room: float
+
+    def __repr__(self) -> str:
+        now = f"half-width {format_number(self.half_width, self.half_width)}"
+        if self.status == "known":
+            return f"known: {now}, free"
+        then = format_number(self.affordable, self.affordable)
+        needed = f"; needed: {100 * self.needed:.2g} %" if self.status == "limited" else ""
+        return f"{self.status}: {now} now, {then} for {100 * self.charged:.2g} %{needed}"
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LiveCost:
