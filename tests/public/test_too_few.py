@@ -106,7 +106,7 @@ def test_every_front_says_so(capsys: pytest.CaptureFixture[str]) -> None:
             assert told._repr_html_().count("too few people") == 1
         printing.show_answer(answer, 0.95)
         assert capsys.readouterr().out.count("too few people") == 1
-        [cell, *_] = _table(answer)["rows"][-1][1]
+        [cell, *_] = _table(answer, 0.95)["rows"][-1][1]
         assert cell["value"] == "too few people"
         wire = result_of(answer)
         assert math.isnan(wire.rows[-1][1])  # which is NULL on the wire

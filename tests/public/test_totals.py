@@ -71,7 +71,7 @@ def test_printed_tables_say_all_and_missing(
     for sql in (ROLLUP, BOTH):
         answer = source.answer(sql)
         printing.show_answer(answer, 0.95)
-        page = str([labels for labels, _ in _table(answer)["rows"]])
+        page = str([labels for labels, _ in _table(answer, 0.95)["rows"]])
         for text in (repr(answer), answer._repr_html_(), capsys.readouterr().out, page):
             assert text.count("(all)") == text.count("(missing)") == 1
             assert "GROUPING" not in text

@@ -58,6 +58,10 @@ def test_a_question_means_what_duckdb_says(
                 with pytest.raises(sc.QueryError, match=meaning.removeprefix(REFUSED)):
                     noiseless.answer(sql, tables={"depts": DEPTS})
                 continue
+            if meaning == "correlation and regression":
+                with pytest.raises(sc.QueryError, match="answered by releases, not by a database"):
+                    noiseless.answer(sql, tables={"depts": DEPTS})
+                continue
             answer = noiseless.answer(sql, tables={"depts": DEPTS})
             expected = truth().execute(sql).fetchall()
             same(answer, expected, ordered="ORDER BY n" in sql or "ORDER BY age" in sql)

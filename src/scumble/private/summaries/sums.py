@@ -68,8 +68,7 @@ class SumSummary(AttributeSummary):
         sums: columns of whole numbers or amounts, for SUM and AVG, as income.
         sum_share: of epsilon, for sums beside counts with noise of their own; by default half.
         sum_ways: attributes that sums are asked by together; by default all that are counted.
-        moments: products of two of the columns in `sums`, whose sums are measured as well:
-            income*income for STDDEV of income, and with age*age and income*age for CORR of both.
+        moments: products of them to sum too: income*income for STDDEV, with income*age for CORR.
     """
 
     chooses_cells: ClassVar[bool] = False  # by their counts

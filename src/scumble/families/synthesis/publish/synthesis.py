@@ -72,7 +72,7 @@ class Synthesis(SumSummary):
 
     Parameters:
         delta: probability beyond epsilon that is allowed.
-        sum_ways: attributes that sums are asked by together; by default one.
+        sum_ways: attributes to ask sums by; by default one.
         extra: tables after those of the tree.
         workload: one set of attributes that matters, as age,sex,job; repeatable.
         weights: a number for each set of `workload`.
@@ -81,14 +81,11 @@ class Synthesis(SumSummary):
         `extra`, 20 % of ρ pay for the counts of d attributes with discrete Gaussian noise, 10 % for
         d − 1 choices of the exponential mechanism, 25 % for the chosen pairs, 5 % for the choice of
         further sets and 40 % for their tables. Without, the first three pay 4, 2 and 5 parts of 11.
-        Sets of the workload that the tree has are not measured again: those that are left share the
-        rest, and if there are none, the pairs of the tree get it. What several tables may cost
-        together is shared out by their cells. The score of a set is the L1 distance of its counts
-        from a table that follows from published numbers, so that a person moves it by at most as
-        much as the counts; a choice costs ε²/8. Which values are merged follows from published
-        counts. Rows are drawn from published numbers and cost nothing. With `sums`, these are parts
-        of what `sum_share` leaves of ρ; the rest pays for tables of sums, which are chosen by
-        nothing but the parameters (see Marginals).
+        The score of a set is the L1 distance of its counts from a table that follows from published
+        numbers, so that a person moves it by at most as much as the counts; a choice costs ε²/8.
+        Which values are merged follows from published counts. Rows are drawn from published numbers
+        and cost nothing. With `sums`, these are parts of what `sum_share` leaves of ρ; the rest
+        pays for tables of sums (see Marginals).
     Estimate: a question about one attribute is answered by least squares from the counts of single
         attributes; one about several by the first measured table that holds them, alone. Its noise
         was drawn after it was chosen, so that the answer is unbiased, with the exact law of its
@@ -96,7 +93,10 @@ class Synthesis(SumSummary):
         equally frequent, which is a bias; the interval allows for every way they may be spread.
         What no table holds is counted in synthetic rows, marked as a model, with no interval. SUM
         and AVG of `sums` are read from the tables of sums, by `sum_ways` attributes together, with
-        the exact law of their error. Synthetic rows have no column of amounts.
+        the exact law of their error. Synthetic rows have no column of amounts. Sets of the workload
+        that the tree has are not measured again: those that are left share the rest, and if there
+        are none, the pairs of the tree get it. What several tables may cost together is shared out
+        by their cells.
     Reference: McKenna, Miklau, Sheldon, Winning the NIST Contest, JPC 2021 (MST); McKenna, Mullins,
         Sheldon, Miklau, AIM, VLDB 2022, for the choice of further tables; row fitting as in Zhang
         and others, PrivSyn, USENIX Security 2021.
