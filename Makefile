@@ -33,7 +33,7 @@ demo: .venv/demo.stamp
 
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal --durations=10
 
-# About eight minutes on two free cores; `make test ONLY=tests/server` runs a part.
+# About eleven minutes on two free cores; `make test ONLY=tests/server` runs a part.
 # The next is for changes to merge, the last for nights.
 test: .venv/dev.stamp
 	$(PYTEST) -m 'not slow and not soak' $(ONLY)

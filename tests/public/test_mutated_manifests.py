@@ -89,7 +89,7 @@ def changed_manifests(
             yield f"{path} {'dropped' if value is DROPPED else repr(value)}", changed
 
 
-@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_every_leaf_of_a_manifest(quick, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv(limits.SECONDS, "10")
     failures, tried, opened = [], 0, 0

@@ -230,10 +230,13 @@ def test_counts_have_their_noise_whatever_the_cuts() -> None:
     assert not rejects_law(np.array(errors), law.cdf, range(-6, 7))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "neighbours"),
-    [("smooth", "replace"), ("heaps", "add_remove"), ("missing", "replace")],
+    [
+        pytest.param("smooth", "replace", marks=pytest.mark.soak),
+        pytest.param("heaps", "add_remove", marks=pytest.mark.slow),
+        pytest.param("missing", "replace", marks=pytest.mark.soak),
+    ],
 )
 def test_intervals_hold(kind: str, neighbours: str) -> None:
     """Quantiles that were named, and one that was not, of all and of a group. A true law fails once

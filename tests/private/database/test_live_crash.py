@@ -71,7 +71,12 @@ def test_killed_at_every_step(nursery, tmp_path):
     crash(nursery, tmp_path / "db", rounds=2 * len(STEPS), seed=1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 11))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each == 2 else pytest.mark.soak)
+        for each in range(2, 11)
+    ],
+)
 def test_killed_five_hundred_times(nursery, tmp_path, seed):
     crash(nursery, tmp_path / "db", rounds=60, seed=seed)

@@ -496,7 +496,7 @@ def test_intervals_cover() -> None:
         assert hit >= level * runs - 4.5 * np.sqrt(level * (1 - level) * runs), name
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_intervals_cover_often() -> None:
     """The same over 1,500 seeds."""

@@ -137,7 +137,7 @@ def test_a_creation_that_fails(tmp_path, monkeypatch, failure, often):
     check(states, failure, often=often)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("often", [False, True], ids=["once", "often"])
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 def test_a_creation_that_fails_at_every_write(tmp_path, monkeypatch, failure, often):

@@ -172,7 +172,7 @@ def _truths(table: pa.Table, *, missing: bool) -> dict[str, float]:
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name == "histogram" else pytest.mark.slow) for name in BY],
+    [pytest.param(name, marks=() if name == "histogram" else pytest.mark.soak) for name in BY],
 )
 def test_answers_without_noise_are_the_truth(
     name: str, missing: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
@@ -255,7 +255,7 @@ def test_intervals_hold() -> None:
     _check_coverage("marginals", LAWS[:2], 25, 200, epsilon=4, delta=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_intervals_of_formulas_hold() -> None:
     _check_coverage("marginals", LAWS, 25, 200, epsilon=4, delta=1e-6)

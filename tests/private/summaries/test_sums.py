@@ -441,13 +441,21 @@ COVERED = {
 
 
 WITH_GAPS = ("histogram", "marginals, gaussian", "quadtree", BY_COLUMNS)
+# One of each way to measure sums; the other designs are tried at night.
+OFTEN = ("histogram", "hierarchy, gaussian", "quadtree", BY_COLUMNS)
 
 
 @pytest.mark.parametrize(
     ("name", "missing"),
     [
-        *((name, False) for name in COVERED),
-        *((name, True) for name in WITH_GAPS),
+        *(
+            pytest.param(name, False, marks=() if name in OFTEN else pytest.mark.soak)
+            for name in COVERED
+        ),
+        *(
+            pytest.param(name, True, marks=() if name in OFTEN else pytest.mark.soak)
+            for name in WITH_GAPS
+        ),
         pytest.param(SYNTHESIS, True, marks=pytest.mark.slow),
     ],
 )
@@ -461,8 +469,15 @@ def test_intervals_hold(name: str, missing: bool) -> None:
     _check_coverage(table, schema, mechanism, _truths(table))
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add_remove"])
-@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize(
+    ("neighbours", "delta"),
+    [
+        ("replace", None),
+        ("add_remove", 1e-6),
+        pytest.param("replace", 1e-6, marks=pytest.mark.soak),
+        pytest.param("add_remove", None, marks=pytest.mark.soak),
+    ],
+)
 def test_intervals_hold_for_people_with_several_rows(
     neighbours: Neighbours, delta: float | None
 ) -> None:

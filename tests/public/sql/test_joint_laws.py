@@ -95,7 +95,7 @@ def test_an_interval_is_as_long_as_the_noise_makes_it(subtests: pytest.Subtests)
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
-    "runs", [pytest.param(10, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.soak)]
+    "runs", [pytest.param(4, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.soak)]
 )
 def test_intervals_hold_at_their_level(runs: int, subtests: pytest.Subtests) -> None:
     """A seed for each run, a large and a small table; three seconds a run. False alarms: 10^-4 over
@@ -215,9 +215,15 @@ def test_a_variance_of_randomised_rows_is_as_long_as_the_noise_makes_it() -> Non
         assert np.mean(widths) <= 1.15 * 2 * 1.96 * stderr
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("rows", "epsilon"), [(300, 1.0), (2000, 1.0), (2000, 3.0)])
+@pytest.mark.parametrize(
+    ("rows", "epsilon"),
+    [
+        pytest.param(300, 1.0, marks=pytest.mark.slow),
+        pytest.param(2000, 1.0, marks=pytest.mark.soak),
+        pytest.param(2000, 3.0, marks=pytest.mark.soak),
+    ],
+)
 def test_intervals_of_variances_of_randomised_rows_hold(rows: int, epsilon: float) -> None:
     """150 seeds. False alarms: 10^-4 over all cells together."""
     table, runs, levels = Randomised(rows, epsilon), 150, (0.8, 0.95)

@@ -109,6 +109,8 @@ class Quotient:
         inside, outside = 0.0, below / abs(self.slope)  # distances from the value
         excluded = math.inf
         for _ in range(_STEPS):
+            if math.isinf(outside):  # no number is excluded: the excess has no limit
+                break
             above = excess(self.value + side * outside, side)
             slope = (below - above) / (outside - inside)
             if above < 0:

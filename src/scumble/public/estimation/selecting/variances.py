@@ -234,7 +234,7 @@ class Moments:
             return self._at_corners(level)
         places = (mean, mean - unit, mean + unit)
         found = self.products.products(self.key, [(place, place) for place in places])
-        if not all(isinstance(each.law, FiellerRatio) for each in found):
+        if not all(isinstance(each.law, FiellerRatio) and each.stderr > 0 for each in found):
             return self._at_corners(level)
         here, below, above = ((each.stderr / unit**2) ** 2 for each in found)
         if not math.isclose(above + below - 2 * here, 8, rel_tol=0.01):  # of another mean
