@@ -308,6 +308,19 @@ def test_no_number_where_a_variance_may_be_zero() -> None:
         assert any("may be 0" in note for note in found.notes)
 
 
+@pytest.mark.timeout(60)  # their limits would take an hour
+def test_many_columns_are_refused_where_bins_are_cut() -> None:
+    names = [f"n{place}" for place in range(24)]
+    ages = sc.BinnedNumber.of(sc.Number(0, 100), (50,))
+    numbers = [sc.Attribute(name, "sensitive", sc.IntegerRange(0, 4)) for name in names]
+    schema = sc.Schema([sc.Attribute("age", "quasi", ages), *numbers])
+    table = pa.table({"age": [10.0, 60.0], **{name: [1, 2] for name in names}})
+    given = {"sums": names, "epsilon": 1, "neighbours": "replace"}
+    release = sc.publish(table, schema, sc.Histogram(["age"], **given))
+    with pytest.raises(sc.QueryError, match="at most 8 columns"):
+        release.ask(f"SELECT SUM({' + '.join(names)}) FROM t WHERE age < 30")
+
+
 def test_boxes_that_are_cut_are_refused() -> None:
     schema = sc.Schema([sc.Attribute("age", "quasi", sc.IntegerRange(0, 9999)), *_schema()])
     table = _people(400).append_column("age", pa.array(np.arange(400) * 25))

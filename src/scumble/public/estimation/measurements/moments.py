@@ -77,7 +77,7 @@ class AskedMoments:
     @classmethod
     def of(cls, evidence: Evidence, schema: Schema, query: Query) -> Self | None:
         """Return what a question asks of products or of several columns; None if it does not.
-        QueryError if a product was not measured.
+        QueryError if a product was not measured, or for more columns than are tried together.
         """
         argument = query.argument
         if not isinstance(evidence, Measurements) or any(each.sides for each in evidence.sums):
@@ -103,6 +103,8 @@ class AskedMoments:
                 f"Of '{min(columns)}' only sums were measured, and none of '{found}'. "
                 f"{how_to_measure(min(columns), found)}"
             )
+        if len(named) > _MOST_COLUMNS:
+            raise QueryError(f"A question adds up at most {_MOST_COLUMNS} columns of amounts.")
         return cls(Polynomial(polynomial), named)
 
 
@@ -204,8 +206,6 @@ class MomentQuestion(WeighedQuestion):
 
     def answers(self) -> Iterator[tuple[Key, Estimate]]:
         """Yield every group that is possible under the condition, with its estimate."""
-        if len(self.asked.named) > _MOST_COLUMNS:
-            raise QueryError(f"A question adds up at most {_MOST_COLUMNS} columns of amounts.")
         weighed = self._weighed()
         grouping = self._grouping() if self.query.groups else _ALL
         groups = np.flatnonzero(grouping.largest(weighed.condition) > 0).tolist()
